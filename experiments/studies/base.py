@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare
@@ -39,6 +39,16 @@ Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
 Verdicts = Mapping[tuple[str, str, str], str]
 """Verdicts of rows, by quantity, scheme and setting."""
+Kind = Literal[
+    "prediction", "input", "arithmetic", "calibrated", "same constant", "other simulator"
+]
+"""What a row that is met is evidence of. "prediction": of the model. The others are none, or less:
+"input": the published value goes in; "arithmetic": it follows from inputs whatever is simulated, as
+an input times a share that is a row already; "calibrated": something was chosen by this very value;
+"same constant": another row tests the same constant already; "other simulator": the published value
+is another simulator's or formula's, and not a measurement."""
+Kinds = Mapping[tuple[str, str, str], Kind]
+"""Kinds of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
 """Draws a figure, in the style that all have."""
 
@@ -177,6 +187,10 @@ class Study(ABC):
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return the verdicts of rows that the study judges itself; claims judge all others."""
+        return {}
+
+    def kinds(self, results: Results) -> Kinds:
+        """Return the kinds of rows that the study states itself; claims state all others."""
         return {}
 
     @abstractmethod

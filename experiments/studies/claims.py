@@ -8,9 +8,12 @@ Columns of a list, of which all but the first may be left out:
   (``plans.csv``), or a page, a test or a command. ``scheme``, ``setting``: which of these rows, as
   patterns (``*`` is anything) parted by "; ".
 - ``test``: how the rows are judged (`Test`, `SWEPT`); "band" if it is left out.
+- ``kind``: what the rows are evidence of (`base.Kind`); "prediction" if it is left out. A study
+  whose rows differ within a claim states their kinds itself (`Study.kinds`).
 - ``not_simulated``: why nothing stands beside it, or what to know of it.
 
-Verdicts are counted from the rows when these have been played.
+Verdicts are counted from the rows when these have been played. Only predictions are evidence:
+`tally` counts them apart from all else.
 """
 
 from __future__ import annotations
@@ -23,18 +26,22 @@ from typing import Any, Literal
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
-from faultline.experiments.studies.base import Row, Verdicts
+from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
 
-Test = Literal["point", "band", "at least", "at most", "calibrated"]
+Test = Literal["point", "band", "at least", "at most"]
 """How a value is judged: "point": it is near the published one; "band": that one is between its
-ends, or near them; "at least", "at most": that one is a bound; "calibrated": something was chosen
-by this very value."""
+ends, or near them; "at least", "at most": that one is a bound."""
+
+MOST_WIDE = 3.0
+"""From this factor between its ends on a band says too little to hold a value."""
 
 SWEPT = "swept"
 """The test of a claim whose rows are one band: they sweep what is not stated."""
 
 ELSEWHERE = ("docs/", "tests/", "faultline ")
 """How what stands beside a claim begins that is neither a row nor a table."""
+
+_OF_PUBLISHED = ("inside", "outside", "partly", "too wide")
 
 NO_ROW = "no row"
 """The verdict of a claim whose rows were not played."""
@@ -47,7 +54,7 @@ _SHOWN: Columns = {
     "verdict": "verdict",
     "not_simulated": "not simulated, or to know",
 }
-_COLUMNS = ("system", "claim", "source", "published", "test", "beside", "scheme", "setting",
+_COLUMNS = ("system", "claim", "source", "published", "test", "kind", "beside", "scheme", "setting",
             "verdict", "not_simulated")  # fmt: skip
 
 
@@ -55,7 +62,8 @@ def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
     """Return what is to be said of a row whose value is published.
 
     That is "inside", "outside", "partly" (a bound that holds for part of what is between the ends)
-    or "calibrated"; and by how much the nearest allowed value is missed, in the row's unit.
+    or "too wide" (the value is between ends that are a factor of `MOST_WIDE` apart, or of different
+    sign); and by how much the nearest allowed value is missed, in the row's unit.
 
     The row's ends are those of what is swept, or of the interval over seeds. A value may be off by
     `within`, in the row's unit; bounds are taken as they are.
@@ -74,7 +82,68 @@ def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
     off = nearest - published
     if abs(off) > within:
         return "outside", off
-    return ("calibrated" if test == "calibrated" else "inside"), 0.0
+    return ("inside" if test == "point" or _is_narrow(row) else "too wide"), 0.0
+
+
+def _is_narrow(row: Row) -> bool:
+    ends = sorted((abs(row.low), abs(row.high)))
+    return row.low == row.high or (row.low * row.high > 0.0 and ends[1] < MOST_WIDE * ends[0])
+
+
+def labelled(verdict: str, kind: Kind) -> str:
+    """Return a verdict as it is counted: those of predictions as they are, others by their kind."""
+    if kind == "prediction" or verdict not in _OF_PUBLISHED:
+        return verdict
+    return kind if verdict == "inside" else f"{kind}, {verdict}"
+
+
+def judged_rows(
+    claims: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
+    stated: Verdicts,
+    kinds: Kinds,
+    within: float,
+) -> pd.DataFrame:
+    """Return the rows of a study, each with its ``kind`` and its ``verdict``.
+
+    The first claim that names a row says how it is judged.
+    """
+    first: dict[int, Mapping[str, Any]] = {}
+    places = {id(row): place for place, row in enumerate(rows)}
+    for claim in claims:
+        for row in rows_of(claim, rows):
+            first.setdefault(places[id(row)], claim)
+    return pd.DataFrame(
+        {
+            **row.as_dict(),
+            "kind": _kind(row, first.get(place, {}), kinds),
+            "verdict": _judged_row(row, first.get(place, {}), stated, within),
+        }
+        for place, row in enumerate(rows)
+    )
+
+
+def tally(judged: pd.DataFrame) -> dict[str, int]:
+    """Return how many rows of `judged_rows` have each verdict, as `labelled`."""
+    labels = [
+        labelled(verdict, kind)
+        for verdict, kind in zip(judged["verdict"], judged["kind"], strict=True)
+    ]
+    return dict(Counter(labels).most_common())
+
+
+def tally_text(judged: pd.DataFrame) -> str:
+    """Write how many predictions are met, and how much else there is."""
+    counts = tally(judged)
+    of_predictions = [name for name in counts if name in _OF_PUBLISHED]
+    met, judged_ones = counts.get("inside", 0), sum(counts[name] for name in of_predictions)
+    others = [f"{number} {name}" for name, number in counts.items() if name not in of_predictions]
+    missed = [f"{counts[name]} {name}" for name in of_predictions if name != "inside"]
+    return (
+        f"{met} of {judged_ones} predictions are met"
+        + (f" ({', '.join(missed)})" if missed else "")
+        + (f"; not counted: {', '.join(others)}" if others else "")
+    )
 
 
 def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
@@ -95,6 +164,7 @@ def judged(
     tables: Collection[str],
     stated: Verdicts,
     within: float,
+    kinds: Kinds | None = None,
 ) -> pd.DataFrame:
     """Return the claims of a study with their verdicts.
 
@@ -102,8 +172,10 @@ def judged(
     The study has tables of some names, and has stated the verdicts of some rows itself; other
     values may be off by `within`, as a share of the published one.
     """
-    frame = pd.DataFrame({**claim, "verdict": _counted(claim, rows, tables, stated, within)}
-                         for claim in claims)  # fmt: skip
+    frame = pd.DataFrame(
+        {**claim, "verdict": _counted(claim, rows, tables, stated, within, kinds or {})}
+        for claim in claims
+    )
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
 
 
@@ -121,6 +193,7 @@ def _counted(
     tables: Collection[str],
     stated: Verdicts,
     within: float,
+    kinds: Kinds,
 ) -> str:
     mine = rows_of(claim, rows)
     here = (one for one in _parts(claim.get("beside")) if not one.startswith(ELSEWHERE))
@@ -131,13 +204,22 @@ def _counted(
         ends = min(row.low for row in mine), max(row.high for row in mine)
         claim, mine = {**claim, "test": "band"}, [replace(mine[0], low=ends[0], high=ends[1])]
     verdicts = [_judged_row(row, claim, stated, within) for row in mine]
-    told = ", ".join(f"{number} {verdict}" for verdict, number in Counter(verdicts).most_common())
+    labels = Counter(
+        labelled(verdict, _kind(row, claim, kinds))
+        for row, verdict in zip(mine, verdicts, strict=True)
+    )
+    told = ", ".join(f"{number} {label}" for label, number in labels.most_common())
     errors = [
         row.simulated / row.published - 1.0
         for row, verdict in zip(mine, verdicts, strict=True)
         if verdict == "outside" and row.published
     ]
     return f"{told} (worst {max(errors, key=abs):+.0%})" if errors else told
+
+
+def _kind(row: Row, claim: Mapping[str, Any], kinds: Kinds) -> Kind:
+    kind: Kind = claim.get("kind", "prediction")
+    return kinds.get((row.quantity, row.scheme, row.setting), kind)
 
 
 def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: float) -> str:
@@ -150,7 +232,8 @@ def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: fl
             return "predicted"
         row = replace(row, published=float(published))
     assert row.published is not None
-    return verdict_of(row, claim.get("test", "band"), within * abs(row.published))[0]
+    test = claim.get("test", "band")
+    return verdict_of(row, "band" if test == SWEPT else test, within * abs(row.published))[0]
 
 
 def _is_like(value: str, patterns: Sequence[str]) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 from faultline.experiments.analysis.printing import Printed, printed
 from faultline.experiments.figures.style import figure_style, save_figure
 from faultline.experiments.studies.base import Study
-from faultline.experiments.studies.claims import judged, printed_claims
+from faultline.experiments.studies.claims import judged, judged_rows, printed_claims, tally_text
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 
@@ -22,11 +21,11 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         results = study.play(stage)
     rows = list(study.rows(results))
     tables = dict(study.tables(results))
+    listed, stated, kinds = study.claims(), study.verdicts(results), study.kinds(results)
     if rows:
-        tables["rows"] = pd.DataFrame([row.as_dict() for row in rows])
-    if listed := study.claims():
-        stated = study.verdicts(results)
-        tables["claims"] = judged(listed, rows, set(tables), stated, study.within)
+        tables["rows"] = judged_rows(listed, rows, stated, kinds, study.within)
+    if listed:
+        tables["claims"] = judged(listed, rows, set(tables), stated, study.within, kinds)
     for name, table in tables.items():
         path = stage.directory / f"{name}.csv"
         write_file(path, table.to_csv(index=False, float_format=study.float_format))
@@ -38,6 +37,8 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         stage.console.print(printed(part) if isinstance(part, Printed) else part)
     for claims in printed_claims(tables["claims"]) if listed else ():
         stage.console.print(printed(claims))
+    if listed and rows:
+        stage.console.print(f"{tally_text(tables['rows'])}.")
     stage.console.print(f"Tables: {stage.directory}/*.csv; figures: {', '.join(drawn)}")
     for sentence in study.headline(results, rows):
         stage.console.print(sentence, style="bold")

@@ -16,7 +16,7 @@ from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import legend_below
 from faultline.experiments.studies import claims
-from faultline.experiments.studies.base import Results, Row, Study, Verdicts, row_of
+from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import loop, models, scale
@@ -29,7 +29,7 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 Test = claims.Test | Literal["unknown", "ours"]
 
-_COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "calibrated": "#0072B2", "outside": "#D55E00"}
+_COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "too wide": "#999999", "outside": "#D55E00"}
 _SECTIONS = {
     "A": "RSC's closed form",
     "B": "torchft's stress test",
@@ -53,6 +53,7 @@ class Output:
     # As a claim's (`claims.Test`), "band" without a tolerance; "unknown": an input is missing;
     # "ours": nothing is published.
     test: Test = "point"
+    kind: Kind = "prediction"  # What it is evidence of if it is met.
     note: str = ""  # What is not stated, or why it is missed.
     unit: str = "1"  # Its unit; "1" for shares.
 
@@ -69,8 +70,9 @@ def verdicts(
     """Yield a row an output and scheme that has simulated it, with what is to be said of it.
 
     Samples have the columns of `loop.SAMPLE`; the ends of a row are those of what is swept. Said
-    are ``verdict``: "inside", "outside", "partly" (a bound that holds for part of what is swept),
-    "calibrated", "withheld", "not published" or "unknown"; ``off``: by how much the nearest allowed
+    are ``kind``, what it is evidence of; ``verdict``: "inside", "outside", "partly" (a bound that
+    holds for part of what is swept), "too wide" (`claims.MOST_WIDE`), "withheld", "not published"
+    or "unknown"; ``off``: by how much the nearest allowed
     value is missed, in the row's unit, 0 inside; ``hits``: the swept values that come nearest to
     the published one; and ``note``.
     """
@@ -82,7 +84,16 @@ def verdicts(
         for scheme, mine in found.groupby("scheme", sort=False):
             row, hits = _swept(output, str(scheme), mine)
             verdict, off = _verdict(output, row)
-            yield row, {"verdict": verdict, "off": off, "hits": hits, "note": output.note}
+            yield (
+                row,
+                {
+                    "kind": output.kind,
+                    "verdict": verdict,
+                    "off": off,
+                    "hits": hits,
+                    "note": output.note,
+                },
+            )
 
 
 def _swept(output: Output, scheme: str, mine: pd.DataFrame) -> tuple[Row, str]:
@@ -116,7 +127,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     for place, one in enumerate(shares.itertuples()):
         colour = _COLOURS[one.verdict]
         axis.plot([one.low, one.high], [place, place], color=colour, linewidth=3, alpha=0.45)
-        fill = "white" if one.verdict == "calibrated" else colour
+        fill = colour if one.kind == "prediction" else "white"
         axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=6)
         axis.plot(one.published, place, "D", color="black", markerfacecolor="none", markersize=7)
     names = [f"{one.setting} {one.quantity}, {one.scheme}" for one in shares.itertuples()]
@@ -126,7 +137,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     axis.xaxis.set_major_formatter(PercentFormatter(1))
     axis.plot([], [], "D", color="black", markerfacecolor="none", label="published")
     axis.plot([], [], "o-", color=_COLOURS["inside"], label="simulated; band of what is not stated")
-    axis.plot([], [], "o", color=_COLOURS["inside"], markerfacecolor="white", label="chosen by it")
+    axis.plot([], [], "o", color=_COLOURS["inside"], markerfacecolor="white", label="no prediction")
     axis.plot([], [], "o-", color=_COLOURS["outside"], label="missed")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
@@ -207,11 +218,23 @@ class OperatorsStudy(Study):
         keys = zip(table.quantity, table.scheme, table.setting, strict=True)
         return dict(zip(keys, table.verdict, strict=True))
 
+    def kinds(self, results: Results) -> Kinds:
+        """Return the kind of every output."""
+        table = results["verdicts"]
+        keys = zip(table.quantity, table.scheme, table.setting, strict=True)
+        return dict(zip(keys, table.kind, strict=True))
+
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return every output with its verdict; what is not there is null."""
         table = results["verdicts"].astype(object)
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
-        said = {"verdict": "not published", "off": None, "hits": "", "note": ""}
+        said = {
+            "kind": "prediction",
+            "verdict": "not published",
+            "off": None,
+            "hits": "",
+            "note": "",
+        }
         return [*judged, *({**row.as_dict(), **said} for row in scale.rows(results["scale"]))]
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
@@ -222,7 +245,7 @@ class OperatorsStudy(Study):
             columns = ["setting", "quantity", "scheme", "published", "simulated", "low", "high"]
             yield Printed(
                 f"{letter}: {title}",
-                mine[[*columns, "unit", "verdict", "off"]],
+                mine[[*columns, "unit", "kind", "verdict", "off"]],
                 dict.fromkeys(("published", "simulated", "low", "high", "off"), "{:,.4g}"),
                 {"unit": ""},
                 "; ".join(dict.fromkeys(note for note in mine.note if note)),
@@ -230,18 +253,10 @@ class OperatorsStudy(Study):
         yield from scale.printed(results["scale"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how many are met, and which are not."""
+        """Say how many predictions are met, and which are not."""
         table = results["verdicts"]
-        counts = table.verdict.value_counts()
-        missed = table[table.verdict == "outside"]
+        missed = table[table.verdict.eq("outside") & table.kind.eq("prediction")]
         told = "; ".join(
             f"{one.setting} {one.quantity} ({one.scheme})" for one in missed.itertuples()
         )
-        judged = sum(int(counts.get(name, 0)) for name in ("inside", "partly", "outside"))
-        met = int(counts.get("inside", 0))
-        return [
-            f"{met} of {judged} comparisons with published values are met, "
-            f"{counts.get('partly', 0)} for part of what is swept; "
-            f"{counts.get('calibrated', 0)} more have chosen something, "
-            f"{counts.get('withheld', 0)} are predicted. Missed: {told or 'none'}."
-        ]
+        return [f"{claims.tally_text(table)}. Missed: {told or 'none'}."]

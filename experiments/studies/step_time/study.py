@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, columns_of
 from faultline.experiments.figures.style import BarLook, legend_below, stack_bars
-from faultline.experiments.studies.base import Results, Row, Study, Verdicts, rows_by
+from faultline.experiments.studies.base import Kinds, Results, Row, Study, rows_by
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -311,7 +311,7 @@ class StepTimeStudy(Study):
         yield from error_rows(results["errors"])
         yield from collective_rows(results["collectives"])
 
-    def verdicts(self, results: Results) -> Verdicts:
+    def kinds(self, results: Results) -> Kinds:
         """Return which rows an efficiency was fitted on."""
         table = results["predictions"]
         fitted = table[table.fitted & table.published.notna()]

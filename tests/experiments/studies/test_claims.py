@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
 from faultline.experiments import studies
 from faultline.experiments.studies import all_studies
-from faultline.experiments.studies.base import Row, Verdicts
+from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
 from faultline.experiments.studies.claims import (
     ELSEWHERE,
     NO_ROW,
     judged,
+    judged_rows,
     printed_claims,
     rows_of,
+    tally,
+    tally_text,
     verdict_of,
 )
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators.study import outputs
+from faultline.experiments.studies.recovery.study import with_repeated
 from faultline.experiments.studies.step_time.published import cases
 from faultline.experiments.studies.step_time.study import QUANTITIES
 
@@ -147,7 +151,14 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
         ("band", 0.9, 1.3, "inside", 0.0),
         ("band", 1.04, 1.3, "inside", 0.0),
         ("band", 1.06, 1.3, "outside", 0.06),
-        ("calibrated", 1.1, 1.1, "outside", 0.1),
+        # A band of a factor of 3, or around nothing, holds any value; one that misses has missed.
+        ("band", 0.5, 1.4, "inside", 0.0),
+        ("band", 0.5, 1.5, "too wide", 0.0),
+        ("band", 0.64, 4096.0, "too wide", 0.0),
+        ("band", -0.1, 1.1, "too wide", 0.0),
+        ("band", 0.0, 1.1, "too wide", 0.0),
+        ("band", 1.2, 9.0, "outside", 0.2),
+        ("point", 0.1, 9.0, "outside", 0.1),
         ("at least", 1.0, 1.3, "inside", 0.0),
         ("at least", 0.9, 1.3, "partly", 0.0),
         ("at least", 0.7, 0.9, "outside", -0.1),
@@ -161,8 +172,52 @@ def test_a_verdict(test: Any, low: float, high: float, told: str, off: float) ->
     assert (found, missed) == (told, pytest.approx(off))
 
 
-def test_what_was_chosen_by_a_value_is_no_evidence() -> None:
-    assert verdict_of(row(1.0, 1.0), "calibrated", 0.05)[0] == "calibrated"
+@pytest.mark.parametrize("kind", [one for one in get_args(Kind) if one != "prediction"])
+def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
+    rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
+    claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
+    stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
+    (told,) = judged([claim], rows, (), {}, 0.05, stated).verdict
+    assert told == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
+    table = judged_rows([claim], rows, {}, stated, 0.05)
+    assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
+    assert tally_text(table) == (
+        f"1 of 2 predictions are met (1 outside); not counted: 1 {kind}, 1 {kind}, outside"
+    )
+
+
+def test_the_first_claim_that_names_a_row_judges_it() -> None:
+    rows = [row(1.0, None), row(5.0, None, "there")]
+    claims = [
+        {"claim": "a", "beside": "goodput", "published": 2, "test": "at most", "setting": "here"},
+        {"claim": "b", "beside": "goodput", "published": 2},
+    ]
+    table = judged_rows(claims, rows, {}, {}, 0.05)
+    assert list(table.verdict) == ["inside", "outside"]
+    assert list(judged_rows([], rows, {}, {}, 0.05).verdict) == ["predicted", "predicted"]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_kinds_are_known(name: str) -> None:
+    assert {claim.get("kind", "prediction") for claim in listed(name)} <= set(get_args(Kind))
+
+
+def test_a_constant_that_has_hit_once_counts_once() -> None:
+    """The third row is off, the fourth hits with another value, the fifth with the second's."""
+    table = pd.DataFrame(
+        {
+            "system": "a",
+            "event": "move",
+            "modelled_s": [20.0, 20.1, 20.2, 30.0, 20.3],
+            "off": [0.3, 0.0, -0.5, 0.0, 0.1],
+            "role": "predicted",
+        }
+    )
+    assert list(with_repeated(table).role) == ["predicted"] * 4 + ["repeated"]
+    fitted = table.assign(role=["fitted", *["predicted"] * 4], off=0.0)
+    assert list(with_repeated(fitted).role) == [
+        "fitted", "repeated", "repeated", "predicted", "repeated"
+    ]  # fmt: skip
 
 
 def test_systems_are_printed_one_by_one() -> None:

@@ -222,7 +222,6 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
         (0.80, "at least", {"a": [0.7], "b": [0.9]}, "partly", 0.0),
         (0.80, "at least", {"a": [0.8]}, "inside", 0.0),
         (0.80, "at least", {"a": [0.7]}, "outside", -0.1),
-        (0.80, "calibrated", {"": [0.8]}, "calibrated", 0.0),
         (0.80, "unknown", {"": [0.8]}, "unknown", None),
         (None, "point", {"": [0.8]}, "withheld", None),
         (None, "ours", {"": [0.8]}, "not published", None),
