@@ -53,7 +53,8 @@ def parse_xml(content: bytes, where: str) -> Element:
     """Parse an XML document and return its root.
 
     Only what SimGrid's reader takes for the same is let through: plain elements and attributes in
-    UTF-8, of bounded depth and length.
+    UTF-8, of bounded depth and length. The first element that is not on the list ends it: a file of
+    others takes no memory.
 
     Raises
     ------
@@ -72,6 +73,9 @@ def parse_xml(content: bytes, where: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_elements) > _DEEPEST:
             refuse(f"more than {_DEEPEST} elements stand in one another: SimGrid reads no more")
+        inside = open_elements[-1].tag
+        if tag not in _INSIDE[inside]:
+            refuse(_not_understood(tag, inside))
         for name, value in attributes.items():
             if len(value) > _LONGEST:
                 refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
@@ -105,6 +109,13 @@ def parse_xml(content: bytes, where: str) -> Element:
     return document.children[0]
 
 
+def _not_understood(tag: str, inside: str) -> str:
+    if not inside:
+        return f"starts with <{tag}>: a SimGrid platform starts with <platform>"
+    known = ", ".join(f"<{one}>" for one in _INSIDE[inside]) or "nothing"
+    return f"<{tag}> is not understood in <{inside}>: what may stand there is {known}"
+
+
 def _check_encoding(content: bytes, where: str) -> None:
     """Refuse whatever another reader may take for other letters."""
     remedy = "save it as UTF-8 without a byte order mark"
@@ -124,6 +135,7 @@ def _check_encoding(content: bytes, where: str) -> None:
 _POINT = ("prop",)
 _WAY = ("link_ctn",)
 _INSIDE: dict[str, tuple[str, ...]] = {
+    "": ("platform",),
     "platform": ("config", "zone"),
     "config": ("prop",),
     "zone": ("prop", "zone", "host", "router", "link", "route", "zoneRoute"),
@@ -155,29 +167,17 @@ _MOST_CORES = 100_000
 
 
 def check_elements(root: Element, where: str) -> None:
-    """Refuse every element, attribute and option that is not on the list.
+    """Refuse every attribute and option that is not on the list.
 
     Raises
     ------
     PlatformError
         Names the first one with its line, and what may stand in its place.
     """
-    if root.tag != "platform":
-        raise PlatformError(
-            f"starts with <{root.tag}>: a SimGrid platform starts with <platform>", where
-        )
     waiting = [root]
     while waiting:
         element = waiting.pop()
         _check(element, f"{where}:{element.line}")
-        for child in element.children:
-            if child.tag not in _INSIDE[element.tag]:
-                known = ", ".join(f"<{tag}>" for tag in _INSIDE[element.tag]) or "nothing"
-                raise PlatformError(
-                    f"<{child.tag}> is not understood in <{element.tag}>: what may stand there is "
-                    f"{known}",
-                    f"{where}:{child.line}",
-                )
         if element.tag == "config":
             _check_options(element, where)
         waiting.extend(reversed(element.children))

@@ -12,10 +12,12 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +50,15 @@ SOUND = (
 )  # fmt: skip
 """States that are no failure of the machine or the program."""
 
-_PART = re.compile(r"([^\[\],\s]*)(?:\[([^\[\]]+)\])?")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_MOST_EXPANDED = 20_000_000
+_PART = re.compile(r",|([^\[\],\s]+)|\[([^\[\]]+)\]")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+_MOST_EXPANDED = 5_000_000
+"""Names in all lists of a log."""
 _NEVER = frozenset(("", "Unknown", "None", "N/A", "None assigned", "(null)"))
+
+
+_Pieces = Sequence[str | tuple[int, int, int]]
+"""A part of a name: what may stand there, or numbers from one to another with so many digits."""
 
 
 def is_sacct(first_line: str) -> bool:
@@ -59,41 +66,56 @@ def is_sacct(first_line: str) -> bool:
     return "|" in first_line and "State" in first_line.split("|")
 
 
-def expand_nodes(text: str) -> list[str]:
-    """Return the nodes of a list with Slurm's ranges: ``gpu[001-003,7],login1``.
+def expand_nodes(text: str, most: int = LARGEST_NUMBER_OF_NODES) -> list[str]:
+    """Return the nodes of a list with Slurm's ranges, each once: ``gpu[001-003,7],login1``.
 
-    Raises ValueError if it is no such list; the message says what is wrong.
+    Raises ValueError if it is no such list, or names more nodes than `most`, which are counted
+    before they are named; the message says what is wrong.
     """
-    names: list[str] = []
-    for part in re.split(r",(?![^\[]*\])", text):
-        found = [""]
-        at = 0
-        while at < len(part):
-            match = _PART.match(part, at)
-            if match is None or match.end() == at:
-                raise ValueError(f"cannot be read from {quote(part[at:])} on")
-            ends = [match[1]] if match[2] is None else _numbered(match[1], match[2])
-            if len(found) * len(ends) > LARGEST_NUMBER_OF_NODES:
-                raise ValueError(f"has more than {LARGEST_NUMBER_OF_NODES:,} nodes")
-            found = [start + end for start in found for end in ends]
-            at = match.end()
-        if found == [""]:
-            raise ValueError("has an empty name")
-        names += found
-    return names
+    names: list[list[_Pieces]] = [[]]
+    at = 0
+    while at < len(text):
+        match = _PART.match(text, at)
+        if match is None:
+            raise ValueError(f"cannot be read from {quote(text[at : at + 100])} on")
+        if match[0] == ",":
+            names.append([])
+        else:
+            names[-1].append(_pieces(match[2]) if match[2] else [match[0]])
+        at = match.end()
+    if not all(names):
+        raise ValueError("has an empty name")
+    if sum(prod(map(_count, parts)) for parts in names) > most:
+        raise ValueError(
+            f"has more than {most:,} nodes: keep fewer days, a list may have "
+            f"{LARGEST_NUMBER_OF_NODES:,} and all of a log {_MOST_EXPANDED:,}"
+        )
+    expanded = ("".join(name) for parts in names for name in product(*map(_ends, parts)))
+    return list(dict.fromkeys(expanded))
 
 
-def _numbered(prefix: str, ranges: str) -> list[str]:
-    names: list[str] = []
+def _pieces(ranges: str) -> _Pieces:
+    pieces = []
     for piece in ranges.split(","):
         match = _RANGE.fullmatch(piece.strip())
-        if match is None:
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first:
             raise ValueError(f"{quote(piece)} is no range")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last - first >= LARGEST_NUMBER_OF_NODES:
-            raise ValueError(f"{quote(piece)} is no range")
-        names += [f"{prefix}{number:0{len(match[1])}d}" for number in range(first, last + 1)]
-    return names
+        pieces.append((first, last, len(match[1])))
+    return pieces
+
+
+def _count(pieces: _Pieces) -> int:
+    return sum(1 if isinstance(one, str) else one[1] - one[0] + 1 for one in pieces)
+
+
+def _ends(pieces: _Pieces) -> Iterator[str]:
+    for piece in pieces:
+        if isinstance(piece, str):
+            yield piece
+        else:
+            first, last, digits = piece
+            yield from (f"{number:0{digits}d}" for number in range(first, last + 1))
 
 
 @dataclass(slots=True)
@@ -143,14 +165,13 @@ class _Jobs:
     def _nodes(self, text: str) -> list[str]:
         if text not in self.lists:
             try:
-                found = expand_nodes(text)
-                self.expanded += len(found)
-                if self.expanded > _MOST_EXPANDED:
-                    raise ValueError("is one of too many: keep fewer days")
+                left = _MOST_EXPANDED - self.expanded
+                found = expand_nodes(text, min(left, LARGEST_NUMBER_OF_NODES))
             except ValueError as error:
                 raise ValueError(
                     f"NodeList {quote(text)} {error}; write it as Slurm does: gpu[001-003,007]"
                 ) from None
+            self.expanded += len(found)
             # Each name is kept once, however many lists it is in.
             self.lists[text] = [self.names.setdefault(name, name) for name in found]
         return self.lists[text]
@@ -201,8 +222,7 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     begin = min(start for start, *_ in jobs.ran)
     last = max(end or start for start, end, *_ in jobs.ran)
     end_s = max((last - begin).total_seconds(), file.span_s or 0.0)
-    named = {name for *_, names, _ in jobs.ran for name in names}
-    number_of = file.all_nodes(named)
+    number_of = file.all_nodes(jobs.names)
     # Of nodes that failed it is asked when the next job started on them.
     starts: dict[str, list[float]] = {
         culprit: []
@@ -212,13 +232,17 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
     largest_job = max(len(held) for *_, held, _ in jobs.ran)
     smallest_job = file.smallest_job or min(2, largest_job)
     node_s = small_node_s = 0.0
+    # Jobs share their lists.
+    failing: dict[int, list[str]] = {}
     for start, end, _, held, _ in jobs.ran:
         start_s = (start - begin).total_seconds()
         lasts_s = (end_s if end is None else (end - begin).total_seconds()) - start_s
         node_s += len(held) * lasts_s
         if len(held) < smallest_job:
             small_node_s += len(held) * lasts_s
-        for name in starts.keys() & set(held):
+        if id(held) not in failing:
+            failing[id(held)] = [name for name in held if name in starts]
+        for name in failing[id(held)]:
             starts[name].append(start_s)
     for times in starts.values():
         times.sort()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import process_time
 
 import pytest
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs import slurm
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged, natural_order
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.logs.slurm import expand_nodes
@@ -296,9 +299,52 @@ def test_slurm_s_ranges() -> None:
     assert expand_nodes("gpu[001-003,7],login1") == ["gpu001", "gpu002", "gpu003", "gpu7", "login1"]
     assert expand_nodes("r[1-2]n[09-10]") == ["r1n09", "r1n10", "r2n09", "r2n10"]
     assert expand_nodes("a[1-2]-ib") == ["a1-ib", "a2-ib"]
-    for text in ("", "a,,b", "n[1", "n[]", "n[3-1]", "n[1-9999999]", "n[x]"):
-        with pytest.raises(ValueError, match=r"is no range|cannot be read|empty name"):
+    for text in ("", "a,,b", "n[1", "n[]", "n[3-1]", "n[1-9999999]", "n[x]", "n[\u0661]"):
+        with pytest.raises(ValueError, match=r"is no range|cannot be read|empty name|more than"):
             expand_nodes(text)
+    assert expand_nodes("a,a,n[1,1-2],a") == ["a", "n1", "n2"]
+
+
+def test_nodes_are_counted_before_they_are_named() -> None:
+    for text in ("n[0-999999999]" * 9_000, "n" + "[1-9]" * 9_000, "n[0-99999],m"):
+        with pytest.raises(ValueError, match="has more than 100,000 nodes"):
+            expand_nodes(text)
+
+
+def test_a_list_is_read_in_a_time_that_grows_with_its_length() -> None:
+    """A quadratic one took 22 s for 100,000 letters."""
+    for text in (
+        ",".join("a" * 100_000),
+        "a" * 10**5,
+        "[a" * 100_000,
+        "[" * 10**5,
+        "a[1]" * 10_000,
+    ):
+        began_s = process_time()
+        with suppress(ValueError):
+            expand_nodes(text)
+        assert process_time() - began_s < 5.0
+
+
+def sacct(path: Path, rows: Iterable[tuple[str, str]]) -> Path:
+    """Write jobs of a day each, with their states and nodes."""
+    lines = ["JobID|State|Start|End|NodeList"]
+    for number, (state, nodes) in enumerate(rows):
+        lines.append(f"{number}|{state}|2024-05-01T00:00:00|2024-05-02T00:00:00|{nodes}")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_a_node_that_is_listed_three_times_counts_once(tmp_path: Path) -> None:
+    log = read_log(sacct(tmp_path / "log", [("NODE_FAIL", "a,a,a"), ("COMPLETED", "b[1,1]")]))
+    assert (log.node_s, log.nodes) == (2 * 86_400.0, ("a", "b1"))
+
+
+def test_lists_of_a_log_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_MOST_EXPANDED", 250_000)
+    rows = [("NODE_FAIL", f"n[0-{99_000 + number}]") for number in range(300)]
+    with pytest.raises(UserError, match=r"log:\d+: NodeList .* more than .* keep fewer days"):
+        read_log(sacct(tmp_path / "log", rows))
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=30, unique=True))
