@@ -1,8 +1,9 @@
-"""A cluster spec from what operators have at hand: ``nvidia-smi topo -m`` and a table of switches.
+"""A cluster spec from what operators have at hand: one server's topology and a table of switches.
 
-The matrix says how the GPUs of one server reach one another and which adapters are near them; the
-table says into which switch each adapter of each server is plugged. What neither says, the GPU, its
-memory, the hosts and the storage, is taken from a shipped cluster.
+``nvidia-smi topo -m`` prints the topology as a matrix; NCCL writes it as XML
+(``NCCL_TOPO_DUMP_FILE``). Both say how the GPUs of one server reach one another and which adapters
+it has. The table says into which switch each adapter of each server is plugged. What neither says,
+the GPU, its memory, the hosts and the storage, is taken from a shipped cluster.
 """
 
 from __future__ import annotations
@@ -22,18 +23,37 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES
+from faultline.platforms.xml_tree import Element, parse_xml
 
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _LINKS = re.compile(r"NV[0-9]{1,4}")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
+READS = (
+    "faultline platform import reads nvidia-smi topo -m, NCCL's topology (.xml), node-link JSON "
+    "(.json) and GraphML (.graphml)"
+)
+
+
 @dataclass(frozen=True)
 class Server:
-    """What the matrix says of a server: how many it has, of NVLink from a GPU to its domain."""
+    """One server.
+
+    Attributes
+    ----------
+    gpus, nics : int
+        How many it has.
+    nvlinks : int
+        Links of NVLink from a GPU to its domain.
+    nic_mbit_per_s : float or None
+        Speed of an adapter; None if the topology does not say.
+    """
 
     gpus: int
     nics: int
     nvlinks: int
+    nic_mbit_per_s: float | None = None
 
 
 def read_matrix(text: str, where: str) -> Server:
@@ -47,7 +67,8 @@ def read_matrix(text: str, where: str) -> Server:
     rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
     if header is None:
-        raise PlatformError("is no matrix of nvidia-smi topo -m: no line begins with GPU0", where)
+        what = "is no matrix of nvidia-smi topo -m: no line begins with GPU0"
+        raise PlatformError(f"{what}; {READS}", where)
     names = [name for name in header if re.fullmatch(r"(GPU|NIC|mlx\d+_)\d+", name)]
     gpus = [name for name in names if name.startswith("GPU")]
     cells = {
@@ -71,6 +92,56 @@ def read_matrix(text: str, where: str) -> Server:
         what = f"has GPUs that NVLink joins unequally ({told}): import its graph instead"
         raise PlatformError(what, where)
     return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
+
+
+def read_nccl_topology(content: bytes, where: str) -> Server:
+    """Read the XML that NCCL writes to ``NCCL_TOPO_DUMP_FILE``.
+
+    Raises
+    ------
+    PlatformError
+        If it is something else, or the GPUs or adapters are not all alike.
+    """
+    system = parse_xml(content, where)
+    if system.tag != "system":
+        raise PlatformError(
+            f"is no topology of NCCL: it begins with <{system.tag}>; {READS}", where
+        )
+    # The GPU of a device is below its place on the PCI bus, by which NVLink names its other end.
+    gpus = {
+        device.attributes.get("busid", ""): gpu
+        for device in system.all("pci")
+        for gpu in device.children
+        if gpu.tag == "gpu"
+    }
+    if not gpus:
+        raise PlatformError(f"has no <gpu>; {READS}", where)
+    counts = {
+        sum(_number(link, "count", where) for link in gpu.all("nvlink")) for gpu in gpus.values()
+    }
+    reached = (
+        {link.attribute("target", where) for link in gpu.all("nvlink")} & gpus.keys()
+        for gpu in gpus.values()
+    )
+    # Links that lead to no GPU lead to NVSwitches, which join all.
+    if len(counts) > 1 or any(others and len(others) < len(gpus) - 1 for others in reached):
+        told = ", ".join(map(str, sorted(counts)))
+        what = f"has GPUs that NVLink joins unequally ({told} links): import its graph instead"
+        raise PlatformError(what, where)
+    adapters = {net.attribute("name", where): net for net in system.all("net")}
+    speeds = {_number(net, "speed", where) for net in adapters.values()}
+    if len(speeds) > 1:
+        told = ", ".join(map(str, sorted(speeds)))
+        raise PlatformError(f"has adapters of unequal speed ({told} Mbit/s)", where)
+    return Server(len(gpus), len(adapters), counts.pop(), float(max(speeds, default=0)) or None)
+
+
+def _number(element: Element, name: str, where: str) -> int:
+    text = element.attribute(name, where)
+    if not _WHOLE_NUMBER.fullmatch(text):
+        what = f"<{element.tag}> has {name} = {text!r}: write a whole number"
+        raise PlatformError(what, f"{where}:{element.line}")
+    return int(text)
 
 
 def read_switches(path: Path) -> dict[str, dict[str, str]]:
@@ -134,9 +205,11 @@ def imported_spec(
         "per_gpu": max(1, server.nics // server.gpus),
         "scale_up.bandwidth": format_quantity(whole * max(1, server.nvlinks) / own, BANDWIDTH),
     }
+    if server.nic_mbit_per_s is not None:
+        changes["nic.bandwidth"] = f"{server.nic_mbit_per_s:g}Mbps"
     if switches:
         changes |= _plugged(switches, server, where)
-    said = f"What nvidia-smi topo -m and a table of switches say; the rest is that of {like}"
+    said = f"What a server's topology and a table of switches say; the rest is that of {like}"
     spec = load_preset(like, **changes)
     return spec.model_copy(update={"name": "imported", "description": said})
 

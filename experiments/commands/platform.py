@@ -33,7 +33,13 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec_with, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
-from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
+from faultline.platforms.topology_import import (
+    READS,
+    imported_spec,
+    read_matrix,
+    read_nccl_topology,
+    read_switches,
+)
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_text, write_xml
@@ -245,9 +251,12 @@ def execute_import(arguments: argparse.Namespace) -> None:
         told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
         print_files(arguments, {arguments.output: told})
         return
-    with explained(arguments.file, "name a graph, or what nvidia-smi topo -m prints"):
+    with explained(arguments.file, f"name a file; {READS}"):
         text = read_text(arguments.file, LARGEST_BYTES)
-    server = read_matrix(text, str(arguments.file))
+    if arguments.file.suffix.lower() == ".xml":
+        server = read_nccl_topology(text.encode(), str(arguments.file))
+    else:
+        server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
     like = arguments.like or "hgx-h100"
