@@ -91,6 +91,9 @@ class Work:
         that share no link are left out.
     slow_response : SlowResponse or None
         What is done about slow parts while the job has them; None for nothing.
+    free_machines : int or None
+        Machines that are found in the places of failed ones when no standby is left, until they are
+        used up and the job waits for repairs; None for as many as it needs.
     """
 
     groups: int
@@ -117,6 +120,7 @@ class Work:
     plays_steps: bool = False
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
     slow_response: SlowResponse | None = None
+    free_machines: int | None = None
 
     def pace_of(
         self,

@@ -139,6 +139,8 @@ class RecoveryPrices:
         Standard deviation of the logarithm of a factor on all of them, of mean 1.
     awaits_repair : bool
         Whether a restart begins when all that has failed is repaired.
+    repair_s : float
+        How long that takes where the failure does not say.
     """
 
     gpus: int = 1
@@ -156,6 +158,7 @@ class RecoveryPrices:
     stated_per_member_s: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     awaits_repair: bool = False
+    repair_s: float = 0.0
 
     def states(self, recovery: Recovery) -> bool:
         """Return whether the scenario states the whole time of such a recovery."""
@@ -247,7 +250,9 @@ class RecoveryTimes:
         """Return how long a restart waits until all that has failed is repaired, in seconds."""
         if not self._prices.awaits_repair:
             return 0.0
-        return max((one.repair_s or 0.0 for one in failed if one is not None), default=0.0)
+        usual_s = self._prices.repair_s
+        known = (one.repair_s for one in failed if one is not None)
+        return max((usual_s if one_s is None else one_s for one_s in known), default=0.0)
 
     def duration_s(
         self, recovery: Recovery | None, members: int, failed: Iterable[Failure | None] = ()

@@ -1,4 +1,4 @@
-"""Failed groups under repair, and the spare groups that stand in for them."""
+"""What is ready to stand in for what failed, and what is under repair: groups, or machines."""
 
 from __future__ import annotations
 

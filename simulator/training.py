@@ -178,15 +178,13 @@ class Training(Interruptible):
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            broken, standbys, told = len(outcome.missing), 0, outcome
-            in_place = self.rules.transient == "in-place"
-            if self._hits.counts or in_place or self._optimizer.asks_when:
+            standbys, told = 0, outcome
+            in_place, has_pool = self.rules.transient == "in-place", self._has_pool
+            if self._hits.counts or in_place or has_pool or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
-            if in_place:
-                broken = sum(failure.kind != "software" for failure in told.struck)
+            repaired_s = self._repairs_of_evicted(outcome.missing, told.struck)
             if self._hits.counts or self.rules.rejoin == "at-checkpoint":
-                standbys = self._send_standbys(broken)
-                self._standbys.bring(standbys, progress.now_s)
+                standbys = self._send_standbys(len(repaired_s), progress.now_s)
             # Nobody asks for a plan between the hits and the verdict on them.
             members = self.strategy.plan().members
             if self._hits.counts:
@@ -197,17 +195,19 @@ class Training(Interruptible):
             needs_shares = isinstance(verdict, Continue) and verdict.recovery is not None
             if needs_shares and self._optimizer.lose(members, outcome.missing, told.struck):
                 verdict = WipeOut(outcome.missing)
-            self._failed_since_restart += broken - standbys
+            self._lacking_until_s += repaired_s[standbys:]
             if isinstance(verdict, WipeOut):
-                self._processes_failed = in_place and not self._failed_since_restart
+                self._processes_failed = in_place and not self._lacking_until_s
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
             plan = self.strategy.plan()
+            found_s = yield from self._recover(
+                verdict.recovery, verdict.dropped, verdict.carried_on
+            )
             replaced = min(standbys, len(verdict.dropped))
-            self._spares.bring(replaced, progress.now_s, self.work.standby_s)
-            self._spares.bring(len(verdict.dropped) - replaced, progress.now_s)
-            yield from self._recover(verdict.recovery, verdict.dropped, verdict.carried_on)
+            self._spares.bring(replaced, found_s, self.work.standby_s)
+            self._spares.bring(len(verdict.dropped) - replaced, found_s)
             self._optimizer.recovered(progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)

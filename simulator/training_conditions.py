@@ -22,7 +22,7 @@ class Interruptible(Restarting):
         """Do something about what is slow."""
         leaving = self._response.take(remedy, self.progress.now_s)
         if remedy.name == "restart":
-            self._failed_since_restart += leaving
+            self._lacking_until_s += [self.progress.now_s + self.work.repair_s] * leaving
             yield from self._save()
             yield from self._restart_unbroken(is_expected=True)
             return
@@ -74,6 +74,7 @@ class Interruptible(Restarting):
             # Who has notice saves what there is.
             if failure.lasts_s > 0.0:
                 yield from self._save()
+            self._lacking_until_s += self._repairs_of_evicted((0,), (failure,))
             yield from self._restart_unbroken(is_expected=True)
 
     def _restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import (
     Load,
     Outcome,
@@ -19,6 +20,9 @@ from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_saves import Saving
 from faultline.strategies.recovery import Recovery, rejoining
 
+_UNTIL_KNOWN = ("detect", "diagnose")
+"""Phases of a recovery before anything is repaired."""
+
 
 class Restarting(Saving):
     """A job that can be brought back."""
@@ -28,11 +32,14 @@ class Restarting(Saving):
         recovery: Recovery | None,
         dropped: tuple[int, ...] = (),
         carried_on: tuple[int, ...] = (),
-    ) -> Generator[Phase, Outcome, None]:
-        """Let all wait for what a failure, or a repair, needs short of a restart."""
+    ) -> Generator[Phase, Outcome, float]:
+        """Let all wait for what a failure, or a repair, needs short of a restart.
+
+        Returns when it was known what had failed, in seconds: from then on that is repaired.
+        """
         if recovery and recovery.replaces_hardware:
-            suffice = self._fill_with_standbys() and self.work.standbys > 0
-            recovery = recovery if suffice else recovery.without_standbys()
+            recovery = yield from self._on_other_machines(recovery, "reconfigure")
+            recovery = recovery if self.work.standbys else recovery.without_standbys()
         members, begun_s = self.strategy.plan().members, self.progress.now_s
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
         self._spend("reconfigure", outcome)
@@ -42,6 +49,7 @@ class Restarting(Saving):
         self._memory.strike(outcome.struck)
         self._optimizer.deal(members, (*dropped, *carried_on))
         self._hits.hear(outcome.struck, self.progress.now_s)
+        return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
         """Let repaired components work again."""
@@ -66,9 +74,8 @@ class Restarting(Saving):
         self._unsaved_since_s = self.progress.now_s
         self.strategy.on_return(returning)
         self._contract.returned(returning)
-        # Whoever still lacks hardware is down.
-        still_down = len(down) - len(returning)
-        self._failed_since_restart = min(self._failed_since_restart, still_down)
+        # What still lacks hardware is down.
+        del self._lacking_until_s[len(down) - len(returning) :]
         self._optimizer.deal(self.strategy.plan().members, returning)
         self.progress.rejoined += len(returning)
         if self._record:
@@ -112,8 +119,8 @@ class Restarting(Saving):
         self._processes_failed = False
         if in_place:
             needed = replace(needed, replaces_hardware=False)
-        elif needed.replaces_hardware and not self._fill_with_standbys():
-            needed = needed.without_standbys()
+        elif needed.replaces_hardware:
+            needed = yield from self._on_other_machines(needed, "restart")
         outcome = yield Restart(self.work.groups, absent, self._asks, needed)
         self._spend("restart", outcome)
         self._hits.note(outcome.struck)
@@ -176,19 +183,62 @@ class Restarting(Saving):
         self.strategy.restart()
         self._hits.after_restart(self.progress.now_s)
 
-    def _fill_with_standbys(self) -> bool:
-        """Send standbys to the places of what still lacks one; whether there are as many."""
-        failed, self._failed_since_restart = self._failed_since_restart, 0
-        if not self.work.standbys:
-            return not failed
-        sent = self._send_standbys(failed)
-        self._standbys.bring(sent, self.progress.now_s)
-        return sent == failed
+    @property
+    def _has_pool(self) -> bool:
+        """Whether the machines are counted that stand in for others: then they may run out."""
+        return self.work.standbys > 0 or self._free_machines is not None
 
-    def _send_standbys(self, failed: int) -> int:
-        """Send standbys to the places of what has failed; return how many there are."""
-        if not self.work.standbys:
+    def _repairs_of_evicted(self, missing: Sequence[int], struck: Sequence[Failure]) -> list[float]:
+        """Return when each machine is repaired in whose place there has to be another, in seconds.
+
+        One for each group that is missing, where nobody knows what struck it. Software that fails
+        everywhere at once breaks no machine.
+        """
+        now_s, usual_s, transient = self.progress.now_s, self.work.repair_s, self.rules.transient
+        if not struck:
+            return [now_s + usual_s] * len(missing)
+        evicted = (
+            failure
+            for failure in struck
+            if failure.kind != "software" or (transient == "replaced" and failure.level != "job")
+        )
+        if self.rules.rejoin == "at-checkpoint":
+            return [now_s + usual_s for _ in evicted]
+        repairs_s = (failure.repair_s for failure in evicted)
+        return [now_s + (usual_s if one_s is None else one_s) for one_s in repairs_s]
+
+    def _on_other_machines(
+        self, needed: Recovery, cause: str
+    ) -> Generator[Phase, Outcome, Recovery]:
+        """Fill the places of what failed: by standbys, free machines, and what is repaired first.
+
+        Returns what is needed then; what was waited for is booked under a cause.
+        """
+        now_s, lacking_until_s = self.progress.now_s, self._lacking_until_s
+        self._lacking_until_s = []
+        lacking = len(lacking_until_s) - self._send_standbys(len(lacking_until_s), now_s)
+        if not lacking:
+            return needed
+        needed, free = needed.without_standbys(), self._free_machines
+        if free is None:
+            return needed
+        for repaired_s in lacking_until_s[-lacking:]:
+            free.bring(1, repaired_s, 0.0)
+        filled_s = now_s
+        while lacking:
+            filled_s = max(filled_s, min(free.next_ready_s, self._standbys.next_ready_s))
+            lacking -= len(free.collect(range(lacking), filled_s))
+            lacking -= self._send_standbys(lacking, filled_s)
+        if filled_s > now_s:
+            self._spend(cause, (yield Stall((), filled_s - now_s)))
+            needed = replace(needed, replaces_hardware=False, lacks_standbys=False)
+        return needed
+
+    def _send_standbys(self, failed: int, at_s: float) -> int:
+        """Send standbys to the places of what has failed, at that time; return how many."""
+        if not self.work.standbys or not failed:
             return 0
-        sent = len(self._standbys.collect(range(failed), self.progress.now_s))
+        sent = len(self._standbys.collect(range(failed), at_s))
         self.progress.standby_failures = self._standbys.failures
+        self._standbys.bring(sent, at_s)
         return sent

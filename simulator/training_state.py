@@ -65,7 +65,10 @@ class TrainingState:
         self._spares = SparePool(work.spare_groups, work.repair_s)
         lives = work.standby_lives
         self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
-        self._failed_since_restart = 0
+        free = work.free_machines
+        self._free_machines = None if free is None else SparePool(free, work.repair_s)
+        # When each machine is repaired that has failed, and in whose place there is no other yet.
+        self._lacking_until_s: list[float] = []
         self._processes_failed = False
         self._optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
         self._memory = Memory(work, self._optimizer)

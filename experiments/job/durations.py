@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm
+from math import ceil, lcm
 from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
@@ -13,6 +13,7 @@ from faultline.experiments.config.tables.recovery import DETECTED_S, Hardware
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
+    gpus_on_platform,
     is_as_generated,
     platform_file,
     traffic_of,
@@ -133,7 +134,8 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         "repaired": 0.0,
     }
     hardware, watched = hardware_of(scenario), scenario.detection.mode == "watchdog"
-    longer_s = max(0.0, waits["reschedule"] - waits["standby"])
+    elsewhere = "requeue" if table.shortage == "requeue" else "reschedule"
+    longer_s = max(0.0, waits[elsewhere] - waits["standby"])
     return RecoveryPrices(
         gpus,
         detect_s=0.0 if watched else table.price("detect_s"),
@@ -155,6 +157,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         stated_per_member_s=per_member,
         spread=table.spread,
         awaits_repair=hardware == "repaired",
+        repair_s=scenario.rejoin.repair_s,
     )
 
 
@@ -167,12 +170,41 @@ def hardware_of(scenario: Scenario) -> Hardware:
     return hardware
 
 
-def standbys_of(scenario: Scenario, mtbf_s: float, machines: int) -> int:
-    """Return how many machines stand by, where one of so many fails every `mtbf_s` seconds."""
+def free_machines_of(scenario: Scenario) -> int | None:
+    """Return how many machines the job finds beside its standbys; None for as many as it needs.
+
+    Those that stand by are not among them. It needs none where it goes on with what it has, and
+    where the time of a restart is stated whole it is stated that there are some.
+    """
+    table, hardware = scenario.recovery, scenario.recovery.price("hardware")
+    is_stated = hardware != "standby" and scenario.times.restart_s is not None
+    if table.shortage != "wait" or hardware in ("in-place", "repaired") or is_stated:
+        return None
+    if table.free_machines is not None:
+        return table.free_machines
+    return max(0, gpus_on_platform(scenario) - scenario.job.all_gpus) // gpus_per_machine(scenario)
+
+
+def gpus_per_machine(scenario: Scenario) -> int:
+    """Return how many GPUs a machine has that stands by, or is free."""
+    return job_layout(scenario).gpus_per_host
+
+
+def paid_gpus(scenario: Scenario, mtbf_s: float) -> int:
+    """Return the GPUs that are paid for: of the job, of its spare groups, and of standbys."""
+    job, rejoin = scenario.job, scenario.rejoin
+    spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
+    standbys = standbys_of(scenario, mtbf_s) * gpus_per_machine(scenario)
+    return job.gpus_of_group * (job.groups + spare) + standbys
+
+
+def standbys_of(scenario: Scenario, mtbf_s: float) -> int:
+    """Return how many machines stand by, where one of the job's fails every `mtbf_s` seconds."""
     table = scenario.recovery
     if table.price("hardware") != "standby":
         return 0
     if table.standbys_quantile is not None:
+        machines = ceil(scenario.job.all_gpus / gpus_per_machine(scenario))
         return standbys_for(machines, _DAY_S / mtbf_s, table.standbys_quantile)
     return int(table.price("standbys"))
 

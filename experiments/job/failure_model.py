@@ -87,6 +87,15 @@ def stated_mtbf_s(scenario: Scenario) -> float:
     return GPU_SECONDS_PER_FAILURE / scenario.job.all_gpus if stated is None else stated
 
 
+def mean_repair_s(model: FailureModel, usual_s: float) -> float:
+    """Return the mean repair of what stops groups, in seconds; `usual_s` where nobody says."""
+    if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
+        return usual_s
+    causes = [one for one in model.sequence.mixed if one.kind in STOPPING]
+    repairs_s = [usual_s if one.repair is None else one.repair.mean_s for one in causes]
+    return float(np.average(repairs_s, weights=[one.rate_per_gpu_s for one in causes]))
+
+
 def failure_files(scenario: Scenario) -> list[Path]:
     """Return the files, other than shipped ones, that the failures of a scenario depend on."""
     table = scenario.failures

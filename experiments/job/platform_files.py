@@ -88,6 +88,15 @@ def spec_of(scenario: Scenario) -> ClusterSpec | None:
     return spec_of_cluster(scenario.platform.file)
 
 
+def gpus_on_platform(scenario: Scenario) -> int:
+    """Return how many GPUs a scenario's platform has; a rail plane has those of the job."""
+    spec = spec_of(scenario)
+    if spec is None:
+        platform = platform_at(cluster_file(scenario.platform.file))
+        return len(platform.gpus) * platform.gpus_per_rank
+    return scenario.job.all_gpus if spec.plane is not None else spec.gpus
+
+
 def edited_platform(scenario: Scenario) -> Platform | None:
     """Return the platform of a scenario whose XML differs from the spec that it keeps."""
     if scenario.platform.file in preset_names():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import schema_keys
@@ -35,6 +35,7 @@ _KEYS_OF_HARDWARE = {
     "standby": ("standby_s",),
 }
 
+_REPAIRED = "rejoin.repair_s, where the failure does not say: no machine is free"
 _FAILS = "a GPU fails"
 _A_GPU = Failure(0.0, "gpu", 0, UNSTATED_CAUSE, "hardware", None, range(1))
 
@@ -100,9 +101,10 @@ def _recovery(
 ) -> ExplainedRecovery:
     durations, groups = question.durations, question.scenario.job.groups
     prices, moves = durations.recovery, durations.moves
+    waits = recovery.replaces_hardware and question.awaits_repairs
     if recovery.replaces_hardware and not question.standbys:
         recovery = recovery.without_standbys()
-    phases = _with_sources(question, prices.phases(recovery, len(members), [_A_GPU]), recovery.kind)
+    phases = _phases(question, recovery, len(members), waits=waits)
     if moves is not None and recovery.moves and not prices.states(recovery):
         took_s = moves.duration_s(sent_moves(recovery.moves, groups, members))
         size_bytes = moves.size_bytes(recovery.moves)
@@ -116,8 +118,8 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     """Explain a restart of the whole job, with loading from storage."""
     scenario, durations = question.scenario, question.durations
     needed, groups = question.strategy().restart_recovery(), scenario.job.groups
-    priced = durations.recovery.phases(needed, groups, [_A_GPU])
-    phases = _with_sources(question, priced, "restart")
+    waits = needed.replaces_hardware and question.awaits_repairs
+    phases = _phases(question, needed, groups, waits=waits)
     if durations.load_s:
         stated = not scenario.measured.load
         source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
@@ -125,10 +127,16 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
 
-def _with_sources(
-    question: ResolvedJob, phases: Sequence[RecoveryPhase], kind: str
+def _phases(
+    question: ResolvedJob, recovery: Recovery, members: int, *, waits: bool
 ) -> list[RecoveryPhase]:
-    return [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
+    """Return phases with their sources; where the job waits for a repair, that is the first."""
+    needed = replace(recovery, replaces_hardware=False) if waits else recovery
+    phases = question.durations.recovery.phases(needed, members, [_A_GPU])
+    kind = recovery.kind
+    told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
+    repair = RecoveryPhase("repair", question.scenario.rejoin.repair_s, source=_REPAIRED)
+    return [repair, *told] if waits else told
 
 
 def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:

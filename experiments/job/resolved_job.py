@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from math import ceil
 from typing import Literal
 
 from faultline.experiments.config.errors import UserError
@@ -22,10 +21,15 @@ from faultline.experiments.job.choices import (
     wants_best_period,
 )
 from faultline.experiments.job.disturbances import disturbances, slow_response
-from faultline.experiments.job.durations import durations_of, standbys_of
+from faultline.experiments.job.durations import (
+    durations_of,
+    free_machines_of,
+    standbys_of,
+)
 from faultline.experiments.job.failure_model import (
     failure_model,
     job_layout,
+    mean_repair_s,
     reactions_of,
     stated_mtbf_s,
 )
@@ -97,8 +101,14 @@ class ResolvedJob:
 
     @property
     def restart_s(self) -> float:
-        """Time of a restart without loading, in seconds."""
-        return self.durations.restart_s(_restart_of(self.scenario))
+        """Time of a restart without loading, in seconds, with the mean wait for a repair."""
+        needed = _restart_of(self.scenario)
+        if not (needed.replaces_hardware and self.awaits_repairs):
+            return self.durations.restart_s(needed)
+        usual_s = self.scenario.rejoin.repair_s
+        known = self.scenario.rejoin.when == "at-restart"
+        wait_s = mean_repair_s(self.failures, usual_s) if known else usual_s
+        return self.durations.restart_s(replace(needed, replaces_hardware=False)) + wait_s
 
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""
@@ -114,9 +124,13 @@ class ResolvedJob:
     @property
     def standbys(self) -> int:
         """Machines that stand by to take the places of failed ones."""
-        layout = job_layout(self.scenario)
-        machines = ceil(self.scenario.job.all_gpus / layout.gpus_per_host)
-        return standbys_of(self.scenario, self.failures.mtbf_s, machines)
+        return standbys_of(self.scenario, self.failures.mtbf_s)
+
+    @property
+    def awaits_repairs(self) -> bool:
+        """Whether a failed machine's place is filled by its repair alone."""
+        has_others = self.standbys or free_machines_of(self.scenario) != 0
+        return self.durations.recovery.awaits_repair or not has_others
 
     def predict(self) -> Prediction:
         """Predict what the replay engine would find; a UserError if there are no closed forms."""
@@ -187,6 +201,7 @@ class ResolvedJob:
             self.step is not None,
             writes,
             slow_response(self.scenario, self.durations, self.step),
+            free_machines_of(self.scenario),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

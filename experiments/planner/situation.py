@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.job.durations import durations_of, recovery_prices
+from faultline.experiments.job.durations import (
+    durations_of,
+    free_machines_of,
+    paid_gpus,
+    recovery_prices,
+    standbys_of,
+)
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
 from faultline.experiments.job.resolved_job import settings_of, undisturbed_step_s
 from faultline.experiments.job.step_times import step_time_of
@@ -18,6 +25,7 @@ from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
 DAY_S = 86_400.0
+_REPAIR = "for repairs ({} each, where the failure does not say)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,28 @@ class Situation:
 
     @property
     def gpus(self) -> int:
-        """GPUs that are paid for, those of spare groups included."""
-        job, rejoin = self.scenario.job, self.scenario.rejoin
-        spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
-        return job.gpus_of_group * (job.groups + spare)
+        """GPUs that are paid for, those of spare groups and standbys included."""
+        return paid_gpus(self.scenario, self.mtbf_s)
+
+    @property
+    def machines(self) -> str:
+        """Where machines come from in the places of failed ones, how many, and what then."""
+        scenario, table = self.scenario, self.scenario.recovery
+        standbys, free = standbys_of(scenario, self.mtbf_s), free_machines_of(scenario)
+        hardware = table.price("hardware")
+        if hardware == "in-place":
+            return "the same machines go on after a failure (recovery.hardware)"
+        if hardware == "repaired" or (free == 0 and not standbys):
+            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
+            return f"no machine stands by and none is free: a restart waits {repair}"
+        first = f"{standbys:,} machines stand by, paid for; then " if standbys else ""
+        if free is not None:
+            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
+            return f"{first}{free:,} free machines of the platform; then the job waits {repair}"
+        if scenario.times.restart_s is not None and not standbys:
+            return "as many as fail are found within the restart (times.restart_s)"
+        shared = hardware if table.shortage == "wait" else table.shortage
+        return f"{first}as many as fail come from a shared cluster (recovery.shortage = {shared!r})"
 
     @property
     def mtbf_s(self) -> float:
@@ -56,7 +82,7 @@ class Situation:
         return ratio * self.ideal_s / DAY_S
 
     def gpu_hours(self, ratio: float) -> float:
-        """Return the GPU-hours of the whole job at a ratio, those of spare groups included."""
+        """Return the GPU-hours of the whole job at a ratio, as many as are paid for."""
         return self.days(ratio) * 24.0 * self.gpus
 
     def scenario_of(self, scheme: str, protection: str) -> Scenario:

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.model_numbers import model_flop_utilisation
-from faultline.experiments.job.failure_model import job_layout
+from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS
 from faultline.strategies.closed_forms.ettr import expected_ettr
@@ -77,11 +77,7 @@ class PlayedRun:
     @property
     def gpu_hours(self) -> float:
         """GPU-hours of the whole run; what stands by is paid for too."""
-        scenario = self.job.scenario
-        job, rejoin = scenario.job, scenario.rejoin
-        spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
-        gpus = job.gpus_of_group * (job.groups + spare)
-        gpus += self.job.standbys * job_layout(scenario).gpus_per_host
+        gpus = paid_gpus(self.job.scenario, self.job.failures.mtbf_s)
         return gpus * self.progress.now_s / 3600.0
 
     @property

@@ -155,6 +155,7 @@ STANDBY = {
     "recovery.hardware": "standby",
     "recovery.standbys": 2,
     "recovery.reschedule_s": 600.0,
+    "recovery.shortage": "reschedule",
     "platform.file": "hgx-h100",
 }
 
@@ -189,9 +190,9 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
 def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) -> None:
     """It is done sooner with three than with none, and sooner still with more than ever fail."""
     asked = load_scenario(scenario, changes | {"rejoin.repair_s": 7200.0})
+    shared = {"recovery.hardware": "standby", "recovery.shortage": "reschedule"}
     records = [
-        run(asked.with_({"recovery.hardware": "standby", "recovery.standbys": standbys}), 1)
-        for standbys in (0, 3, 50)
+        run(asked.with_({**shared, "recovery.standbys": standbys}), 1) for standbys in (0, 3, 50)
     ]
     none, few, enough = (record["time_s"] for record in records)
     assert none > few > enough

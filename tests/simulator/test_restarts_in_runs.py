@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.played_times import _in_order
-from faultline.strategies.recovery import Move
+from faultline.strategies.recovery import RESTART, RESTART_AS_IS, Move
 
 from tests.simulator.helpers import alike, traced
 
@@ -23,7 +25,10 @@ JOB = [
     *("job.gpus=32", "job.groups=4", "job.compute_jitter=0"),
     *("~failures.mtbf_s", "failures.trace_span_s=1e9"),
 ]
-ONE_STANDBY = ["recovery.hardware=standby", "recovery.standbys=1", "recovery.replenish_s=1e6"]
+ONE_STANDBY = [
+    *("recovery.hardware=standby", "recovery.standbys=1", "recovery.replenish_s=1e6"),
+    "recovery.shortage=reschedule",
+]
 
 
 Asked = Callable[..., Scenario]
@@ -88,6 +93,50 @@ def test_no_wait_for_other_hardware_is_less_than_none(played: Played) -> None:
     assert record["restart_s"] == pytest.approx(60.0 * record["restarts"])
 
 
+@pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
+def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, asked: Asked) -> None:
+    """The job fills its platform; each restart launches, and the first finds what stands by."""
+    rows = ["10,host-1,hardware,,,200", "900,host-2,hardware,,,300"]
+    keys = ["~times.restart_s", "job.steps=2000", "checkpoint.interval_steps=10"]
+    launch_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART_AS_IS, 4)
+    queue_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART, 4) - launch_s
+
+    def waited_s(*more: str) -> float:
+        record = run(asked(rows, *keys, *more), 0, engine)
+        assert record["restarts"] == 2
+        return float(record["restart_s"] - 2 * launch_s)
+
+    assert waited_s() == pytest.approx(200.0 + 300.0)
+    # The one that was free is used; the first to fail is repaired before the second fails ...
+    assert waited_s("recovery.free_machines=1") == pytest.approx(queue_s + queue_s)
+    # ... or is the one that is waited for, until about 10 + 1000 s.
+    rows[0] = "10,host-1,hardware,,,1000"
+    assert waited_s("recovery.free_machines=1") - queue_s == pytest.approx(110.0, abs=10.0)
+    standby = ["recovery.hardware=standby", "recovery.standbys=1", "recovery.replenish_s=1e6"]
+    assert waited_s(*standby) == pytest.approx(300.0)
+    assert waited_s("recovery.shortage=requeue") == pytest.approx(2 * queue_s)
+    assert waited_s("times.restart_s=60") == pytest.approx(2 * 60.0 - 2 * launch_s)
+
+
+def test_software_that_fails_everywhere_uses_up_no_standby(played: Played) -> None:
+    keys = [*ONE_STANDBY, "~times.restart_s", "job.steps=600", "checkpoint.interval_steps=10"]
+    alone = played(["400,host-1,hardware"], *keys)
+    both = played(["10,job,software", "400,host-1,hardware"], *keys)
+    assert both["restarts"] == 2 * alone["restarts"] == 2
+    assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
+
+
+def test_what_was_dropped_is_repaired_from_its_detection_on(played: Played) -> None:
+    """A repair of 60 s ends with the detection that takes as long, and later by what it takes."""
+    rows = ["10,group-1,hardware"]
+    keys = ["rejoin.when=at-checkpoint", "rejoin.repair_s=60", "checkpoint.interval_steps=1"]
+    keys += ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=200"]
+    fast, slow = (played(rows, *keys, f"recovery.detect_s={s}") for s in (5, 65))
+    assert fast["rejoined"] == slow["rejoined"] == 1
+    # Degraded for as many steps: detection is not among them.
+    assert slow["degraded_s"] == pytest.approx(fast["degraded_s"], rel=0.05)
+
+
 def test_what_is_back_lacks_no_hardware(played: Played) -> None:
     """A hang after the group that had no standby was repaired and has come back."""
     rows = ["10,group-1,hardware,,,50", "30,group-2,hardware,,,60", "300,job,hang,3"]
@@ -124,6 +173,7 @@ def test_survivors_have_the_step_at_which_nothing_was_missing(
 
 def test_maintenance_that_was_announced_is_not_detected(played: Played) -> None:
     keys = ["~times.restart_s", "recovery.diagnose_s=120", "job.steps=40"]
+    keys += ["recovery.shortage=requeue"]
     planned = played(["10,host-1,planned,20"], *keys)
     broken = played(["10,host-1,hardware"], *keys)
     assert broken["restart_s"] - planned["restart_s"] == pytest.approx(130.0)

@@ -70,6 +70,7 @@ JOB = {
     "failures.component": "gpu",
     "recovery.preset": "hot-swap",
     "recovery.reschedule_s": 600.0,
+    "recovery.shortage": "reschedule",
     "times.restart_s": None,
     "platform.file": "hgx-h100",
 }

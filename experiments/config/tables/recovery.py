@@ -14,6 +14,7 @@ TRAINMOVER = "TrainMover (arXiv 2412.12636)"
 Preset = Literal["stock", "scalable", "standby", "in-place", "hot-swap", "published-spare"]
 Hardware = Literal["requeue", "reschedule", "standby", "in-place", "repaired"]
 
+Shortage = Literal["wait", "requeue", "reschedule"]
 Detected = Literal["alike", "by-kind"]
 
 DETECTED_S: dict[str, float] = {
@@ -114,12 +115,34 @@ class RecoveryTable(Table):
         "Where other machines come from in a restart.",
         f"{_PRICE}choice",
         choices={
-            "requeue": "the whole job goes through the queue: requeue_s",
-            "reschedule": "machines for the evicted only: reschedule_s",
-            "standby": "standbys, as long as there are any; then as by reschedule",
+            "requeue": "the whole job goes through the queue, which gives free_machines: requeue_s",
+            "reschedule": "free_machines for the evicted only: reschedule_s",
+            "standby": "standbys, as long as there are any; then free_machines: reschedule_s",
             "in-place": "the same machines go on",
             "repaired": "what failed itself, once it is repaired, as the trace or the mix says of "
             "that failure: on top of the restart, even where its time is stated",
+        },
+    )
+    free_machines: int | None = key(
+        None,
+        "Machines, beyond the job's and its standbys, that it gets in the places of failed ones; "
+        "each is free again once it is repaired. Nobody pays for them while they are free. Unset: "
+        "those of the platform beyond the job's.",
+        "derived: the platform's GPUs beyond the job's",
+        "1",
+        between=(0, 100_000),
+        only_with={"recovery.shortage": ["wait"]},
+    )
+    shortage: Shortage = key(
+        "wait",
+        "Where machines come from when there is no standby and no free machine left. A restart "
+        "whose whole time is stated has its machines, unless hardware is standby.",
+        "choice: nothing comes from nowhere",
+        choices={
+            "wait": "from the repair: the job waits for as many as it lacks, each repaired after "
+            "rejoin.repair_s, or as the trace or the mix says of its failure",
+            "requeue": "from the queue of a cluster that is shared with others: requeue_s",
+            "reschedule": "from a cluster that is shared with others: reschedule_s",
         },
     )
     transient: Transient = key(

@@ -145,6 +145,8 @@ class LoopJob:
             "times.restart_s": max(self.restart_s, _FREE_S),
             "restart.readers": None,
             "recovery.hardware": "repaired",
+            # Where an incident states no repair, there is nothing to wait for.
+            "rejoin.repair_s": 0.0,
         }
         if trace is None:
             keys["failures.distribution"] = "exponential"

@@ -131,6 +131,7 @@ def scenario_keys(
         "restart.readers": None,
         **PRICES[prices],
         "recovery.standbys": _STANDBYS,
+        "recovery.shortage": "requeue",
         "protection.state_bytes": None,
         **SCHEMES[label],
     }

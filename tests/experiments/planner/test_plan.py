@@ -409,3 +409,38 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
         ratios[jitter] = choice.ratio / float(np.mean(played.ratios))
     assert ratios[0.05] == pytest.approx(ratios[0.0], abs=0.03)
     assert ratios[0.05] == pytest.approx(1.0, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "more_gpus"),
+    [
+        ((), "found within the restart", 0),
+        (("~times.restart_s",), "none is free: a restart waits for repairs (3.00 hours", 0),
+        (("~times.restart_s", "recovery.free_machines=3"), "3 free machines", 0),
+        (("~times.restart_s", "recovery.shortage=requeue"), "shared cluster", 0),
+        (("recovery.hardware=standby", "recovery.standbys=5"), "5 machines stand by, paid", 40),
+    ],
+)
+def test_a_plan_says_where_machines_come_from_and_charges_those_that_wait(
+    settings: tuple[str, ...], said: str, more_gpus: int
+) -> None:
+    situation = small(*settings)
+    assert said in situation.machines
+    job = situation.scenario.job
+    assert situation.gpus == job.all_gpus + more_gpus
+    hours = situation.days(2.0) * 24.0 * (job.all_gpus + more_gpus)
+    assert situation.gpu_hours(2.0) == pytest.approx(hours)
+
+
+def test_a_job_that_fills_its_cluster_keeps_less_than_one_with_a_queue() -> None:
+    """By closed forms as by simulation: nothing comes from nowhere."""
+    settings = ("~times.restart_s", "rejoin.repair_s=86400", "strategy.name=checkpoint")
+    filled, shared = (
+        resolve(small(*settings, *more, "failures.mtbf_s=1e6", "job.steps=100000").scenario)
+        for more in ((), ("recovery.shortage=requeue",))
+    )
+    waited_s = filled.restart_s - shared.restart_s
+    queue_s = 408.0 * (600_000 / 2048) ** 0.255
+    assert waited_s == pytest.approx(86_400.0 - queue_s, rel=1e-3)
+    ratios = [simulate([each], (0, 1), 100_000)[0].ratios for each in (filled, shared)]
+    assert min(ratios[0]) > max(ratios[1]) > 1.0
