@@ -361,6 +361,7 @@ def filled_in(question: ResolvedJob) -> Scenario:
         "least_tensor": shape.least_tensor,
     }
     tables["recovery"] |= {name: scenario.recovery.price(name) for name in OPEN_PRICES}
+    tables["recovery"]["free_machines"] = free_machines_of(scenario)
     if not scenario.measured.all_reduce:
         groups = scenario.job.groups
         tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)

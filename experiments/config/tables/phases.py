@@ -187,9 +187,9 @@ class RejoinTable(Table):
     )
     repair_s: float = seconds(
         10_800.0,
-        "Time from the moment a failure is noticed until the group could come back.",
+        "Time from the moment a failure is noticed until the group could come back; and until a "
+        "machine is repaired that the job waits for, where the failure does not say.",
         "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
-        only_with={"rejoin.when": "at-checkpoint"},
     )
     spare_groups: int = key(
         0,

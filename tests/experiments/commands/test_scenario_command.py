@@ -111,6 +111,8 @@ def test_nothing_that_counts_is_left_open(settings: list[str]) -> None:
     # Left open, there is none of it.
     off = {
         "restart.readers",
+        "job.tokens",
+        "recovery.free_machines",
         "recovery.standbys_quantile",
         "recovery.replenish_s",
         "failures.kinds.lemon_shape",

@@ -434,9 +434,13 @@ def test_a_plan_says_where_machines_come_from_and_charges_those_that_wait(
 
 def test_a_job_that_fills_its_cluster_keeps_less_than_one_with_a_queue() -> None:
     """By closed forms as by simulation: nothing comes from nowhere."""
-    settings = ("~times.restart_s", "rejoin.repair_s=86400", "strategy.name=checkpoint")
+    settings = ("~times.restart_s", "rejoin.repair_s=86400")
     filled, shared = (
-        resolve(small(*settings, *more, "failures.mtbf_s=1e6", "job.steps=100000").scenario)
+        resolve(
+            small(*settings, *more, "failures.mtbf_s=1e6", "job.steps=100000").scenario_of(
+                "checkpoint", "storage"
+            )
+        )
         for more in ((), ("recovery.shortage=requeue",))
     )
     waited_s = filled.restart_s - shared.restart_s
