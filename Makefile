@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report bench doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,9 @@ sweep: ready ## play the grid GRID into DIR, or what is missing of it
 
 report: ready ## write the report of the sweep in DIR
 	@$(BIN)/faultline report $(DIR) -o $(DIR)/report.html $(ARGS)
+
+publish: ready ## make all of results/published anew, or some recipes: make publish ARGS="spare ntp"
+	@$(BIN)/python .ci/publish $(ARGS)
 
 bench: ready ## measure the speed of the simulator
 	@$(BIN)/faultline bench $(ARGS)
