@@ -130,7 +130,7 @@ class Work:
     ) -> float:
         """Return how long a step computes, over `compute_s` for each shard type.
 
-        Played on the platform where that is known to differ.
+        Played on the platform where that is known to differ, without the wait of `least_pace`.
 
         Parameters
         ----------
@@ -152,6 +152,23 @@ class Work:
         played = times.passes_s(shares, rounds) / (types * self.compute_s)
         return played if plan.pipelines and self.plays_steps else plan.pace * played
 
+    def least_pace(self, plan: StepPlan) -> float:
+        """Return the pace at which a step makes as much progress per second as a sound one.
+
+        A plan with parts missing may name a schedule that a sound pipeline does without, and that
+        is faster: with no barrier between steps, for one. A sound pipeline could follow it too, so
+        such a step waits until its share of a sound step is over. 0 where nothing differs, and
+        where steps are not played.
+        """
+        whole = not plan.pipelines and len(plan.members) == self.groups
+        if whole or not (self.plays_steps and self.detour_times and plan.members):
+            return 0.0
+        times = self.detour_times((), ())
+        sound_s = self.compute_s + times.sync_s(StepShares(tuple(range(self.groups))))
+        sync_s = times.sync_s(StepShares(plan.members, plan.pipelines))
+        types_s = plan.stacks * plan.stack_size * self.compute_s
+        return max(0.0, (plan.batch_share * sound_s - sync_s) / types_s)
+
     def is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at its nominal pace."""
         if self.compute_jitter or self.reactions.validation_share:
@@ -159,7 +176,8 @@ class Work:
         if phase.pipelines:
             return True
         nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
-        return phase.pace == self.pace_of(nominal, phase.without, phase.patch)
+        played = self.pace_of(nominal, phase.without, phase.patch)
+        return phase.pace == max(played, phase.least_pace)
 
     def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
         """Return who computes a phase to its end, all of whose stages are done by who is there.

@@ -39,6 +39,8 @@ class Compute:
         What else slows them.
     pipelines : tuple of Pipeline
         Those of members that are not as in an undisturbed step.
+    least_pace : float
+        The phase waits until this pace where all members have computed; `pace` includes it.
     """
 
     members: tuple[int, ...]
@@ -49,6 +51,7 @@ class Compute:
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
+    least_pace: float = 0.0
 
 
 class Saves(NamedTuple):

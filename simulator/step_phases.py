@@ -61,11 +61,12 @@ class StepPhases:
         without: tuple[str, ...] = (),
         slow: Slowdown = UNDISTURBED,
     ) -> None:
-        pace, twice = work.pace_of(plan, without), work.reactions.validation_share
+        least_pace, twice = work.least_pace(plan), work.reactions.validation_share
+        pace = max(work.pace_of(plan, without), least_pace)
         members, pipelines = plan.members, plan.pipelines
         stacks, size = plan.stacks, plan.stack_size
         self.compute = Compute(
-            members, stacks, size, None, pace * (1 + twice), without, slow, pipelines
+            members, stacks, size, None, pace * (1 + twice), without, slow, pipelines, least_pace
         )
         self.all_reduce = AllReduce(members, without, slow, pipelines)
         self.batches = Batches.of(plan, work.approximation_loss)

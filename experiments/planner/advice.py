@@ -48,6 +48,8 @@ def advise(plan: Plan) -> Advice:
     protection stands for itself; of its redundancies, that which closed forms put first, unless
     another is clearly sooner done.
     """
+    if impossible := _impossible(plan):
+        return Advice(None, None, (), impossible)
     finished = _stands(plan)
     if not finished:
         return Advice(None, None, (), _nothing(plan))
@@ -59,6 +61,21 @@ def advise(plan: Plan) -> Advice:
         return Advice(None, None, (soonest, *undecided), sentence)
     lead = _lead(plan, soonest, others)
     return Advice(soonest, lead, (), _sentence(plan, soonest, lead))
+
+
+def _impossible(plan: Plan) -> str | None:
+    """Return why a simulated choice cannot be right; None where each may be.
+
+    Jitter moves the goodput of a run with few failures: by less than what does not matter.
+    """
+    for line in plan.lines:
+        goodput = max(line.simulated.goodputs, default=0.0) if line.simulated else 0.0
+        if goodput > 1.0 + INDIFFERENCE:
+            return (
+                f"No advice: {_choice_text(line)} has a simulated goodput of {goodput:.1%}, "
+                "and no job trains for more than 100 % of its time; check the scheme's plans."
+            )
+    return None
 
 
 def _stands(plan: Plan) -> list[Line]:

@@ -210,6 +210,9 @@ class SimgridEngine:
             # The rest of a group waits for whoever dies from then on.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
+        if not lacking and phase.least_pace:
+            types = phase.stacks * phase.stack_size
+            self._sleep_until(began_s + types * phase.least_pace * self._job.work.compute_s)
         return Outcome(simgrid.Engine.clock)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:

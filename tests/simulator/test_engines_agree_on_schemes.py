@@ -11,6 +11,7 @@ from itertools import cycle, product
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.job.resolved_job import resolve
@@ -130,6 +131,36 @@ def test_twenty_played_steps(servers_of: Callable[..., Path], option: str) -> No
     assert record["degraded_s"] >= 0.0
     # Who dies in the passes is missed at once: less than the watchdog's time after they have ended.
     assert 0.0 < record["detection_s"] < WATCHDOG_S * found
+
+
+NEARLY_FREE = [
+    *PLAYED,
+    "model.pipeline=4",
+    "model.tensor=2",
+    "job.steps=60",
+    "detection.watchdog_s=0.03",
+    "checkpoint.interval_steps=40",
+    "times.checkpoint_write_s=1e-6",
+    "times.restart_s=1e-6",
+    "recovery.launch_s=0",
+    "recovery.communicator_s=0",
+    "rejoin.repair_s=1e6",
+]
+
+
+@pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=SLOW)])
+@pytest.mark.parametrize("scheme", sorted(all_strategies()))
+def test_no_scheme_gains_by_failing(
+    servers_of: Callable[..., Path], tmp_path: Path, scheme: str, engine: EngineName
+) -> None:
+    """Recoveries cost next to nothing: all else that is gained would be a gain over sound steps."""
+    rows = traced(tmp_path, "0.5,gpu-3,hardware", "1.1,gpu-21,hardware")
+    redundancy = ["strategy.redundancy=2"] if "spare" in scheme or "replication" in scheme else []
+    path = servers_of(domains=4, domains_per_leaf=4)
+    changes = [*NEARLY_FREE, *rows, *redundancy, f"strategy.name={scheme}"]
+    record = run(load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"]), 1, engine)
+    assert record["failures"] > 0
+    assert record["goodput"] <= 1.0
 
 
 @SLOW

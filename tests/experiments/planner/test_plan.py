@@ -280,6 +280,18 @@ def test_advice_follows_the_simulation() -> None:
     assert clear.sentence.startswith("Take replication")
 
 
+def test_no_advice_on_a_goodput_above_one() -> None:
+    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
+    refused = advise(invented(plan, {"spare": (0.93, 0.94, 0.95), "replication": (2.0, 2.5, 3.0)}))
+    assert refused.taken is None
+    assert refused.sentence.startswith("No advice: SPARe")
+    assert "107.5%" in refused.sentence
+    slightly_lucky = advise(
+        invented(plan, {"spare": (0.9999,) * 3, "replication": (2.0, 2.5, 3.0)})
+    )
+    assert slightly_lucky.taken is not None
+
+
 def test_no_advice_within_the_error() -> None:
     """Its interval of -37.9 to 101.9 % once stood behind an advice."""
     plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
