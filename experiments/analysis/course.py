@@ -153,6 +153,8 @@ def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
 TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
 """The last is no timeline, but what SimGrid says of its links."""
 _LARGEST_BYTES = 2**28
+_MOST_EVENTS = 2_000_000
+_ROWS_AT_ONCE = 1_000
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
 # What stands between a failure and what came of it.
@@ -363,6 +365,8 @@ def _event(row: list[str], origin: str) -> Event:
         raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
     if not (math.isfinite(event.time_s) and event.time_s >= 0):
         raise UserError(f"{origin}: {time_s} is no time; use seconds from 0")
+    if min(event.step, event.stacks, event.moved_types, *event.groups) < 0:
+        raise UserError(f"{origin}: has a number below 0, and counts from 0: {','.join(row)}")
     return event
 
 
@@ -370,12 +374,17 @@ def _read_parquet(path: Path) -> list[Event]:
     from faultline.experiments.runs.table import parquet_from
 
     try:
-        frame = parquet_from(read_file(path, _LARGEST_BYTES)).to_pandas(use_threads=False)
-        frame = frame[list(Event._fields)]
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: this is no timeline: it is no Parquet of events") from error
-    rows = frame.assign(groups=[" ".join(map(str, each)) for each in frame["groups"]])
-    return [
-        _event([str(value) for value in row], f"{path}, row {number}")
-        for number, row in enumerate(rows.itertuples(index=False), 1)
-    ]
+        table = parquet_from(read_file(path, _LARGEST_BYTES), _MOST_EVENTS, Event._fields)
+        # A few rows at a time: as Python's objects they are many times as large.
+        texts = [
+            [str(value) for value in {**row, "groups": " ".join(map(str, row["groups"]))}.values()]
+            for part in table.to_batches(_ROWS_AT_ONCE)
+            for row in part.to_pylist()
+        ]
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no Parquet of events"
+        raise UserError(f"{path}: this is no timeline: {reason}") from error
+    events = [_event(row, f"{path}, row {number}") for number, row in enumerate(texts, 1)]
+    if not events:
+        raise UserError(f"{path}: this timeline has no event")
+    return events

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ class Manifest:
 
 
 _MANIFEST = TypeAdapter(Manifest)
+_SCALARS = (str, int, float, bool, NoneType)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -142,10 +144,61 @@ def read_manifest(directory: Path) -> Manifest:
         found = _MANIFEST.validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         raise DamagedError("not the manifest of a sweep") from error
-    fits = all(len(values) == len(found.keys) for values in found.points)
-    if not fits or len(found.run_ids) != len(found.points) * len(found.seeds):
+    if not _is_a_plan(found):
         raise DamagedError("not the manifest of a sweep")
     return found
+
+
+def axes_of(keys: Sequence[str], points: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the keys that take more than one value in points, and their values in order."""
+    values = {
+        key: list(dict.fromkeys(point[place] for point in points)) for place, key in enumerate(keys)
+    }
+    return {key: each for key, each in values.items() if len(each) > 1}
+
+
+def _is_a_plan(found: Manifest) -> bool:
+    """Whether what a manifest says of its runs fits together, as it does where a grid made it."""
+    different = (found.keys, found.seeds, found.run_ids)
+    fixed = found.fixed.values()
+    return (
+        all(len(set(each)) == len(each) for each in different)
+        and len(found.run_ids) == len(found.points) * len(found.seeds)
+        and all(seed >= 0 for seed in found.seeds)
+        and all(len(values) == len(found.keys) for values in found.points)
+        and all(isinstance(value, _SCALARS) for values in found.points for value in values)
+        and set(found.keys) <= set(found.fixed)
+        and all(map(str.isprintable, (*found.fixed, *found.run_ids)))
+        and isinstance(found.fixed.get("name"), str)
+        and not any(isinstance(value, dict) for value in fixed)
+        and _is_a_grid(found.grid)
+        and list(found.axes.items()) == list(axes_of(found.keys, found.points).items())
+    )
+
+
+def _is_a_grid(tables: Mapping[str, Any]) -> bool:
+    """Whether tables are those of a grid file, which can be written as TOML again."""
+    lists = [tables.get("grid"), *_listed(tables.get("cases"))]
+    return (
+        set(tables) == {"name", "scenario", "engine", "seeds", "set", "grid", "cases"}
+        and all(isinstance(tables[name], str) for name in ("name", "scenario", "engine"))
+        and all(type(seed) is int for seed in _listed(tables["seeds"]))
+        and isinstance(tables["set"], dict)
+        and all(isinstance(each, dict) for each in lists)
+        and all(isinstance(values, list) for each in lists for values in each.values())
+        and _is_of_toml([tables["set"], *lists])
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list; one of nothing good where it is none."""
+    return value if isinstance(value, list) else [None]
+
+
+def _is_of_toml(value: Any) -> bool:
+    if isinstance(value, (list, dict)):
+        return all(map(_is_of_toml, value.values() if isinstance(value, dict) else value))
+    return value is not None
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:

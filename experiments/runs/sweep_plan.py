@@ -19,7 +19,7 @@ from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.manifest import FORMAT, Manifest, name_point
+from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
 from faultline.experiments.runs.player import Display, tell_on
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
@@ -97,10 +97,6 @@ def make_plan(grid: Grid) -> Plan:
         points.append({**modes, **settings})
         tables = scenario.model_dump(mode="json")
         values.append([value_at(tables, tuple(key.split("."))) for key in keys])
-    axes = {
-        key: list(dict.fromkeys(each[position] for each in values))
-        for position, key in enumerate(keys)
-    }
     manifest = Manifest(
         format=FORMAT,
         faultline=version("faultline"),
@@ -108,7 +104,7 @@ def make_plan(grid: Grid) -> Plan:
         engine=grid.engine,
         fixed=dict(dotted_leaves(fixed)),
         keys=keys,
-        axes={key: each for key, each in axes.items() if len(each) > 1},
+        axes=axes_of(keys, values),
         points=values,
         seeds=list(grid.seeds),
         run_ids=[name_run(named, seed, grid.engine) for named in hashes for seed in grid.seeds],

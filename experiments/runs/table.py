@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +23,7 @@ from faultline.experiments.runs.manifest import (
     read_manifest,
     read_own,
 )
-from faultline.experiments.runs.record import column
+from faultline.experiments.runs.record import COLUMNS, column
 from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
 from faultline.platforms.files import write_file
 
@@ -28,8 +31,18 @@ PARQUET = "table.parquet"
 CSV = "table.csv"
 _PLAN = b"faultline.plan"
 _CSV_DIGEST = b"faultline.csv"
+_MOST_RUNS = 1_000_000
+"""Of a grid."""
+_MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
 # Of columns that are never a number with a fraction; they keep it where all runs lack a value.
+_OF_RUN = ("run_id", "status", "error", "code")
+_ARROW_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "text": (pa.types.is_string,),
+    "count": (pa.types.is_int64,),
+    "number": (pa.types.is_int64, pa.types.is_float64),
+    "": (pa.types.is_boolean,),
+}
 _TYPES = {"text": pa.string(), "count": pa.int64()}
 
 
@@ -121,9 +134,7 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
     }
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     try:
-        for position, key in enumerate(manifest.keys):
-            columns[key] = pa.array([values[position] for _, values, _ in rows])
-        columns["seed"] = pa.array([seed for _, _, seed in rows], pa.int64())
+        columns |= _asked([(values, seed) for _, values, seed in rows], manifest)
         for name, values in _columns_of([run.record or {} for run, _, _ in rows]).items():
             if name not in columns:
                 defined = column(name)
@@ -134,6 +145,62 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
             f"its runs do not fit into one table ({error}); play the grid into another folder"
         ) from error
     return pa.table(columns)
+
+
+def _asked(rows: Sequence[tuple[Sequence[Any], int]], manifest: Manifest) -> dict[str, pa.Array]:
+    """Return the columns that say what was asked: varied keys, and the seed."""
+    columns = {
+        key: pa.array([values[place] for values, _ in rows])
+        for place, key in enumerate(manifest.keys)
+    }
+    return {**columns, "seed": pa.array([seed for _, seed in rows], pa.int64())}
+
+
+def _check_table(table: pa.Table, manifest: Manifest) -> None:
+    """Refuse a table of other runs, or with a value that a record cannot have: a DamagedError.
+
+    The checks are those of records (`store.read_runs`), a column at a time.
+    """
+    asked = _asked([(values, seed) for _, values, seed in manifest.rows()], manifest)
+    names, of_plan = table.column_names, [*_OF_RUN, *asked]
+    if names[: len(of_plan)] != of_plan or len(set(names)) < len(names):
+        raise DamagedError("has other columns than a table of this sweep")
+    columns = {name: pa.concat_arrays(table.column(name).chunks) for name in names}
+    texts = {name: columns[name].to_pylist() for name in _OF_RUN}
+    if texts["run_id"] != manifest.run_ids or any(
+        not columns[name].equals(array) for name, array in asked.items()
+    ):
+        raise DamagedError("is of other runs than those of this sweep")
+    good = np.array([error is None for error in texts["error"]])
+    statuses = ["ok" if one else "failed" for one in good]
+    if texts["status"] != statuses or not all(isinstance(code, str) for code in texts["code"]):
+        raise DamagedError("has a run that neither succeeded nor failed")
+    for name in names[len(of_plan) :]:
+        _check_column(name, columns[name], good)
+    required = {name for name, defined in COLUMNS.items() if not defined.optional}
+    if good.any() and (missing := required - set(names)):
+        raise DamagedError(f"lacks the column {min(missing)!r}")
+    of_runs = list(manifest.stated().values())
+    for name in {"scenario", "strategy", "engine"} & set(names):
+        values = zip(columns[name].to_pylist(), of_runs, strict=True)
+        if any(value not in (None, stated.get(name, value)) for value, stated in values):
+            raise DamagedError(f"says something else in {name!r} than was asked")
+
+
+def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:
+    defined = column(name)
+    kinds = _ARROW_KINDS[defined.kind] if defined else tuple(chain(*_ARROW_KINDS.values()))
+    if not (pa.types.is_null(array.type) or any(fits(array.type) for fits in kinds)):
+        raise DamagedError(f"has values in {name!r} that are none of a record")
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    if not absent[~good].all() or (defined and not defined.optional and absent[good].any()):
+        raise DamagedError(f"lacks a value in {name!r}, or has one of a run that failed")
+    if defined and defined.kind != "text":
+        values = array.drop_null().to_numpy(zero_copy_only=False)
+        least, most = defined.bounds
+        # Not a number is on neither side.
+        if not ((least <= values) & (values <= most)).all():
+            raise DamagedError(f"has a value in {name!r} that is out of range")
 
 
 def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -179,13 +246,15 @@ def remove_tables(directory: Path) -> None:
 def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
     """Return the Parquet table if it is whole, of this plan and of all its runs; else None."""
     try:
-        table = _read_parquet(directory / PARQUET)
+        table = _read_parquet(directory / PARQUET, len(manifest.run_ids))
+        if (table.schema.metadata or {}).get(_PLAN) != manifest.digest().encode():
+            return None
+        if table.num_rows != len(manifest.run_ids):
+            return None
+        _check_table(table, manifest)
     except (OSError, pa.ArrowException, DamagedError):
         return None
-    metadata = table.schema.metadata or {}
-    if metadata.get(_PLAN) != manifest.digest().encode():
-        return None
-    return table if table.num_rows == len(manifest.run_ids) else None
+    return table
 
 
 def damaged_tables(directory: Path) -> list[Misplaced]:
@@ -221,18 +290,25 @@ def tables_stand(directory: Path, manifest: Manifest) -> bool:
     return not damaged_tables(directory) and read_table(directory, manifest) is not None
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    return parquet_from(read_own(path))
+def _read_parquet(path: Path, most_rows: int = _MOST_RUNS) -> pa.Table:
+    return parquet_from(read_own(path), most_rows)
 
 
-def parquet_from(content: bytes) -> pa.Table:
+def parquet_from(content: bytes, most_rows: int, names: Sequence[str] | None = None) -> pa.Table:
     """Return the table of a Parquet file.
 
     No thread is started for it: one of Arrow's that lets go of a Python object when Python has
-    ended already ends the process with SIGABRT. It is an OSError or pyarrow.ArrowException if the
-    file is none, or not as it was written.
+    ended already ends the process with SIGABRT. Rows are counted before they are read: a file of
+    1 MB may have 50 million. It is an OSError or pyarrow.ArrowException if the file is none, has
+    more rows than `most_rows` or other columns than `names`, or is not as it was written.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
     )
+    found = file.metadata
+    if found.num_rows > most_rows or found.num_columns > _MOST_COLUMNS:
+        size = f"{found.num_rows:,} rows and {found.num_columns:,} columns"
+        raise OSError(errno.EFBIG, f"{size}: more than {most_rows:,} or {_MOST_COLUMNS:,}")
+    if names is not None and file.schema_arrow.names != list(names):
+        raise OSError(errno.EINVAL, f"has other columns than {', '.join(names)}")
     return file.read(use_threads=False)

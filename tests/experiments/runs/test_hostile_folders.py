@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.manifest import (
@@ -27,7 +30,7 @@ from faultline.experiments.runs.manifest import (
 )
 from faultline.experiments.runs.store import LOCK, SET_ASIDE
 from faultline.experiments.runs.sweep_plan import Plan
-from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
+from faultline.experiments.runs.table import CSV, PARQUET, parquet_from, read_sweep, read_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -378,3 +381,85 @@ def test_a_sweep_that_is_ended_goes_on(how: signal.Signals, tmp_path: Path) -> N
     plan = plan_of(tmp_path, grid.read_text(encoding="utf-8"))
     outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record), accept_other_code=True)
     assert outcome.failed == 0
+
+
+def forged_table(results: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Change the table of a sweep; its digests stay those of the plan and of the CSV."""
+    path = results / PARQUET
+    table = pq.read_table(path)
+    changed = change(table).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(changed, path, write_page_checksum=True)
+    (results / "runs").rename(results.parent / "no-runs")
+
+
+def with_column(name: str, values: Callable[[pa.Array], Any]) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        place = table.column_names.index(name)
+        return table.set_column(place, name, pa.array(values(table.column(name).to_pylist())))
+
+    return change
+
+
+FORGERIES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "no columns": lambda table: table.select([]),
+    "a column less": lambda table: table.drop_columns(["time_s"]),
+    "a column twice": lambda table: table.append_column("seed", table.column("seed")),
+    "other names": lambda table: table.rename_columns([name + "x" for name in table.column_names]),
+    "a text for a number": with_column("time_s", lambda old: ["soon"] * len(old)),
+    "lists": with_column("time_s", lambda old: [[1.0]] * len(old)),
+    "a time before time": with_column("time_s", lambda old: [-1.0, *old[1:]]),
+    "no number": with_column("time_s", lambda old: [float("nan"), *old[1:]]),
+    "no value": with_column("time_s", lambda old: [None, *old[1:]]),
+    "another scheme": with_column("strategy", lambda old: ["mecefo", *old[1:]]),
+    "another seed": with_column("seed", lambda old: [7, *old[1:]]),
+    "another value of a key": with_column("strategy.redundancy", lambda old: [9, *old[1:]]),
+    "a run of another name": with_column("run_id", lambda old: ["a" * 16, *old[1:]]),
+    "a run that neither failed nor not": with_column("status", lambda old: ["?", *old[1:]]),
+    "an error of a sound run": with_column("error", lambda old: ["bad", *old[1:]]),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_table_is_not_believed(forgery: str, results: Path, plan: Plan, ask: Ask) -> None:
+    assert read_table(results, plan.manifest) is not None
+    forged_table(results, FORGERIES[forgery])
+    assert read_table(results, plan.manifest) is None
+    for command in ("compare", "report", "plot"):
+        assert "Traceback" not in "".join(map(str, ask.all(command, results)))
+
+
+def test_rows_are_counted_before_they_are_read(tmp_path: Path, ask: Ask) -> None:
+    """Two millions of them weigh some kilobytes."""
+    path = tmp_path / "events.parquet"
+    empty = pd.DataFrame({"step": np.zeros(2_000_001, "i1")})
+    empty.to_parquet(path, index=False)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(OSError, match="2,000,001 rows"):
+        parquet_from(path.read_bytes(), 2_000_000)
+    assert "this is no timeline: 2,000,001 rows" in ask.refused("plot", path)
+
+
+HOSTILE_PLANS: dict[str, dict[str, Any]] = {
+    "values that are lists": {"points": [[[1]], [[2]]]},
+    "values that are tables": {"points": [[{"a": 1}], [{"a": 2}]]},
+    "a key twice": {"keys": ["seed", "seed"], "points": [[1, 1], [2, 2]]},
+    "a key that is none": {"keys": ["nonsense"]},
+    "axes of nothing": {"axes": {"job.groups": [1, 2]}},
+    "axes of lists": {"axes": {"strategy.redundancy": [[2], [3]]}},
+    "no axes": {"axes": {}},
+    "seeds twice": {"seeds": [0, 0]},
+    "seeds below none": {"seeds": [-1, 0]},
+    "runs twice": {"run_ids": ["a"] * 4},
+    "nothing fixed": {"fixed": {}},
+    "a name that is none": {"fixed": {"name": 7, "strategy.redundancy": 2}},
+    "an empty grid": {"grid": {}},
+    "a grid of lists": {"grid": {"name": "a", "grid": [], "cases": {}, "set": 7}},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_PLANS)
+def test_a_plan_that_does_not_fit_together_is_told(name: str, results: Path, ask: Ask) -> None:
+    resealed(results / FILE, **HOSTILE_PLANS[name])
+    for command in ("compare", "report", "plot"):
+        told = ask.refused(command, results)
+        assert told.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
