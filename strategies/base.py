@@ -216,8 +216,8 @@ class Strategy(ABC):
     tracks_components: ClassVar[bool] = False
     """Whether it wants to hear of broken components."""
     needs_layout: ClassVar[bool] = False
-    """Whether it depends on what not every scenario says: how a group is cut into stages or domains
-    (`JobShape`), or whether groups come back. It is planned with only where it is asked for."""
+    """Whether it depends on how a group is cut into stages or domains (`JobShape`), which not every
+    scenario states. A plan without that has it only if it is named."""
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     """The kinds of recovery that it can need, besides restarts."""
     restart_replaces: ClassVar[bool] = True

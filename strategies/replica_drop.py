@@ -57,8 +57,6 @@ class ReplicaDrop(Strategy):
     colour: ClassVar[str | None] = "#2409AA"
     marker: ClassVar[str | None] = "8"
     protections: ClassVar[tuple[str, ...]] = ("just-in-time",)
-    # Where none comes back it only shrinks.
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     Options: ClassVar[type[StrategyOptions]] = ReplicaDropOptions
 

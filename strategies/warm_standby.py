@@ -44,8 +44,6 @@ class WarmStandby(Strategy):
     marker: ClassVar[str | None] = "H"
     protections: ClassVar[tuple[str, ...]] = ("reft", "gemini")
     tracks_components: ClassVar[bool] = True
-    # Without standbys it is a restart that does not roll back.
-    needs_layout: ClassVar[bool] = True
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("take-over",)
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:

@@ -31,7 +31,6 @@ from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish the job."""
-    schemes, not_named = chosen_schemes(arguments.schemes)
     protections = chosen_protections(arguments.protections)
     if arguments.output is not None:
         make_folder(arguments.output, "-o FOLDER")
@@ -47,6 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.restart,
         arguments.save,
     )
+    schemes, not_named = chosen_schemes(arguments.schemes, situation)
     if arguments.optimise:
         check_searchable(situation)
     columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())

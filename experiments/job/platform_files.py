@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.model_numbers import cluster_file, platform_at, spec_of_cluster
+from faultline.experiments.config.model_numbers import (
+    cluster_file,
+    gpus_of_cluster,
+    platform_at,
+    spec_of_cluster,
+)
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.fabric import switch_levels
@@ -26,6 +31,8 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.topology import rail_plane
+from faultline.platforms.units import BANDWIDTH, format_quantity
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_reader import LARGEST_BYTES
 from faultline.platforms.xml_writer import with_memory_doors, write_xml, xml_text
@@ -71,7 +78,8 @@ def platform_file(scenario: Scenario) -> Path:
     name = scenario.platform.file
     if name not in preset_names():
         return cluster_file(name)
-    return generate_preset(name, scenario.job.groups, cache_directory() / "platforms")
+    directory = cache_directory() / "platforms"
+    return generate_preset(name, scenario.job.groups, directory, _at_size(name, *_size(scenario)))
 
 
 def check_platform(scenario: Scenario) -> None:
@@ -95,6 +103,71 @@ def gpus_on_platform(scenario: Scenario) -> int:
         platform = platform_at(cluster_file(scenario.platform.file))
         return len(platform.gpus) * platform.gpus_per_rank
     return scenario.job.all_gpus if spec.plane is not None else spec.gpus
+
+
+def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
+    """Return the spec of a scenario's platform, as large as its job where that is generated.
+
+    A shipped cluster that is too small for the job gets as many domains as it takes; errors are
+    those of `spec_of`.
+    """
+    name = scenario.platform.file
+    if name not in preset_names():
+        return spec_of(scenario)
+    return _at_size(name, *_size(scenario))
+
+
+def _size(scenario: Scenario) -> tuple[int, int]:
+    """Return the GPUs of a job, and those of a group."""
+    return scenario.job.all_gpus, scenario.job.gpus_of_group
+
+
+_MOST_GPUS_UNFOLDED = 4096
+"""Of a cluster that is generated larger than it is shipped: one rail stands for more than that,
+where groups are whole scale-up domains."""
+
+
+@lru_cache(maxsize=32)
+def _at_size(name: str, gpus: int, gpus_of_group: int) -> ClusterSpec:
+    shipped = load_preset(name)
+    if shipped.plane is not None or gpus <= shipped.gpus:
+        return shipped
+    domains = -(-gpus // shipped.scale_up.gpus_per_domain)
+    sized: dict[str, object] = {"scale_up.domains": domains}
+    if shipped.storage is not None:
+        # The same for each GPU.
+        grown = domains / shipped.scale_up.domains
+        for key in ("read", "write"):
+            bandwidth = getattr(shipped.storage, f"{key}_bandwidth_bytes_per_s")
+            sized[f"storage.{key}_bandwidth"] = format_quantity(bandwidth * grown, BANDWIDTH)
+    spec = load_preset(name, **sized)
+    is_folded = spec.gpus > _MOST_GPUS_UNFOLDED and spec.scale_out.rail_optimised
+    is_folded &= gpus_of_group % spec.scale_up.gpus_per_domain == 0
+    return rail_plane(spec) if is_folded else spec
+
+
+def platform_size_text(scenario: Scenario) -> str | None:
+    """Return a sentence about a platform that is generated larger than it is shipped, else None.
+
+    A platform file that is too small for its job is a UserError.
+    """
+    name, gpus = scenario.platform.file, scenario.job.all_gpus
+    if name not in preset_names():
+        there = gpus_of_cluster(name)
+        if there < gpus:
+            raise UserError(
+                f"platform.file = {name!r}: has {there:,} GPUs, the job has {gpus:,}; generate one "
+                "of that size (faultline platform generate), or name a shipped cluster"
+            )
+        return None
+    spec, shipped = spec_at_size(scenario), load_preset(name)
+    if spec is None or spec == shipped:
+        return None
+    folded = ", of which one rail is simulated" if spec.plane else ""
+    return (
+        f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}, as the job has "
+        f"{gpus:,} GPUs and {name} {shipped.gpus:,}; storage bandwidth grows with them."
+    )
 
 
 def edited_platform(scenario: Scenario) -> Platform | None:
@@ -141,7 +214,7 @@ def _cut_off_in_file(path: Path) -> int | None:
 
 def reduces_on_network(scenario: Scenario) -> bool:
     """Return whether a scenario's all-reduce is measured, on a platform that has its switches."""
-    spec = spec_of(scenario)
+    spec = spec_at_size(scenario)
     return scenario.measured.all_reduce and (spec is None or spec.plane is None)
 
 
@@ -174,15 +247,23 @@ def explaining_aborts(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: SimGrid rejects this platform: {complaint}") from error
 
 
-def generate_preset(name: str, groups: int, directory: Path) -> Path:
-    """Write the XML of a shipped cluster; a rail plane is made for the given number of groups."""
-    spec = load_preset(name)
-    if spec.plane is not None:
+def generate_preset(
+    name: str, groups: int, directory: Path, sized: ClusterSpec | None = None
+) -> Path:
+    """Write the XML of a shipped cluster; a rail plane is made for the given number of groups.
+
+    Any other may be sized for a job.
+    """
+    shipped = load_preset(name)
+    spec = sized or shipped
+    if shipped.plane is not None:
         try:
             spec = load_preset(name, groups=groups)
         except PlatformError as error:
             raise UserError(f"job.groups = {groups} on {name}: {error}") from error
         name = f"{name}-{groups}"
+    elif spec != shipped:
+        name = f"{name}-{spec.scale_up.domains}-{'rail' if spec.plane else 'domains'}"
     path = directory / f"{name}.xml"
     if path in _WRITTEN and _WRITTEN[path] == (spec, _stamp(path)):
         return path

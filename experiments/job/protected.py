@@ -14,7 +14,7 @@ from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
     platform_file,
-    spec_of,
+    spec_at_size,
     state_bytes,
     with_memories,
 )
@@ -145,7 +145,7 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         return Protected(protection, StateTransferTimes(*nothing_s, durations.save_s, None))
     beside, stated = None, scenario.times.snapshots()
     if scenario.times.states_snapshots:
-        platform = spec_of(scenario)
+        platform = spec_at_size(scenario)
         memory_bytes = None if platform is None else platform.host.memory_bytes
         times = StateTransferTimes(*nothing_s, durations.save_s, memory_bytes)
     else:
@@ -190,7 +190,7 @@ def _beside_steps(
 
 
 def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:
-    table, spec = scenario.protection, spec_of(scenario)
+    table, spec = scenario.protection, spec_at_size(scenario)
     if spec is not None and spec.plane is not None and of_platform is not None:
         # A node of a rail plane is one GPU's part of a server.
         of_platform *= protection.job.gpus_per_node
@@ -227,7 +227,7 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
 
     A platform that does not say what its hosts are like is a UserError.
     """
-    spec = spec_of(scenario)
+    spec = spec_at_size(scenario)
     if spec is None:
         raise UserError(
             f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
@@ -271,7 +271,7 @@ def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tupl
     peers = protection.peers
     if peers is None:
         return ()
-    spec = spec_of(scenario)
+    spec = spec_at_size(scenario)
     if spec is not None and spec.plane is not None and peers.positions == 1:
         size = min(peers.size, scenario.job.groups)
         peers = NodeGroups(scenario.job.groups, size, 0, "across-domains")

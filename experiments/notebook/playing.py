@@ -254,7 +254,7 @@ def plan(
         Mean time between failures of the whole job, time of a restart, time to write a checkpoint,
         in seconds.
     schemes, protections : sequence of str, optional
-        Those that come into question; by default all that need no layout.
+        Those that come into question; by default all for which the scenario states enough.
     seeds, verify, steps : int
         Seeds of a verification, choices to verify (0: closed forms alone), steps of a simulated
         job.
@@ -271,13 +271,13 @@ def plan(
     )
     from faultline.experiments.planner.situation import read_situation
 
-    chosen, not_named = chosen_schemes(schemes)
     # What JSON writes of a key's value, TOML reads.
     settings = [
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"
         for key, value in keys_of(changes).items()
     ]
     situation = read_situation(str(scenario), settings, gpus, groups, mtbf_s, restart_s, save_s)
+    chosen, not_named = chosen_schemes(schemes, situation)
     kept = chosen_protections(protections)
     planned = make_plan(situation, chosen, kept, range(seeds), verify, steps)
     planned = replace(planned, left_out=(*planned.left_out, *not_named))

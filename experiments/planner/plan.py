@@ -19,7 +19,7 @@ from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
 
 _NEEDS_LAYOUT = (
-    "it hangs on [model], or on rejoin.when: where these are stated, name it in --schemes"
+    "needs the layout of a group: state model.pipeline and model.tensor, or name it in --schemes"
 )
 
 
@@ -105,19 +105,22 @@ class Plan:
         return list(firsts.values())
 
 
-def chosen_schemes(names: Sequence[str] | None) -> tuple[list[str], list[LeftOut]]:
-    """Return the schemes to plan: those named, else all whose options fit any job.
+def chosen_schemes(
+    names: Sequence[str] | None, situation: Situation
+) -> tuple[list[str], list[LeftOut]]:
+    """Return the schemes to plan: those named, else all for which the scenario states enough.
 
-    The second are those that are not planned because nobody has named them. A name that nobody has
-    is a UserError.
+    The second are those that are left out. A name that no scheme has is a UserError.
     """
     known = all_strategies()
     if names:
         return _named("--schemes", "scheme", names, list(known)), []
-    left_out = [
-        LeftOut(name, None, _NEEDS_LAYOUT) for name, scheme in known.items() if scheme.needs_layout
-    ]
-    return [name for name, scheme in known.items() if not scheme.needs_layout], left_out
+    table = situation.scenario.model
+    has_layout = table.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
+        table.model_fields_set
+    )
+    chosen = [name for name, scheme in known.items() if has_layout or not scheme.needs_layout]
+    return chosen, [LeftOut(name, None, _NEEDS_LAYOUT) for name in known if name not in chosen]
 
 
 def chosen_protections(names: Sequence[str] | None) -> list[str]:

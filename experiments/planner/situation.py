@@ -19,6 +19,7 @@ from faultline.experiments.job.durations import (
     standbys_of,
 )
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
+from faultline.experiments.job.platform_files import platform_size_text
 from faultline.experiments.job.resolved_job import settings_of, undisturbed_step_s
 from faultline.experiments.job.step_times import step_time_of
 from faultline.platforms.units import TIME, format_quantity
@@ -181,6 +182,7 @@ def read_situation(
     left_over = gpus - scenario.job.gpus_of_group * groups
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
+    assumptions += filter(None, [platform_size_text(base)])
     assumptions += _limits_of_the_forms(scenario)
     step = step_time_of(base)
     compute_s = base.compute_s if step is None else step.passes_s

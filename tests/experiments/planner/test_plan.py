@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from faultline.experiments.planner.verification import (
     steps_needed,
     verify,
 )
+from faultline.platforms import load_preset, write_xml
 from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
 from faultline.strategies.registry import all_strategies
 from rich.console import Console
@@ -146,6 +148,36 @@ def test_a_plan_uses_what_counts_for_one_of_its_schemes_or_protections() -> None
     read_situation("spare-sound", (*SMALL, "strategy.name=spare", "strategy.redundancy=2"))
 
 
+def test_a_plan_has_all_schemes_for_which_the_scenario_states_enough() -> None:
+    chosen, left_out = chosen_schemes(None, small())
+    assert {"checkpoint", "replica-drop", "warm-standby"} <= set(chosen)
+    assert {*chosen, *(each.scheme for each in left_out)} == set(all_strategies())
+    assert all("state model.pipeline" in each.reason for each in left_out)
+    chosen, left_out = chosen_schemes(None, small("model.pipeline=4"))
+    assert (set(chosen), left_out) == (set(all_strategies()), [])
+
+
+def test_a_platform_that_is_too_small_is_generated_at_the_size_of_the_job() -> None:
+    cluster = ("platform.file=hgx-h100", "job.groups=8", "~job.gpus_per_group")
+    grown = read_situation("spare-sound", (*STATED, *cluster, "job.gpus=512"))
+    assert any(
+        said.startswith("The platform is hgx-h100 with 64 dom") for said in grown.assumptions
+    )
+    # Its state has a place in host memory: the 256 GPUs that are shipped have no node 63.
+    choices_of(grown, "checkpoint", "gemini")
+    own = read_situation("spare-sound", (*STATED, *cluster, "job.gpus=256"))
+    assert not any("The platform" in said for said in own.assumptions)
+
+
+def test_a_platform_file_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "small.xml"
+    write_xml(load_preset("hgx-h100", domains=2), file)
+    with pytest.raises(UserError, match="has 16 GPUs, the job has 64"):
+        read_situation(
+            "spare-sound", (*STATED, f"platform.file={file}", "job.groups=8", "job.gpus=64")
+        )
+
+
 def test_spare_groups_are_paid_for() -> None:
     without = small(gpus=3000)
     paid = small("rejoin.when=at-checkpoint", "rejoin.spare_groups=3", gpus=3000)
@@ -231,7 +263,7 @@ def test_schemes_that_never_finish_are_told_and_others_planned() -> None:
 
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(UserError, match="did you mean 'spare'"):
-        chosen_schemes(["spore"])
+        chosen_schemes(["spore"], small())
 
 
 def test_a_plan_verifies_the_best_of_every_scheme_and_says_how_far_off_it_was() -> None:

@@ -1,0 +1,55 @@
+"""The platform of a job: a shipped cluster that is too small for it is generated at its size."""
+
+from __future__ import annotations
+
+import pytest
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import MovesOnPlatform
+from faultline.experiments.job.platform_files import spec_at_size
+from faultline.platforms import load_preset
+from faultline.simulator.recovery_times import SentMove
+from faultline.strategies.recovery import Move
+
+from tests.stated_times import NOTHING_MEASURED
+
+
+def job_of(gpus: int, groups: int, **changes: object) -> Scenario:
+    size = {"platform.file": "hgx-h100", "job.groups": groups, "job.gpus": gpus}
+    scenario = load_scenario("spare-sound", NOTHING_MEASURED)
+    return scenario.with_({**size, "job.gpus_per_group": None, **changes})
+
+
+def test_a_cluster_that_is_large_enough_stays_as_it_is_shipped() -> None:
+    assert spec_at_size(job_of(256, 8)) == load_preset("hgx-h100")
+
+
+def test_a_larger_cluster_has_the_same_for_each_gpu() -> None:
+    shipped, grown = load_preset("hgx-h100"), spec_at_size(job_of(512, 8))
+    assert grown is not None
+    assert grown.gpus == 2 * shipped.gpus
+    assert grown.storage is not None
+    assert shipped.storage is not None
+    read, write = "read_bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s"
+    for name in (read, write):
+        assert getattr(grown.storage, name) == pytest.approx(2 * getattr(shipped.storage, name))
+    assert (grown.gpu, grown.nic, grown.host) == (shipped.gpu, shipped.nic, shipped.host)
+
+
+@pytest.mark.parametrize(("groups", "is_folded"), [(128, True), (4096, False)])
+def test_one_rail_stands_for_a_large_cluster_of_whole_domains(groups: int, is_folded: bool) -> None:
+    spec = spec_at_size(job_of(16_384, groups))
+    assert spec is not None
+    assert (spec.plane is not None) == is_folded
+    assert (spec.plane.cluster_gpus if spec.plane else spec.gpus) == 16_384
+
+
+@pytest.mark.parametrize(("gpus", "groups"), [(512, 64), (8192, 512)])
+def test_state_moves_over_the_adapters_of_as_many_gpus_as_the_job_has(
+    gpus: int, groups: int
+) -> None:
+    """Each GPU of a replica has an adapter of 50 GB/s; of 256 GPUs, a server had two groups."""
+    scenario = job_of(gpus, groups, **{"protection.state_bytes": 2e11})
+    sent = SentMove(Move(1, 0, 0, 1), 0)
+    expected_s = 2e11 / (gpus / groups * 50e9)
+    assert MovesOnPlatform(scenario).duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
