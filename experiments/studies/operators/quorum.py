@@ -1,9 +1,19 @@
 """Replicas that agree on a quorum before each step: torchft's rules, killed as in its stress test.
 
-A step begins when all that trained the last one ask for a quorum. It is given once everybody whose
-heartbeat is heard has asked, or the join timeout is over. Whoever is new copies the weights while
-the others train, and does not count in that step. Gradients are averaged at the end; if somebody
-who takes part has died, the averaging fails and the step is discarded.
+All that trained the last step ask for a quorum when the next one begins. It is given
+
+- at once if all members of the last quorum have asked;
+- else once each group whose heartbeat is heard has asked, or the join timeout has passed since the
+  first one asked, if those who have asked are more than half of those heard.
+
+A group that died is heard until its silence is noticed; one that asked and died meanwhile is given
+a place in the quorum. A new member copies the weights while the others train and does not count in
+that step. If a member dies, the averaging fails and the step is void for all; new members keep what
+they have copied by then.
+
+References
+----------
+torchft 2026.10.26 (PyPI, torchft-nightly): ``manager.py``, and the messages of its lighthouse.
 """
 
 from __future__ import annotations
@@ -33,6 +43,7 @@ class QuorumRules:
     # Between two looks for a quorum, and to make a process group.
     tick_s: float = 0.1
     regroup_s: float = 1.0
+    copy_s: float = 0.0  # What a new member needs to copy the weights.
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +79,15 @@ class StressRun:
         return self.commits * self.mean_groups / self.groups
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Group:
-    """A replica group: since when it is heard, and from when on it asks to join."""
+    """A life of a replica group, from its launch until it is killed."""
 
-    heard_from_s: float = 0.0
-    asks_from_s: float = 0.0
     launched_s: float = 0.0
+    heard_from_s: float = 0.0  # Since when its heartbeat is heard.
+    asks_from_s: float = 0.0  # Since when it asks for a quorum; infinite while it trains.
     has_weights: bool = True
+    lost_s: float = inf  # When it was killed.
 
 
 class StressTest:
@@ -86,85 +98,101 @@ class StressTest:
     ) -> None:
         self.rules, self.rng, self.kills = rules, rng, iter(kills_s)
         self.groups = [_Group() for _ in range(rules.groups)]
-        self.silent_from_s: list[float] = []
+        self.lost: list[_Group] = []
         self.next_kill_s = next(self.kills, inf)
         self.killed = 0
 
     def play(self, most_steps: int = 10**9) -> StressRun:
         """Play until there is nothing left to kill, or so many steps."""
         now_s, steps, committed, taking_part = 0.0, 0, 0, 0
-        members: set[int] = set()
+        members: list[_Group] = []
+        is_void = False
         while steps < most_steps and self.next_kill_s < inf:
             steps += 1
-            given_s = self._quorum_s(now_s)
-            present = {
-                number for number, one in enumerate(self.groups) if one.asks_from_s <= given_s
-            }
-            trained = [number for number in present if self.groups[number].has_weights]
-            regroups = present != members or len(trained) < len(present)
-            now_s, broken = self._step(now_s, given_s, present, regroups)
+            given_s, present = self._quorum(now_s, members)
+            trained = sum(one.has_weights for one in present)
+            for one in present:
+                one.asks_from_s = inf
+            # A step that was void is followed by a process group made anew.
+            regroups = is_void or set(present) != set(members)
+            now_s, is_void, copied = self._step(now_s, given_s, present, regroups)
             members = present
-            for number in present:
-                # A step in vain leaves the weights as they were copied.
-                one = self.groups[number]
-                one.has_weights |= one.launched_s <= given_s
-            if not broken:
+            for one in present:
+                one.has_weights |= copied
+                if one.lost_s == inf:
+                    one.asks_from_s = now_s
+            if not is_void:
                 committed += 1
-                taking_part += len(trained)
+                taking_part += trained
         return StressRun(steps, committed, self.killed, now_s, taking_part, self.rules.groups)
 
-    def _quorum_s(self, asked_s: float) -> float:
-        """Return when the quorum is given that is asked for at `asked_s`, killing on the way."""
+    def _quorum(self, asked_s: float, members: list[_Group]) -> tuple[float, list[_Group]]:
+        """Return when the quorum is given that is asked for at `asked_s`, and its members."""
         rules, at_s = self.rules, asked_s
-        patience_s = asked_s + rules.join_timeout_s
         while True:
             self._kill_until(at_s)
-            expected_s = [
-                one.asks_from_s for one in self.groups if one.heard_from_s <= at_s < one.asks_from_s
-            ]
-            expected_s += (end_s for end_s in self.silent_from_s if end_s > at_s)
-            if not expected_s or at_s >= patience_s:
-                return at_s
-            # Nothing changes before the first of them, or the next kill; then it looks again.
-            changes_s = min(*expected_s, self.next_kill_s, patience_s)
-            at_s = max(at_s, changes_s) + rules.tick_s
+            self.lost = [one for one in self.lost if at_s < one.lost_s + rules.silence_s]
+            known = [*self.groups, *self.lost]
+            heard = [one for one in known if one.heard_from_s <= at_s]
+            asked = [one for one in heard if one.asks_from_s <= at_s]
+            waits_until_s = min(one.asks_from_s for one in asked) + rules.join_timeout_s
+            if members and set(members) <= set(asked):
+                return at_s, asked
+            if 2 * len(asked) > len(heard) and (len(asked) == len(heard) or at_s >= waits_until_s):
+                return at_s, asked
+            # Nothing changes before the next of these; then it looks again.
+            changes_s = [self.next_kill_s, waits_until_s]
+            changes_s += (one.lost_s + rules.silence_s for one in self.lost)
+            changes_s += (time_s for one in known for time_s in (one.heard_from_s, one.asks_from_s))
+            at_s = min(time_s for time_s in changes_s if time_s > at_s) + rules.tick_s
 
     def _step(
-        self, now_s: float, given_s: float, present: set[int], regroups: bool
-    ) -> tuple[float, bool]:
-        """Play a step; when it ends, and whether it was in vain."""
+        self, now_s: float, given_s: float, present: list[_Group], regroups: bool
+    ) -> tuple[float, bool, bool]:
+        """Play a step; when it ends, whether it is void, and whether new members have copied."""
         rules = self.rules
         ready_s = given_s + (rules.regroup_s if regroups else 0.0)
-        averages_s = max(now_s + rules.step_s - rules.averaging_s, ready_s)
+        trained_s = now_s + rules.step_s - rules.averaging_s
+        averages_s = max(trained_s, ready_s)
         end_s = averages_s + rules.averaging_s
-        while self.next_kill_s <= end_s:
+        # One that had died before the quorum was given keeps the process group from being made.
+        lost_s = given_s if any(one.lost_s <= given_s for one in present) else inf
+        while lost_s == inf and self.next_kill_s <= end_s:
             at_s = self.next_kill_s
             if self._kill() in present:
-                end_s = max(at_s, averages_s) + rules.error_s
-                self._kill_until(end_s)
-                return end_s, True
-        return end_s, False
+                lost_s = at_s
+        if lost_s == inf:
+            return end_s, False, True
+        fails_from_s = max(lost_s, averages_s) if lost_s >= ready_s else lost_s
+        end_s = max(trained_s, fails_from_s + rules.error_s)
+        self._kill_until(end_s)
+        return end_s, True, lost_s >= ready_s + rules.copy_s
 
     def _kill_until(self, until_s: float) -> None:
         while self.next_kill_s <= until_s:
             self._kill()
 
-    def _kill(self) -> int:
-        """Kill a group that is up or starting, but never the first; return which."""
+    def _kill(self) -> _Group | None:
+        """Kill a group that is up or starting, but never the first; return which, if any is."""
         rules, at_s = self.rules, self.next_kill_s
         alive = [
             number for number, one in enumerate(self.groups) if number and one.launched_s <= at_s
         ]
+        self.next_kill_s = next(self.kills, inf)
+        if not alive:
+            return None
         number = int(self.rng.choice(alive))
-        if self.groups[number].heard_from_s <= at_s:
-            self.silent_from_s = [end_s for end_s in self.silent_from_s if end_s > at_s]
-            self.silent_from_s.append(at_s + rules.silence_s)
+        killed = self.groups[number]
+        killed.lost_s = at_s
+        if killed.heard_from_s <= at_s:
+            self.lost.append(killed)
+        if at_s < killed.asks_from_s:
+            killed.asks_from_s = inf
         launched_s = at_s + float(self.rng.uniform(0.0, rules.poll_s))
         asks_s = launched_s + rules.start_s
-        self.groups[number] = _Group(asks_s - rules.beats_s, asks_s, launched_s, False)
+        self.groups[number] = _Group(launched_s, asks_s - rules.beats_s, asks_s, False)
         self.killed += 1
-        self.next_kill_s = next(self.kills, inf)
-        return number
+        return killed
 
 
 def gain_of_rare_averaging(

@@ -84,6 +84,11 @@ def verdicts(
         for scheme, mine in found.groupby("scheme", sort=False):
             row, hits = _swept(output, str(scheme), mine)
             verdict, off = _verdict(output, row)
+            settings = mine.sweep.unique()
+            stuck = sum(setting.endswith(models.UNFINISHED) for setting in settings)
+            note = output.note
+            if stuck:
+                note += f"; {stuck} of {len(settings)} settings do not finish"
             yield (
                 row,
                 {
@@ -91,7 +96,7 @@ def verdicts(
                     "verdict": verdict,
                     "off": off,
                     "hits": hits,
-                    "note": output.note,
+                    "note": note,
                 },
             )
 

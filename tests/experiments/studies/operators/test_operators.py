@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from faultline.experiments.studies.operators.jobs import calibrated_step_s
 from faultline.experiments.studies.operators.loop import (
     DAY_S,
     HOUR_S,
+    SAMPLE,
     Incident,
     IncidentKind,
     LoopJob,
     scattered,
 )
+from faultline.experiments.studies.operators.models import POOLS, UNFINISHED, play_quorum
 from faultline.experiments.studies.operators.quorum import QuorumRules, StressTest
 from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS
 from faultline.experiments.studies.operators.server_pool import Cluster, Pool, PoolRun, incidents
@@ -37,6 +40,8 @@ from faultline.experiments.studies.operators.study import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import STOPPING, Failure
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 SPAN_S = 30 * DAY_S
@@ -97,6 +102,7 @@ def test_a_pool_pulls_spares_up_to_its_standbys() -> None:
     assert {0, 2} <= pulled
 
 
+RNG = np.random.default_rng(0)
 RULES = QuorumRules(averaging_s=2.0, start_s=11.0, beats_s=0.0, poll_s=0.0)
 
 
@@ -125,6 +131,116 @@ def test_all_wait_for_a_group_that_is_heard_but_no_longer_than_the_join_timeout(
         # A process group (1 s) and the averaging (2 s) come after the quorum.
         assert run.elapsed_s == pytest.approx(given_s + 1.0 + 2.0, abs=0.11)
         assert run.taking_part == 30 + groups
+
+
+def _killed(test: StressTest, *numbers: int) -> StressTest:
+    """Let kills strike these groups in turn."""
+    left = list(numbers)
+    test.rng = SimpleNamespace(choice=lambda alive: left.pop(0), uniform=lambda low, high: low)  # type: ignore[assignment]
+    return test
+
+
+def test_nobody_waits_for_a_new_group_while_all_members_are_there() -> None:
+    """Killed at 10 s, void until 21 s; the third step waits 10 s for the group, which is heard.
+
+    It ends at 34 s. The fourth begins then, at once: all members of the third have asked.
+    """
+    slow = replace(RULES, start_s=200.0, beats_s=200.0)
+    run = StressTest(slow, [10.0, 500.0], np.random.default_rng(0)).play(5)
+    assert run.elapsed_s == pytest.approx(31.0 + 1.0 + 2.0 + 2 * 9.0, abs=0.11)
+
+
+def test_a_group_that_asked_and_died_has_a_place_and_the_step_is_void() -> None:
+    """Killed at 10 and 22 s, the second while all wait from 21 to 31 s for the first.
+
+    Of the second there is silence from 27 s on: 28 groups train from 31 s, where nothing is lost.
+    If it died at 28 s it is a member still, and the process group cannot be made: void at 36 s.
+    """
+    slow = replace(RULES, start_s=200.0, beats_s=200.0)
+    heard = replace(slow, beats_s=1.0)
+    for rules, second_s, end_s, committed in (
+        (slow, 22.0, 31.0 + 3.0, 2),
+        (slow, 28.0, 31.0 + 5.0, 1),
+        # Nobody is heard who has not asked: the quorum is given at 21 s, the kill falls into it.
+        (heard, 22.0, 28.0 + 5.0, 1),
+    ):
+        run = _killed(StressTest(rules, [10.0, second_s, 500.0], RNG), 1, 2).play(3)
+        assert run.elapsed_s == pytest.approx(end_s, abs=0.11)
+        assert (run.steps, run.committed, run.kills) == (3, committed, 2)
+
+
+def test_a_new_member_s_death_voids_the_step_and_copies_count_once_they_are_done() -> None:
+    """Group 1 is back at 21 s and copies in the third step, which averages from 28 s.
+
+    The kill at 25 s is of group 1 itself, or of group 2: then group 1 trains in the fourth step if
+    it had copied the weights by 25 s, else it copies them anew.
+    """
+    for copy_s, second, trained in ((0.0, 1, 29), (2.0, 2, 29), (4.0, 2, 28)):
+        rules = replace(RULES, copy_s=copy_s)
+        run = _killed(StressTest(rules, [10.0, 25.0, 500.0], RNG), 1, second).play(4)
+        # Averaging fails at 28 + 5 s; the fourth step is sound, with a process group beside it.
+        assert (run.committed, run.elapsed_s) == (2, pytest.approx(33.0 + 9.0))
+        assert run.taking_part == 30 + trained
+
+
+def test_a_quorum_takes_more_than_half_of_those_heard() -> None:
+    """Two groups, one of which starts for ever: the other goes on alone once it is silent."""
+    two = replace(RULES, groups=2, start_s=1e6)
+    run = StressTest(two, [10.0, 500.0], RNG).play(4)
+    assert (run.committed, run.taking_part) == (3, 2 + 1 + 1)
+    # Heard and not asking, it is half of those heard: there is no quorum at all.
+    heard = replace(two, beats_s=1e6)
+    run = StressTest(heard, [10.0, 500.0], RNG).play(4)
+    assert run.elapsed_s > 1e6 - 100.0
+
+
+@given(
+    st.lists(st.floats(0.1, 60.0), min_size=1, max_size=60),
+    st.builds(
+        QuorumRules,
+        groups=st.integers(3, 12),
+        averaging_s=st.floats(0.5, 8.0),
+        start_s=st.floats(1.0, 90.0),
+        beats_s=st.floats(0.0, 1.0),
+        join_timeout_s=st.sampled_from([1.0, 10.0, 60.0]),
+        copy_s=st.floats(0.0, 20.0),
+    ),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_void_step_takes_a_kill_and_a_sound_one_at_least_its_time(
+    gaps_s: list[float], rules: QuorumRules, seed: int
+) -> None:
+    rules = replace(rules, beats_s=rules.beats_s * rules.start_s)
+    test = StressTest(rules, np.cumsum(gaps_s).tolist(), np.random.default_rng(seed))
+    run = test.play(10_000)
+    assert run.kills <= len(gaps_s)
+    assert run.steps - run.committed <= run.kills
+    assert run.committed <= run.taking_part <= run.committed * rules.groups
+    assert run.elapsed_s >= run.committed * rules.step_s * (1 - 1e-9)
+    alone = StressTest(rules, [1e4], np.random.default_rng(seed)).play(50)
+    assert (alone.committed, alone.elapsed_s) == (50, pytest.approx(50 * rules.step_s))
+
+
+def test_a_setting_that_cannot_finish_is_a_result() -> None:
+    rules = QuorumRules(join_timeout_s=60.0, averaging_s=7.0, start_s=21.5, beats_s=21.5)
+    found = {quantity: (value, swept) for row, quantity, _, swept, _, value in
+             play_quorum(("B2", rules, 0)) if row == "B2"}  # fmt: skip
+    steps, swept = found["steps"]
+    assert 0 < steps < 888
+    assert swept.endswith(UNFINISHED)
+    assert 0.0 < found["commits"][0] < 1.0
+    samples = pd.DataFrame(
+        [("B2", "commits", "quorum", one, 0, 0.5) for one in ("a", "b" + UNFINISHED)],
+        columns=list(SAMPLE),
+    )
+    ((_, said),) = verdicts((Output("B2", "commits", note="swept: it"),), samples)
+    assert said["note"] == "swept: it; 1 of 2 settings do not finish"
+
+
+def test_repairs_of_the_payoff_case_are_those_its_source_states() -> None:
+    pool = POOLS["G2"]
+    assert (pool.fixed_by_automatic, pool.fixed_by_manual) == (0.40, 0.25)
 
 
 def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() -> None:
