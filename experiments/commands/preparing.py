@@ -14,6 +14,7 @@ from faultline.experiments.runs.certificates import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
+    cluster_commands,
     make_certificates,
 )
 
@@ -39,13 +40,10 @@ def execute_certificates(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({"files": [str(folder / name) for name in (AUTHORITY, CERTIFICATE, KEY)]})
         return
-    files = (
-        f"--tls-ca-file {folder / AUTHORITY} --tls-cert {folder / CERTIFICATE} "
-        f"--tls-key {folder / KEY}"
-    )
+    commands = cluster_commands(folder)
     print(f"{folder}: copy it to every machine of the cluster, and to nobody else")
-    print(f"scheduler: dask scheduler --protocol tls --host ADDRESS --no-dashboard {files}")
-    print(f"worker:    dask worker tls://ADDRESS:8786 --nthreads 1 --no-dashboard {files}")
+    print(f"scheduler: {commands['scheduler']}")
+    print(f"worker:    {commands['worker']}")
     print(f"sweep:     faultline sweep ... --scheduler tls://ADDRESS:8786 --certificates {folder}")
 
 

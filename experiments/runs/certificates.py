@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 AUTHORITY = "authority.pem"
 CERTIFICATE = "certificate.pem"
 KEY = "key.pem"
+LOOPBACK = "127.0.0.1:0"
 _VALID = timedelta(days=3_650)
 # Clocks of machines differ.
 _EARLIER = timedelta(days=1)
@@ -89,6 +90,25 @@ def make_certificates(directory: Path) -> None:
         (KEY, private),
     ):
         write_file(directory / name, content, mode=0o600)
+
+
+def cluster_commands(directory: Path) -> dict[str, str]:
+    """Return the commands of a cluster's scheduler and workers, with its certificates.
+
+    Dask's HTTP server knows no certificates, and cannot be left out: it is bound to the loopback
+    interface. ``-I`` keeps modules of the working folder out.
+    """
+    python = "python -I -m dask"
+    files = (
+        f"--tls-ca-file {directory / AUTHORITY} --tls-cert {directory / CERTIFICATE} "
+        f"--tls-key {directory / KEY}"
+    )
+    http = f"--no-dashboard --dashboard-address {LOOPBACK}"
+    worker = "tls://ADDRESS:8786 --host WORKER_ADDRESS --nthreads 1"
+    return {
+        "scheduler": f"{python} scheduler --protocol tls --host ADDRESS {http} {files}",
+        "worker": f"{python} worker {worker} {http} {files}",
+    }
 
 
 def security_for(address: str, directory: Path | None) -> Security:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from distributed import Client
 from faultline.experiments.config.errors import UserError
@@ -16,6 +19,7 @@ from faultline.experiments.runs.certificates import (
     AUTHORITY,
     CERTIFICATE,
     KEY,
+    cluster_commands,
     make_certificates,
     security_for,
 )
@@ -24,7 +28,7 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Limits
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.processes import answers, free_port, request, wait_for, with_tests
+from tests.experiments.runs.processes import free_port, request, wait_for, with_tests
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +38,58 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(keys: Path, *command: str) -> subprocess.Popen[bytes]:
-    words = ["--tls-ca-file", AUTHORITY, "--tls-cert", CERTIFICATE, "--tls-key", KEY]
+SCHEDULER, WORKER = "127.0.0.2", "127.0.0.3"
+
+
+def start(keys: Path, kind: str, port: int, *more: str) -> subprocess.Popen[bytes]:
+    """Start a process of a cluster as it is documented, among modules with names of others."""
+    work = keys.parent / "work"
+    work.mkdir(exist_ok=True)
+    for name in ("json", "multiprocessing", "distributed", "numpy", "faultline"):
+        shadow = f"open({str(keys.parent / 'ran')!r}, 'a').write('{name} ')\n"
+        (work / f"{name}.py").write_text(shadow, encoding="utf-8")
+    command = cluster_commands(keys)[kind].replace("WORKER_ADDRESS", WORKER)
+    words = command.replace("ADDRESS", SCHEDULER).replace("8786", str(port)).split()
     return subprocess.Popen(
-        [sys.executable, "-m", "dask", *command, "--no-dashboard", *words],
+        [sys.executable, *words[1:], *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=with_tests(),
-        cwd=keys,
+        cwd=work,
     )
+
+
+def listening(process: subprocess.Popen[bytes]) -> set[tuple[str, int]]:
+    """The addresses at which a process and its children listen."""
+    whole = psutil.Process(process.pid)
+    return {
+        (found.laddr.ip, found.laddr.port)
+        for each in (whole, *whole.children(recursive=True))
+        for found in each.net_connections("tcp")
+        if found.status == psutil.CONN_LISTEN
+    }
+
+
+def answer_to_http(place: tuple[str, int]) -> bytes:
+    """What a plain request is answered."""
+    with suppress(OSError), socket.create_connection(place, timeout=3.0) as caller:
+        caller.sendall(b"GET /json/identity.json HTTP/1.0\r\n\r\n")
+        return caller.recv(1000)
+    return b""
 
 
 @pytest.fixture
 def scheduler(keys: Path) -> Iterator[str]:
     """Return the address of a scheduler that was started as the documentation says."""
     port = free_port()
-    place = ("--host", "127.0.0.1", "--port", str(port))
-    process = start(keys, "scheduler", "--protocol", "tls", *place)
-
+    process = start(keys, "scheduler", port, "--port", str(port))
     try:
-        assert wait_for(lambda: answers(port))
-        yield f"tls://127.0.0.1:{port}"
+        assert wait_for(lambda: (SCHEDULER, port) in listening(process))
+        places = listening(process)
+        assert {address for address, _ in places} == {SCHEDULER, "127.0.0.1"}
+        assert b"HTTP" not in answer_to_http((SCHEDULER, port))
+        yield f"tls://{SCHEDULER}:{port}"
+        assert not (keys.parent / "ran").exists()
     finally:
         process.kill()
         process.wait()
@@ -109,15 +144,20 @@ def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_runs_are_played_by_those_who_have_the_certificates(scheduler: str, keys: Path) -> None:
-    worker = start(keys, "worker", scheduler, "--nthreads", "1", "--no-nanny")
+    """Neither they nor the scheduler answer a plain request beyond the loopback interface."""
+    worker = start(keys, "worker", int(scheduler.rpartition(":")[2]))
     try:
         asked = [request("a"), request("b", seed=1)]
         played = {
             one.run_id: one.played.value
             for one in DaskExecutor(scheduler, keys).play(asked, Limits())
         }
+        places = listening(worker)
+        assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
+        assert not any(b"HTTP" in answer_to_http(one) for one in places if one[0] == WORKER)
+        assert not (keys.parent / "ran").exists()
     finally:
-        worker.kill()
+        worker.terminate()
         worker.wait()
     assert played == {
         one.run_id: one.played.value for one in LocalExecutor(1).play(asked, Limits())
