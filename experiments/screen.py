@@ -19,25 +19,25 @@ from rich.console import Console
 from rich.progress import TextColumn
 from rich.text import Text
 
+_PIPED_WIDTH = 160
+
 
 class Screen(Console):
     """A console that shows every text letter by letter: no markup, no emoji, no highlighting.
 
-    Its `width`, in letters, is for where it is no terminal: a file or a pipe has none of its own.
+    A file or a pipe has no width of its own: there it is `width` letters, wide enough for tables
+    whose words would break on a narrow terminal.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
         own = {"markup": False, "emoji": False, "highlight": False}
         super().__init__(stderr=stderr, width=width, **{**own, **options})
+        if width is None and not self.is_terminal and "COLUMNS" not in os.environ:
+            self.width = _PIPED_WIDTH
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text as it is drawn."""
         return super().render_str(shown(text), **options)
-
-
-def screen_as_wide_as(columns: int) -> Screen:
-    """Return the standard output; as wide as the terminal, or as stated where there is none."""
-    return Screen(width=None if sys.stdout.isatty() else columns)
 
 
 def text_column(pattern: str) -> TextColumn:

@@ -15,6 +15,10 @@ settings.register_profile("thorough", EXAMPLES)
 settings.load_profile("thorough")
 
 
+# pytest-xdist states a width of 80 for its own report; the program would take it for a user's.
+os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keep generated platforms and measurements away from the user's; child processes inherit.

@@ -30,7 +30,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario, shipped_scenarios
 from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml
 from faultline.experiments.config.trace_file import write_trace
-from faultline.experiments.screen import Screen, screen_as_wide_as
+from faultline.experiments.screen import Screen
 from faultline.platforms.files import read_text, write_file
 from faultline.simulator.failures.failure import STOPPING
 from rich.table import Table
@@ -64,7 +64,7 @@ def execute_list(arguments: argparse.Namespace) -> None:
         )
         for row in rows
     )
-    screen_as_wide_as(120).print(text_table(cells, columns, box=None, pad_edge=False))
+    Screen().print(text_table(cells, columns, box=None, pad_edge=False))
 
 
 def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
 
 
 def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) -> None:
-    console = screen_as_wide_as(120)
+    console = Screen()
     console.print(_title(drawing, scenario, arguments), style="bold")
     console.print(_table(drawing, arguments.days))
     drawn = f"{duration_text(drawing.drawn_mtbf_s)} apart" if drawing.failures else "none"
@@ -322,7 +322,7 @@ def _sentence(log: FailureLog) -> str:
 
 def _told_of(log: FailureLog, **look: Any) -> Screen:
     """Say what a log is, and return where more is said."""
-    console = screen_as_wide_as(120)
+    console = Screen()
     console.print(_sentence(log), **look)
     for note in log.notes:
         console.print(f"note: {note}")

@@ -24,7 +24,7 @@ from faultline.experiments.planner.plan import (
 from faultline.experiments.planner.printing import decision_page, print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import read_situation
-from faultline.experiments.screen import screen_as_wide_as, text_column
+from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, write_file
 from rich.progress import SpinnerColumn, TimeElapsedColumn
 
@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised, arguments.price))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(screen_as_wide_as(160), plan, advice, optimised, arguments.price)
+        print_plan(Screen(), plan, advice, optimised, arguments.price)
     if arguments.page is not None:
         command = shlex.join(("faultline", *sys.argv[1:]))
         page = decision_page(plan, advice, command, arguments.price)

@@ -23,7 +23,7 @@ from faultline.experiments.commands.output import (
     waiting,
 )
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.screen import Screen, screen_as_wide_as
+from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report
 from faultline.platforms.collisions import hashing_cost
 from faultline.platforms.errors import nearest
@@ -219,7 +219,7 @@ def execute_diff(arguments: argparse.Namespace) -> None:
         name = edit.scenario.name
         print_json({"scenario": name, "phases": phases, "differences": differences})
         return
-    console = screen_as_wide_as(110)
+    console = Screen()
     groups = edit.scenario.job.groups
     headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
     columns = [

@@ -110,8 +110,8 @@ def test_nothing_that_counts_is_left_open(settings: list[str]) -> None:
     unset = [key.reference.dotted for key in keys if key.counts and key.value is None]
     # Left open, there is none of it.
     off = {
-        "restart.readers",
         "job.tokens",
+        "restart.readers",
         "recovery.free_machines",
         "recovery.standbys_quantile",
         "recovery.replenish_s",
