@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from math import isfinite
 from typing import NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
@@ -15,6 +14,7 @@ from faultline.strategies.errors import StrategyError
 
 _ROUNDING = 1e-9
 _FEW = 64
+_MOST = 1_000_000
 
 
 class ContractError(StrategyError):
@@ -56,6 +56,7 @@ class Contract:
         self._everyone = tuple(range(groups))
         self._members: tuple[int, ...] = ()
         self._verdicts = 0
+        self._checked: StepPlan | None = None
         self.enter()
 
     def enter(self) -> None:
@@ -173,18 +174,31 @@ class Contract:
                 f"on_failures() has group {group} compute a patch, which is no member",
                 "let members compute it",
             )
-        if patch and min(patch.values()) < 0:
-            group, stacks = next(one for one in patch.items() if one[1] < 0)
-            self._breach(f"on_failures() has group {group} compute {stacks} stacks")
+        if patch:
+            whole = set(map(type, patch.values())) == {int}
+            if not whole or not 0 <= min(patch.values()) <= max(patch.values()) <= _MOST:
+                group, stacks = next(one for one in patch.items() if not _is_count(one[1], 0))
+                self._breach(
+                    f"on_failures() has group {group} compute {_short(stacks)} stacks",
+                    f"use a whole number from 0 to {_MOST:,}",
+                )
         for move in verdict.recovery.moves if verdict.recovery else ():
             if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
                 self._breach(f"on_failures() moves state that is none of the job's: {move}")
 
     def _check_numbers(self, plan: StepPlan) -> None:
-        if plan.stacks < 1 or plan.stack_size < 1:
-            self._breach(f"plan() has {plan.stacks} stacks of {plan.stack_size} types")
-        if not (isfinite(plan.pace) and plan.pace > 0.0):
-            self._breach(f"plan() has a pace of {plan.pace}")
+        if plan is self._checked:
+            return
+        if not (_is_count(plan.stacks, 1) and _is_count(plan.stack_size, 1)):
+            self._breach(
+                f"plan() has {_short(plan.stacks)} stacks of {_short(plan.stack_size)} types",
+                f"use whole numbers from 1 to {_MOST:,}",
+            )
+        if not 0.0 < plan.pace <= _MOST:
+            self._breach(
+                f"plan() has a pace of {_short(plan.pace)}",
+                f"use a number above 0, up to {_MOST:,}",
+            )
         if plan.members and not 0.0 < plan.batch_share <= 1.0 + _ROUNDING:
             self._breach(
                 f"plan() has members and a batch share of {plan.batch_share}",
@@ -197,6 +211,7 @@ class Contract:
             )
 
         self._check_pipelines(plan)
+        self._checked = plan
 
     def _check_pipelines(self, plan: StepPlan) -> None:
         """Look at who does what: members, with nodes of the job, by one cut of the model."""
@@ -212,9 +227,49 @@ class Contract:
             nodes = all(0 <= stage.group < self._groups for stage in one.stages)
             if not nodes or len(cuts) > 1 or one.micro_batches < bool(one.stages):
                 self._breach(f"plan() has a pipeline that cannot be: {one}")
+            factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
+            if not all(0.0 <= factor <= _MOST for factor in factors):
+                self._breach(f"plan() has a pipeline with work that cannot be: {one}")
+        if plan.pipelines:
+            self._check_work(plan)
+
+    def _check_work(self, plan: StepPlan) -> None:
+        """Refuse a step whose nodes together compute less than what it trains.
+
+        Work counts in micro-batches of whole models. The backward pass counts unless gradients are
+        approximate; GPUs at raised power do in less time what they are listed with.
+        """
+        shape, lacking = self._strategy.shape, plan.batch_share * self._groups * (1 - _ROUNDING)
+        done = float(len(plan.members) - len(plan.pipelines))
+        for one in plan.pipelines:
+            cut = bool(one.stages) and one.stages[0].layers is not None
+            for place, stage in enumerate(one.stages):
+                share = (stage.layers or 0) / shape.layers if cut else 1.0 / shape.stages
+                passes = one.orders[place].count("F") if one.orders else one.micro_batches
+                work = stage.forward if plan.approximate else min(stage.forward, stage.backward)
+                work = 1.0 if plan.power > 1.0 else work
+                done += passes / shape.micro_batches * share * work
+        done *= plan.stacks * plan.stack_size
+        if done < lacking:
+            self._breach(
+                f"plan() trains {plan.batch_share * self._groups:g} shard types, and the nodes of "
+                f"its pipelines compute {done:g}",
+                "let pipelines list all nodes that compute, or lower batch_share",
+            )
 
     def _breach(self, what: str, remedy: str = "see docs/adding-a-scheme.md") -> NoReturn:
         raise ContractError(self._strategy.name, what, remedy)
+
+
+def _is_count(number: object, least: int) -> bool:
+    return type(number) is int and least <= number <= _MOST
+
+
+def _short(number: object) -> str:
+    """Return a number as text; Python refuses to write integers of thousands of digits."""
+    if type(number) is int and abs(number) > _MOST:
+        return f"more than {_MOST:,}" if number > 0 else f"less than {-_MOST:,}"
+    return str(number)
 
 
 def _has(members: tuple[int, ...], group: int) -> bool:

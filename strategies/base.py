@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import ClassVar, NamedTuple, TypeVar
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
@@ -354,7 +355,21 @@ class Strategy(ABC):
 
     def step_s(self, costs: Costs) -> float:
         """Return the mean time of a step in seconds, by the closed form of its work."""
-        return self.work_per_step() * costs.compute_s + costs.all_reduce_s
+        return self.sound_work_per_step() * costs.compute_s + costs.all_reduce_s
+
+    def sound_work_per_step(self) -> float:
+        """Return `work_per_step`.
+
+        Raises
+        ------
+        StrategyError
+            If it is no finite number above 0.
+        """
+        work = self.work_per_step()
+        if not 0.0 < work < inf:
+            place = f"scheme {self.name!r}"
+            raise StrategyError(place, f"work_per_step() is {work}", "return a number above 0")
+        return work
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:

@@ -157,10 +157,11 @@ class Recycle(PipelineScheme):
         return tuple(-(-whole // left) for left in self._roles.left)
 
     def _pipelines(self, found: Rerouted) -> tuple[Pipeline, ...]:
-        """Return pipelines of one node of each stage, as many as there are of all; others idle.
+        """Return pipelines of all nodes that are left, as many as the stage with most has.
 
-        They stand for those nodes, too, that are left of a stage with more: what these do goes on
-        at the same time. Each keeps as many nodes of one group as there are.
+        Whole ones, of one node of each stage, keep as many nodes of one group as there are. Those
+        beyond them lack stages, whose work whole ones do in the orders of their fullest nodes: such
+        a stage only sends and receives there.
         """
         stages, nodes = range(self.shape.stages), self._roles.by_stage(self._lost)
         own = {group: sum(group in at for at in nodes) for group in range(self.groups)}
@@ -176,6 +177,15 @@ class Recycle(PipelineScheme):
             )
             for home in homes
         }
+        beyond = (group for group in range(self.groups) if group not in formed)
+        for place in range(max(map(len, spare))):
+            whole = formed[homes[place % len(homes)]]
+            formed[next(beyond)] = tuple(
+                StageShare(*spare[stage][place])
+                if place < len(spare[stage])
+                else whole[stage]._replace(forward=0.0, backward=0.0)
+                for stage in stages
+            )
         shape, staggered = self.shape, self._options.staggered_optimizer
         return tuple(
             Pipeline(

@@ -33,8 +33,14 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
         if teams.replicas > 1 and size > 0.0:
             _reduce(teams, graph, held, teams.ring_share * size, positions, ready)
     for place in range(teams.pattern.context):
+        stepped: set[tuple[tuple[int, int], tuple[int, ...]]] = set()
         for team in teams.teams:
             for stage, flop in enumerate(team.pattern.optimizer_flop):
+                # A node steps weights once that it has in several pipelines.
+                units = tuple(unit for unit, at in enumerate(team.holds) if at == stage)
+                if (team.nodes[stage], units) in stepped:
+                    continue
+                stepped.add((team.nodes[stage], units))
                 for position in _played(team, positions):
                     rank = teams.rank(team, stage, place, position)
                     graph.add(Activity("optimizer", rank, None, flop), ready.get(rank, ()))
@@ -63,7 +69,8 @@ def _reduce(
     vector = size * teams.pattern.tensor / 2 / (1.0 - 1.0 / teams.replicas)
     arrived: dict[Rank, tuple[int, ...]] = {}
     for position in [each for each in positions if each < lowest]:
-        ranks = [teams.rank(*member, position) for member in ring]
+        # A node that has the weights in several pipelines adds their gradients up by itself.
+        ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
         each_sends = size * teams.pattern.tensor / lowest
         messages = tuple(
             graph.add(Activity("gradient", here, there, each_sends), ())

@@ -7,6 +7,7 @@ meets in the sync, weight by weight with whoever holds the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -98,9 +99,10 @@ class Teams:
     def kinds(self) -> tuple[list[Team], list[Team]]:
         """Return teams that stand for all, if these are alike where they do the same.
 
-        First one of each kind; then those that have to be played at once, as gradients go from one
-        kind to another behind their passes.
+        First one of each kind; then those that have to be played at once: gradients go from one
+        kind to another behind their passes, or a node computes for several teams.
         """
+        shared = self._shared_nodes()
         teams, hides = self.teams, any(one.pattern.data > one.pattern.context for one in self.teams)
         apart: dict[object, Team] = {}
         near: dict[Team, None] = {}
@@ -108,9 +110,16 @@ class Teams:
             before, after = teams[number - 1], teams[(number + 1) % len(teams)]
             if hides and not before.kind == team.kind == after.kind:
                 near.update(dict.fromkeys((before, team)))
+            elif not shared.isdisjoint(team.nodes):
+                near[team] = None
             else:
                 apart.setdefault(team.kind, team)
         return list(apart.values()), list(near)
+
+    def _shared_nodes(self) -> set[tuple[int, int]]:
+        """Return the nodes that several teams list: what they compute adds up."""
+        teams_of = Counter(node for team in self.teams for node in set(team.nodes))
+        return {node for node, teams in teams_of.items() if teams > 1}
 
     def after(self, team: Team) -> Team:
         """Return whom a team sends gradients to."""

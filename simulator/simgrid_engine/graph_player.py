@@ -131,7 +131,11 @@ class GraphPlayer:
         here = host_of(activity.rank)
         if activity.peer is None:
             return simgrid.ExecTask.init(str(number), activity.amount, here)
-        return simgrid.CommTask.init(str(number), activity.amount, here, host_of(activity.peer))
+        there = host_of(activity.peer)
+        if there == here:
+            # A node that does stages of several pipelines has what it would send to itself.
+            return simgrid.ExecTask.init(str(number), 0.0, here)
+        return simgrid.CommTask.init(str(number), activity.amount, here, there)
 
     def _watch(self, number: int, kind: Kind) -> None:
         def begin(_task: simgrid.Task) -> None:

@@ -21,6 +21,7 @@ from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
+from faultline.strategies.step_shares import Pipeline, StageShare
 from faultline.strategies.takeover.pipeline_schedule import exact_iteration
 from faultline.strategies.takeover.stage_work import Halves, StageWork
 
@@ -112,6 +113,11 @@ CASES = {
     "ntp-pw": shares_of(struck("ntp-pw", (1, 1), gpus=1)),
     "dp-drop": shares_of(struck("dp-drop", (1, 1), gpus=1)),
 }
+
+
+BOOKED_TWICE = Pipeline(
+    1, (StageShare(1, 0), StageShare(0, 1), StageShare(1, 2)), MICRO_BATCHES, TENSOR
+)
 
 
 @pytest.fixture(scope="module")
@@ -309,3 +315,15 @@ def test_layers_meet_where_they_are(platform: Path) -> None:
     usual, re_formed = timed(platform, step, EVERYBODY._replace(members=(0, 1)), shares)
     assert usual.sync_s == pytest.approx(2.1e-3 + 0.6e-3, rel=1e-2)
     assert re_formed.sync_s == pytest.approx(2.9e-3 + 0.8e-3, rel=1e-2)
+
+
+def test_a_node_that_two_pipelines_list_computes_for_both(platform: Path) -> None:
+    """Folded, unfolded and in the engine; its stage takes at least twice as long."""
+    step, shares = pattern(), StepShares(tuple(range(GROUPS)), (BOOKED_TWICE,))
+    sound, folded = timed(platform, step, EVERYBODY, shares)
+    (whole,) = timed(platform, step, shares, folds=False)
+    assert folded.passes_s == pytest.approx(whole.passes_s)
+    assert folded.passes_s >= 2 * MICRO_BATCHES * 2 * (FORWARD_S + BACKWARD_S)
+    assert folded.passes_s > 1.5 * sound.passes_s
+    played_s = in_own_process(engine_plays, platform, placed(platform, step), [(shares, 1)])
+    assert played_s == pytest.approx([folded.step_s], rel=1e-4)

@@ -27,13 +27,22 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import rejoining
 from faultline.strategies.registry import all_strategies
-from faultline.strategies.step_shares import idle, reduced
+from faultline.strategies.step_shares import Pipeline, StageShare, idle, reduced
 
 from tests.simulator.helpers import Obedient, Scripted, replayed, small_job, traced
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
+
+_SHAPE = JobShape()
+_STAGES = [StageShare(2, stage) for stage in range(_SHAPE.stages)]
+FREE = Pipeline(
+    2, (*_STAGES[:-1], StageShare(2, 7, None, 0.0, 0.0)), _SHAPE.micro_batches, _SHAPE.tensor
+)
+NOT_A_NUMBER = replace(FREE, stages=(*_STAGES[:-1], StageShare(2, 7, None, float("nan"), 1.0)))
 
 
 class Pliant(Strategy):
@@ -85,7 +94,12 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"plan": {"members": (0, 3)}}, "other members than before"),
         ({"plan": {"members": (3, 2, 0)}}, "other members than before"),
         ({"plan": {"pace": float("nan")}}, "pace of nan"),
+        ({"plan": {"pace": 1e308}}, r"pace of 1e\+308"),
         ({"plan": {"stacks": 0}}, "0 stacks"),
+        ({"plan": {"stacks": 1.5}}, "1.5 stacks"),
+        ({"plan": {"stacks": 10**5000}}, "more than 1,000,000 stacks"),
+        ({"plan": {"pipelines": (FREE,)}}, "trains 4 shard types, and .* compute 2.875"),
+        ({"plan": {"pipelines": (NOT_A_NUMBER,)}}, "work that cannot be"),
         ({"plan": {"batch_share": 1.5}}, "batch share of 1.5"),
         ({"plan": {"pipelines": (idle(1),)}}, r"pipelines of groups \[1\]"),
         ({"plan": {"pipelines": (idle(3), idle(2))}}, "ascending order"),
@@ -97,6 +111,8 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"verdict": {"patch": {1: 1}}}, "group 1 compute a patch"),
         ({"verdict": {"patch": {7: 1}}}, "group 7 compute a patch"),
         ({"verdict": {"patch": {2: -1}}}, "-1 stacks"),
+        ({"verdict": {"patch": {2: float("nan")}}}, "group 2 compute nan stacks"),
+        ({"verdict": {"patch": {2: 0.5}}}, "group 2 compute 0.5 stacks"),
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
@@ -104,6 +120,13 @@ def test_who_breaks_it_is_named(changes: dict[str, Any], told: str) -> None:
     contract = Contract(Pliant(4, **changes), 4)
     with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{told}"):
         contract.verdict((1,))
+
+
+@pytest.mark.parametrize("work", [-1.0, 0.0, float("nan"), float("inf")])
+def test_work_per_step_is_a_number_above_zero(monkeypatch: pytest.MonkeyPatch, work: float) -> None:
+    monkeypatch.setattr(Pliant, "work_per_step", lambda _: work)
+    with pytest.raises(StrategyError, match=f"'pliant'.*work_per_step.. is {work}"):
+        Pliant(4).best_interval_steps(Costs(1.0, 1.0, 1.0, 1.0, 1.0))
 
 
 def test_a_verdict_is_one() -> None:

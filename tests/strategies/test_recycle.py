@@ -163,16 +163,18 @@ def test_what_is_played_takes_as_long_as_the_schedule(
     assert least - 1e-6 <= longest_path(graph) <= 3 * found.time + 1e-6
 
 
-def test_one_node_of_each_stage_makes_up_a_pipeline() -> None:
-    """Of 3 pipelines two are left whose nodes stand for all; one of them spans two groups."""
+def test_all_nodes_that_are_left_make_up_pipelines() -> None:
+    """Of 3 pipelines two are whole; the third has the two nodes left, and lacks two stages."""
     scheme = recycle()
     lose(scheme, (1, 2), (0, 1))
-    whole, other, none = sorted(scheme.plan().pipelines, key=lambda one: -len(one.stages))[:3]
-    assert none.stages == ()
-    nodes = [(share.group, share.node) for one in (whole, other) for share in one.stages]
-    assert len(set(nodes)) == len(nodes) == 8
+    pipelines = scheme.plan().pipelines
+    assert len(pipelines) == 3
+    nodes = [share[:2] for one in pipelines for share in one.stages if share.forward]
+    assert len(set(nodes)) == len(nodes) == 10
     assert {(1, 2), (0, 1)}.isdisjoint(nodes)
-    for one in (whole, other):
+    lacking = [share for one in pipelines for share in one.stages if not share.forward]
+    assert [share.node for share in lacking] == [1, 2]
+    for one in pipelines:
         assert [share.node for share in one.stages] == [0, 1, 2, 3]
         assert [order.count("F") for order in one.orders] == [4, 6, 6, 4]
 
