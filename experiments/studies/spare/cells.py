@@ -74,7 +74,10 @@ class Cell:
     distribution: str = "weibull"
 
     def settings(self) -> dict[str, Any]:
-        """Return what sets this cell apart from its scenario."""
+        """Return what sets this cell apart from its scenario.
+
+        The rules of the study include its checkpoint intervals; sound rules derive their own.
+        """
         settings = {
             "strategy.name": self.scheme,
             "job.groups": self.groups,
@@ -82,7 +85,7 @@ class Cell:
             "failures.distribution": self.distribution,
         }
         interval = published("interval_steps", self.scheme, self.groups, self.redundancy)
-        if interval is not None:
+        if self.rules == "spare-study" and interval is not None:
             settings["checkpoint.interval_steps"] = int(interval)
         return settings
 

@@ -114,38 +114,56 @@ def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> Non
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
 
 
-def draw_headline(table: pd.DataFrame) -> Figure:
+def draw_headline(table: pd.DataFrame, savings: pd.DataFrame) -> Figure:
     """Draw the headline: ratio of both schemes, published, simulated, and under sound rules.
 
-    `table` has a row a scheme and N with the columns ``published``, ``study`` and ``sound``.
+    `table` and `savings` are those of `study.headline_of` and `study.savings_of`. Lines on bars are
+    95 % intervals over seeds; under sound rules both schemes are at their best redundancy.
     """
     kinds = {
-        "published": "published",
-        "study": "simulated, rules of the study",
-        "sound": "simulated, sound rules",
+        "published": ("published", "redundancy"),
+        "study": ("simulated,\nrules of the study", "redundancy"),
+        "sound_best": ("simulated,\nsound rules,\nbest redundancy", "sound_best_redundancy"),
     }
     highest = float(table[list(kinds)].max().max())
-    figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.6), sharey=True)
+    figure, axes = plt.subplots(1, len(GROUPS), figsize=(10.5, 3.8), sharey=True)
     for axis, groups in zip(axes, GROUPS, strict=True):
         mine = table[table.groups == groups].set_index("scheme")
-        for place, kind in enumerate(kinds):
+        saved = savings[savings.groups == groups].set_index("rules")
+        shares = (
+            f"−{saved.published['spare-study']:.0%}",
+            _saved_text(saved, "spare-study"),
+            _saved_text(saved, "spare-sound"),
+        )
+        for place, (kind, (_, redundancy)) in enumerate(kinds.items()):
             values = mine[kind]
             for offset, scheme in zip((-0.19, 0.19), SCHEMES, strict=True):
-                at, value = place + offset, float(values[scheme])
+                at, value, top = place + offset, float(values[scheme]), float(values[scheme])
                 pale = 0.45 if kind == "published" else 1.0
                 axis.bar(at, value, width=0.36, color=_LOOKS[scheme].colour, alpha=pale)
-                axis.text(at, value, f"{value:.2f}", ha="center", va="bottom")
-            less = 1 - values["spare"] / values["replication"]
-            above = values["spare"] + 0.085 * highest
-            axis.text(place + 0.19, above, f"−{less:.0%}", ha="center", fontweight="bold")
-        names = [name.replace(", ", ",\n") for name in kinds.values()]
-        axis.set_xticks(range(len(kinds)), names)
-        axis.tick_params(axis="x", labelsize=8, length=0)
+                if kind != "published":
+                    low, top = (float(mine[f"{kind}_{end}"][scheme]) for end in ("low", "high"))
+                    axis.plot([at, at], [low, top], color="black", lw=1.0)
+                axis.text(at, top, f"{value:.2f}", ha="center", va="bottom")
+                chosen = f"r={mine[redundancy][scheme]}"
+                axis.text(at, 0.1, chosen, ha="center", va="bottom", color="white", fontsize=8)
+            above = float(mine.get(f"{kind}_high", values)["replication"]) + 0.095 * highest
+            axis.text(place, above, shares[place], ha="center", fontweight="bold", fontsize=9)
+        axis.set_xticks(range(len(kinds)), [name for name, _ in kinds.values()])
+        axis.tick_params(axis="x", labelsize=7.5, length=0)
         axis.set_title(f"N = {groups} groups")
-    axes[0].set(ylabel="time-to-train ratio", ylim=(0, highest * 1.1))
-    handles = [Patch(color=_LOOKS[one].colour, label=_LOOKS[one].label) for one in SCHEMES]
-    legend_below(figure, handles, 2)
+    axes[0].set(ylabel="time-to-train ratio", ylim=(0, highest * 1.25))
+    handles: list[Patch | Line2D] = [
+        Patch(color=_LOOKS[one].colour, label=_LOOKS[one].label) for one in SCHEMES
+    ]
+    handles.append(mark("95 % interval over seeds", "black", lw=1.0))
+    legend_below(figure, handles, 3)
     return figure
+
+
+def _saved_text(saved: pd.DataFrame, rules: str) -> str:
+    share, low, high = (saved[name][rules] for name in ("saved", "low", "high"))
+    return f"−{share:.0%}\n({100 * low:.0f} to {100 * high:.0f})"
 
 
 def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Draw]:

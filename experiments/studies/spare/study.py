@@ -25,6 +25,7 @@ from faultline.experiments.studies.spare.crossings import (
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
+SAVED = "time saved over replication"
 _SETTING = "N={groups} r={redundancy} {distribution} {rules}"
 _ON_SIMGRID = f"{_SETTING}, every step on SimGrid"
 _CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
@@ -50,6 +51,7 @@ class SpareStudy(Study):
         sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
         alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
+        head = headline_of(runs)
         results: Results = {}
         if stage.full:
             results["on_simgrid"] = stage.runs("on SimGrid", cells.simgrid_points())
@@ -60,7 +62,8 @@ class SpareStudy(Study):
             "checkpoint_only": alone.assign(completed_fraction=alone.completed_steps / alone.steps),
             "fabric": pd.DataFrame(measured),
             "engines": pd.DataFrame(engines),
-            "headline": headline_of(runs),
+            "headline": head,
+            "savings": savings_of(runs, head),
             "failure-rates-runs": rate_runs,
             "failure-rates": curves,
             "failure-rates-crossings": crossings(rates.best_runs(rate_runs), curves),
@@ -83,6 +86,7 @@ class SpareStudy(Study):
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every cell beside its published value, the fabric, the shortcuts and the rest."""
         yield from cell_rows(results["runs"])
+        yield from saving_rows(results["savings"])
         yield from rows_by(
             results["fabric"],
             ["groups", "study_all_reduce_s", "study_save_s"],
@@ -119,7 +123,7 @@ class SpareStudy(Study):
         """Return the headline, the curves, and who trains soonest at which failure rate."""
         runs = results["runs"]
         drawn: dict[str, Draw] = {
-            "headline.png": partial(figures.draw_headline, results["headline"])
+            "headline.png": partial(figures.draw_headline, results["headline"], results["savings"])
         }
         for (rules, distribution), _ in runs.groupby(["rules", "distribution"], sort=False):
             name = f"{rules.removeprefix('spare-')}-{distribution}.png"
@@ -176,7 +180,7 @@ class SpareStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""
         found = results["failure-rates-crossings"]
-        return crossing_sentence(found), closing_sentence(results["headline"])
+        return crossing_sentence(found), closing_sentence(results["savings"])
 
 
 def cell_rows(runs: pd.DataFrame, setting: str = _SETTING) -> Iterator[Row]:
@@ -200,38 +204,97 @@ def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the headline: a row a scheme and N, published beside simulated."""
+    """Return the headline: a row a scheme and N, published beside simulated.
+
+    `study` and `sound` are at the published redundancy, `sound_best` at the redundancy of the least
+    mean ratio. The columns `_low` and `_high` are the ends of the 95 % interval over seeds.
+    """
     rows = []
     weibull = runs[runs.distribution == "weibull"]
     for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
         here = weibull[(weibull.strategy == known.scheme) & (weibull.groups == known.groups)]
-        at_best = here[here.redundancy == known.redundancy].groupby("rules")
-        ratio, availability = at_best[_RATIO].mean(), at_best.availability.mean()
-        sound = here[here.rules == "spare-sound"].groupby("redundancy")[_RATIO].mean()
+        sound = here[here.rules == "spare-sound"]
+        best = int(sound.groupby("redundancy")[_RATIO].mean().idxmin())
         row = {name: getattr(known, name) for name in ("groups", "scheme", "redundancy")}
         row["published"] = known.time_to_train_ratio
         row["published_availability"] = known.availability
-        for rules in ("study", "sound"):
-            row[rules] = ratio[f"spare-{rules}"]
-            row[f"{rules}_availability"] = availability[f"spare-{rules}"]
-        best = {"sound_best_redundancy": int(sound.idxmin()), "sound_best": float(sound.min())}
-        rows.append(row | best)
+        row["sound_best_redundancy"] = best
+        for name, rules, redundancy in (
+            ("study", "spare-study", known.redundancy),
+            ("sound", "spare-sound", known.redundancy),
+            ("sound_best", "spare-sound", best),
+        ):
+            mine = here[(here.rules == rules) & (here.redundancy == redundancy)]
+            ratio = row_of(_RATIO, known.scheme, rules, None, list(mine[_RATIO]), "1")
+            row[name], row[f"{name}_low"] = ratio.simulated, ratio.low
+            row[f"{name}_high"] = ratio.high
+            row[f"{name}_availability"] = mine.availability.mean()
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def closing_sentence(head: pd.DataFrame) -> str:
+def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of replication's time that SPARe saves; runs of the same seed are a pair.
+
+    A row a N and rules: under the rules of the study each scheme has its published redundancy,
+    under sound rules the one that is best there. `low` and `high` are the ends of the 95 % interval
+    over seeds.
+    """
+    weibull = runs[runs.distribution == "weibull"]
+    rows: list[dict[str, Any]] = []
+    for groups, mine in head.groupby("groups"):
+        of = mine.set_index("scheme")
+        for rules, column in (("study", "redundancy"), ("sound", "sound_best_redundancy")):
+            chosen = of[column]
+            spare, replication = (
+                weibull[
+                    (weibull.rules == f"spare-{rules}")
+                    & (weibull.groups == groups)
+                    & (weibull.strategy == scheme)
+                    & (weibull.redundancy == chosen[scheme])
+                ].set_index("seed")[_RATIO]
+                for scheme in ("spare", "replication")
+            )
+            shares = row_of(SAVED, "spare", rules, None, list(1 - spare / replication), "1")
+            row = {"groups": groups, "rules": f"spare-{rules}", "redundancy": chosen["spare"]}
+            row["replication_redundancy"] = chosen["replication"]
+            if rules == "study":
+                row["published"] = 1 - of.published["spare"] / of.published["replication"]
+            row |= {"saved": shares.simulated, "low": shares.low, "high": shares.high}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def saving_rows(savings: pd.DataFrame) -> Iterator[Row]:
+    """Yield the rows of `savings_of`."""
+    for one in savings.itertuples():
+        redundancies = f"r={one.redundancy} over r={one.replication_redundancy}"
+        setting = f"N={one.groups} {redundancies} weibull {one.rules}"
+        known = None if pd.isna(one.published) else one.published
+        yield Row(SAVED, "spare", setting, known, one.saved, one.low, one.high, "1")
+
+
+def closing_sentence(savings: pd.DataFrame) -> str:
     """Say what the study's headline comes to, here and under sound rules."""
 
-    def saved(column: str) -> str:
-        values = head.pivot_table(index="groups", columns="scheme", values=column)
-        shares = sorted(1 - values["spare"] / values["replication"])
+    def saved(rules: str, column: str = "saved") -> str:
+        shares = sorted(savings[savings.rules == rules][column])
         return f"{shares[0]:.0%} to {shares[-1]:.0%}"
 
-    return (
-        f"SPARe trains sooner than replication by {saved('study')} under the rules of the study "
-        f"(published: {saved('published')}), and by {saved('sound_best')} under sound ones, each "
-        "scheme at its best redundancy."
+    each = "; ".join(
+        f"N = {row.groups}: {share_text(row)}"
+        for row in savings[savings.rules == "spare-sound"].itertuples()
     )
+    return (
+        f"SPARe trains sooner than replication by {saved('spare-study')} under the rules of the "
+        f"study (published: {saved('spare-study', 'published')}), and by {saved('spare-sound')} "
+        f"under sound ones, each scheme at its best redundancy ({each})."
+    )
+
+
+def share_text(saving: Any) -> str:
+    """Write a row of `savings_of` in per cent, with its interval over seeds."""
+    return f"{saving.saved:.0%} ({100 * saving.low:.0f} to {100 * saving.high:.0f})"
 
 
 def published_shortcuts() -> dict[tuple[str, str], float]:
@@ -275,7 +338,11 @@ def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
 def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
     """Yield the headline's ratios and availabilities beside the published ones."""
     change = head.study / head.published - 1
-    best = [f"{row.sound_best:.2f} (r={row.sound_best_redundancy})" for row in head.itertuples()]
+    best = [
+        f"{row.sound_best:.2f} ({row.sound_best_low:.2f} to {row.sound_best_high:.2f}), "
+        f"r={row.sound_best_redundancy}"
+        for row in head.itertuples()
+    ]
     shown = ["groups", "scheme", "redundancy", "published", "study", "change", "sound", "best"]
     names = {"groups": "N", "redundancy": "r", "study": "simulated", "best": "at best r"}
     ratios = dict.fromkeys(("published", "study", "sound"), "{:.2f}")

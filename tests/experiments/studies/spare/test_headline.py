@@ -1,0 +1,84 @@
+"""The headline of README and docs/results.md: one number, one meaning, and the code's own rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from faultline.experiments.studies.spare import study
+from faultline.experiments.studies.spare.cells import Cell, cell_points
+from faultline.experiments.studies.stage import Stage
+
+ROOT = Path(__file__).parents[4]
+PUBLISHED = ROOT / "results" / "published"
+
+
+def published(name: str) -> pd.DataFrame:
+    return pd.read_csv(PUBLISHED / f"spare-{name}.csv")
+
+
+def words(path: str) -> str:
+    """A page in one line, so that sentences may break anywhere."""
+    return " ".join((ROOT / path).read_text("utf-8").split())
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/results.md"])
+def test_sentences_quote_the_table_with_its_intervals(path: str) -> None:
+    sound = published("savings").query("rules == 'spare-sound'")
+    shares = sorted(sound.saved)
+    least, most = (f"{100 * share:.0f}" for share in (shares[0], shares[-1]))
+    page = words(path)
+    assert f"40 to 52 % becomes {least} to {most} %, each scheme at its best redundancy" in page
+    for row in sound.itertuples():
+        interval = f"({100 * row.low:.0f} to {100 * row.high:.0f}"
+        assert re.search(
+            rf"{100 * row.saved:.0f} % {re.escape(interval)}[^)]*\) for {row.groups:,}\b", page
+        ), row
+
+
+def test_the_table_of_the_docs_is_the_published_one() -> None:
+    page = words("docs/results.md")
+    for row in published("headline").itertuples():
+        best = f"{row.sound_best:.2f} (r = {row.sound_best_redundancy}; "
+        best += f"{row.sound_best_low:.2f} to {row.sound_best_high:.2f})"
+        sound = f"{row.sound:.2f} / {row.sound_availability:.1%}"
+        assert f"| {sound} | {best} |" in page, row
+
+
+def test_assumptions_start_from_the_headline() -> None:
+    """Replication at N = 200 under sound rules is one number, wherever it is."""
+    head = published("headline").query("groups == 200").set_index("scheme").sound_best
+    line = f"| sound rules as they are | {head['spare']:.2f} | {head['replication']:.2f} |"
+    assert line in words("docs/results.md")
+
+
+def test_sound_rules_derive_their_checkpoint_interval() -> None:
+    cell = {rules: Cell(rules, "replication", 200, 3).settings() for rules in study.cells.RULES}
+    assert cell["spare-study"]["checkpoint.interval_steps"] == 6
+    assert "checkpoint.interval_steps" not in cell["spare-sound"]
+
+
+def runs_at(groups: int, stage: Stage) -> pd.DataFrame:
+    """The published redundancies, and those around the best under sound rules."""
+    known = study.cells.headline().query(f"groups == {groups}").set_index("scheme").redundancy
+    chosen = [Cell("spare-study", scheme, groups, r) for scheme, r in known.items()]
+    chosen += [Cell("spare-sound", "replication", groups, r) for r in (2, 3)]
+    chosen += [Cell("spare-sound", "spare", groups, r) for r in (7, 8, 9)]
+    return stage.runs(f"N = {groups}", cell_points(chosen, stage.seeds))
+
+
+@pytest.mark.paper("SPARe", "time saved over replication, N = 200, 600, 1000", "reproduce")
+@pytest.mark.slow
+def test_published_tables_are_what_the_code_says_now(stage: Stage) -> None:
+    """Every number of both tables; the rows judge the published saving."""
+    runs = pd.concat([runs_at(groups, stage) for groups in study.cells.GROUPS])
+    head = study.headline_of(runs)
+    savings = study.savings_of(runs, head)
+    pd.testing.assert_frame_equal(head, published("headline"), check_dtype=False, rtol=1e-9)
+    pd.testing.assert_frame_equal(savings, published("savings"), check_dtype=False, rtol=1e-9)
+    rows = list(study.saving_rows(savings))
+    assert [row.published is not None for row in rows] == [True, False] * 3
+    for row in rows[::2]:
+        assert row.simulated == pytest.approx(row.published, abs=0.015)
