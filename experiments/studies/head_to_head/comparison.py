@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any, ClassVar
 
@@ -133,13 +134,15 @@ class HeadToHead(Study):
 def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
     """Show a list of circumstances, each one's candidates in order of their time."""
     lines = []
-    for place, place_name in PLACES[plane].items():
-        mine = table[(table["x"] == place) & (table["seeds"] > 0)].sort_values("ratio")
+    for (place, place_name), y in product(PLACES[plane].items(), sorted(table["y"].unique())):
+        fact = f", {setting.FACTS[int(y)]}" if plane == "settings" else ""
+        mine = table[(table["x"] == place) & (table["y"] == y) & (table["seeds"] > 0)]
+        mine = mine.sort_values("ratio")
         for number, row in enumerate(mine.itertuples(index=False)):
             held = f"{row.gpu_memory_bytes / 1e9:.0f} GB"
             lines.append(
                 {
-                    plane: place_name if number == 0 else "",
+                    plane: place_name + fact if number == 0 else "",
                     "candidate": row.candidate,
                     "what it is": name_of(row.scheme),
                     "r": f"{row.redundancy:.0f}",
@@ -171,7 +174,9 @@ def closing_sentence(table: pd.DataFrame) -> str:
     planes = set(table["plane"])
     if "settings" in planes:
         today = list(setting.SETTINGS).index("today")
-        said.append(_today(table[(table["plane"] == "settings") & (table["x"] == today)]))
+        mine = table[(table["plane"] == "settings") & (table["x"] == today)]
+        for y, of_fact in mine.groupby("y"):
+            said.append(_today(of_fact, setting.FACTS[int(y)]))
     if "stalls" in planes:
         said.append(_stalls(table[table["plane"] == "stalls"]))
     if "restart" in planes:
@@ -189,12 +194,16 @@ def closing_sentence(table: pd.DataFrame) -> str:
     return " ".join(said)
 
 
-def _today(mine: pd.DataFrame) -> str:
+_MACHINES = {"queue": "machines from a queue", "standbys": "standbys"}
+
+
+def _today(mine: pd.DataFrame, fact: str) -> str:
     played = mine[mine["seeds"] > 0].sort_values("ratio")
     best = played.iloc[0]
     said = (
-        f"At today's failure rate on 32,768 GPUs {name_of(best['scheme'])} trains soonest, in "
-        f"{best['ratio']:.2f} times the time without failures"
+        f"With {_MACHINES[fact]}, at today's failure rate on 32,768 GPUs, "
+        f"{name_of(best['scheme'])} trains soonest, in {best['ratio']:.2f} times the time without "
+        "failures"
     )
     if not best["fits_memory"]:
         said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"

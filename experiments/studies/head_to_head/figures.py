@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import legend_below, mark, pale, write_notes
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
-from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, SETTINGS
+from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, FACTS, SETTINGS
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -137,15 +138,20 @@ def _too_large(table: pd.DataFrame) -> list[str]:
 def draw_settings(table: pd.DataFrame) -> Figure:
     """Draw the candidates of each setting in the order of their ratios, with 95 % intervals."""
     mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    figure, panels = plt.subplots(1, len(SETTINGS), figsize=(14.5, 5.4), layout="constrained")
-    for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
-        ranked = mine[mine["x"] == place].sort_values("ratio", ascending=False)
+    size = len(FACTS), len(SETTINGS)
+    figure, rows = plt.subplots(*size, figsize=(14.5, 10.2), layout="constrained")
+    for (y, fact), (place, (setting, mtbf_s)) in product(
+        enumerate(FACTS), enumerate(SETTINGS.items())
+    ):
+        panel = rows[y][place]
+        ranked = mine[(mine["x"] == place) & (mine["y"] == y)]
+        ranked = ranked.sort_values("ratio", ascending=False)
         # Combinations that come to NTP without a restart are one candidate, to all digits.
         again = ranked.duplicated(["scheme", "protection"]) & (ranked["scheme"] == NTP_ALONE)
         ranked = ranked[~again]
         _dots(panel, ranked[np.isfinite(ranked["ratio"])])
-        panel.set_title(f"{setting}: a failure every {_time(mtbf_s)}")
-    panels[1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
+        panel.set_title(f"{setting}, {fact}: a failure every {_time(mtbf_s)}")
+    rows[-1][1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
     of_all = {"color": "#444444", "linestyle": "none"}
     handles = [
         mark("time to train", marker="o", **of_all),

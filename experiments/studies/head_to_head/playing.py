@@ -197,7 +197,9 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     # The clock starts with the start-up of what is left.
     limit_s = entry.question.restart_s + limit * ideal_s
     job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-    training = EnteredTraining(job, strategy, past)
+    # What had failed before, standbys have replaced.
+    has_standbys = cell.machines == "standbys"
+    training = EnteredTraining(job, strategy, () if has_standbys else past)
     play(training, ReplayEngine(job))
     progress = training.progress
     time_s = progress.now_s - training.begun_s
@@ -207,6 +209,9 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     replaced = progress.restarts + progress.rejoined
     has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
     spares = ground.process(cell).spare_gpus() if has_spares else 0
+    if cell.machines != "stated":
+        # Standbys are there for each failure under every scheme; the queue's machines are others'.
+        spares = entry.question.standbys * ground.process(cell).layout.gpus_per_host
     memory_bytes = held_bytes(strategy.stages_held)
     return {
         **_names_of(entry.candidate),

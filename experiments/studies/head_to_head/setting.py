@@ -21,7 +21,7 @@ from faultline.experiments.job.durations import durations_of, recovery_prices
 from faultline.experiments.job.platform_files import platform_file, spec_of
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
-from faultline.experiments.studies.head_to_head.failures import Process
+from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, Process
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
 from faultline.simulator.workload.layout import Layout
@@ -30,6 +30,7 @@ from faultline.strategies.ntp_within import NonuniformWithin
 from faultline.strategies.recovery import RESTART, RecoveryKind
 from faultline.strategies.registry import all_strategies, strategy_class
 
+Machines = Literal["stated", "queue", "standbys"]
 PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
 
 SCENARIO = "head-to-head"
@@ -56,6 +57,9 @@ _DEFAULT_PROTECTION = ("reft",)
 # forward pass of the next stage as well: a third of the work of its 64 micro-batches, as far as
 # this does not fit into the bubbles of 15 slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
 _PRICE: Mapping[str, float] = {"bamboo": 19 / 237}
+
+_TUNED: Mapping[str, Mapping[str, Any]] = {"replica-drop": {"broken_step": "kept"}}
+"""Options with which a scheme is sooner than with their defaults, in all settings."""
 
 DEPEND_ON_LAYERS = ("oobleck",)
 """Schemes whose pipelines are cut anew by whole layers."""
@@ -168,6 +172,9 @@ class Cell:
     # What every recovery short of a restart costs everybody, in seconds; None for its phases.
     stall_s: float | None = None
     layers: int | None = None  # Layers of the model, where they are not those of the job.
+    # Where machines come from: the cell states a restart's time, or each scheme has its own phases,
+    # with the queue of a shared cluster, or with standbys before that.
+    machines: Machines = "stated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +198,20 @@ class Ground:
             "strategy": {"name": scheme, "redundancy": candidate.redundancy or 1},
             "failures": {"mtbf_s": cell.mtbf_s},
             "model": {} if cell.layers is None else {"layers": cell.layers},
-            "times": {"restart_s": cell.restart_s},
         }
+        if scheme in _TUNED:
+            options = getattr(base.strategy, scheme).model_copy(update=_TUNED[scheme])
+            changes["strategy"][scheme] = options
+        spare_s = cell.restart_s
+        if cell.machines == "stated":
+            changes["times"] = {"restart_s": cell.restart_s}
+        else:
+            changes["recovery"] = {"transient": "in-place", **self._standbys_of(cell)}
+            gpus = cell.groups * GPUS_PER_GROUP
+            spare_s = modelled_restart_s(gpus) - base.recovery.price("detect_s")
         if strategy_class(scheme).restart_replaces:
-            # A spare is started in the place of a dropped group as in a restart.
-            changes["rejoin"] = {"when": "at-checkpoint", "repair_s": cell.restart_s}
+            # Another group is started in the place of a dropped one as in a restart.
+            changes["rejoin"] = {"when": "at-checkpoint", "repair_s": spare_s}
         for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
             # No more nodes share a snapshot than there are groups; small clusters have few.
             options = getattr(base.protection, name, None)
@@ -206,6 +222,15 @@ class Ground:
             name: getattr(base, name).model_copy(update=values) for name, values in changes.items()
         }
         return base.model_copy(update=tables)
+
+    def _standbys_of(self, cell: Cell) -> dict[str, Any]:
+        """Return the keys of standbys, where a cell has some: enough 95 times of 100."""
+        if cell.machines != "standbys":
+            return {}
+        process = self.process(cell)
+        machines = process.spare_gpus() // process.layout.gpus_per_host
+        again_s = HARDWARE_REPAIR.mean_s
+        return {"hardware": "standby", "standbys": machines, "replenish_s": again_s}
 
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
         """Return the times of a cell's phases.
@@ -268,9 +293,11 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
     return measured.model_copy(update={"times": measured.times.model_copy(update=stated)})
 
 
-def modelled_restart_s(gpus: int) -> float:
+@cache
+def modelled_restart_s(gpus: int, hardware: str = "requeue") -> float:
     """Return a restart's time by the number of GPUs, by its phases, in seconds."""
-    scenario = load_scenario(SCENARIO, [f"job.gpus={gpus}"])
+    changes = {"job.gpus": gpus, "recovery.hardware": hardware, "recovery.standbys": 1}
+    scenario = load_scenario(SCENARIO, changes)
     return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
 
 
@@ -281,12 +308,19 @@ _GROUPS = (2, 1172)
 SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP), "storm": 600.0}
 """Mean time between failures of the table's settings, in seconds; today's is that of Llama 3."""
 
+FACTS: tuple[Machines, ...] = ("queue", "standbys")
+"""Where machines come from in the table's settings: an operator knows which of the two it is."""
+
 
 def setting_cells() -> list[Cell]:
-    """Return the settings of the table, numbered in `x`."""
-    restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
-    mtbfs_s = enumerate(SETTINGS.values())
-    return [Cell("settings", place, 0.0, mtbf_s, restart_s) for place, mtbf_s in mtbfs_s]
+    """Return the settings of the table, numbered in `x`, each by `FACTS`, numbered in `y`."""
+    gpus = GROUPS * GPUS_PER_GROUP
+    restarts_s = (modelled_restart_s(gpus), modelled_restart_s(gpus, "standby"))
+    return [
+        Cell("settings", x, y, mtbf_s, restarts_s[y], machines=FACTS[y])
+        for x, mtbf_s in enumerate(SETTINGS.values())
+        for y in range(len(FACTS))
+    ]
 
 
 STALLS_S = (60.0, 180.0, 300.0)
@@ -303,7 +337,7 @@ def layer_cells() -> list[Cell]:
     """Return today's setting with other numbers of layers, in `x`: some divide more evenly."""
     restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
     return [
-        Cell("layers", layers, 0.0, SETTINGS["today"], restart_s, layers=layers)
+        Cell("layers", layers, 0, SETTINGS["today"], restart_s, layers=layers, machines="queue")
         for layers in LAYERS
     ]
 

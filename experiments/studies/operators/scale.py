@@ -131,7 +131,6 @@ def scenario_keys(
         "restart.readers": None,
         **PRICES[prices],
         "recovery.standbys": _STANDBYS,
-        "recovery.shortage": "requeue",
         "protection.state_bytes": None,
         **SCHEMES[label],
     }

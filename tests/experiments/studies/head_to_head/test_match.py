@@ -32,6 +32,7 @@ from faultline.experiments.studies.head_to_head.playing import (
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
+    SETTINGS,
     Cell,
     Ground,
     all_candidates,
@@ -208,6 +209,27 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_played(
     assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
 
 
+def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
+    """Who restarts on what is left joins no queue; a role that a standby takes needs none."""
+    queue, standbys = (cell for cell in setting_cells() if cell.mtbf_s == SETTINGS["today"])
+    rows = {}
+    for cell in (queue, standbys):
+        candidates = all_candidates(["warm-standby", "dp-drop", "checkpoint/reft"])
+        match = Match(cell, tuple(candidates), (0,), ground, races=False)
+        rows[cell.machines] = {row["scheme"]: row for row in play_match(match)}
+        (entry,) = (enter(one, cell, ground) for one in candidates if one.scheme == "dp-drop")
+        assert isinstance(entry, Entry)
+        assert entry.question.restart_s < 100.0
+    for scheme, row in rows["queue"].items():
+        assert row["spare_gpus"] == 0
+        better = rows["standbys"][scheme]
+        assert better["ratio"] < row["ratio"]
+        assert better["spare_gpus"] > 400
+        assert better["gpu_ratio"] > better["ratio"]
+    assert rows["queue"]["warm-standby"]["ratio"] > 1.1
+    assert rows["standbys"]["warm-standby"]["ratio"] < 1.06
+
+
 def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
     rows = [_row(1.0, "checkpoint", seed, 1.2) | {"plane": "settings"} for seed in range(2)] + [
         _row(1.0, "oobleck", seed, 1.1)
@@ -339,7 +361,7 @@ def test_planes_reach_from_corner_to_corner() -> None:
     assert max(cell.restart_s for cell in plane) == pytest.approx(7200.0)
     sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
     assert (sizes[0], sizes[-1]) == (1024, 600_064)
-    assert len(setting_cells()) == 3
+    assert len(setting_cells()) == 6
     assert [cell.restart_s for cell in stall_cells()] == [60.0, 180.0, 300.0]
     assert [cell.layers for cell in layer_cells()] == [120, 128, 130, 136]
 
