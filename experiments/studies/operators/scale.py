@@ -24,11 +24,13 @@ from faultline.experiments.analysis.intervals import half_width, interval_of_mea
 from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
+from faultline.strategies.warm_standby import TAKEN_ROLE
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
 """How long a first look is, by GPUs, in days."""
@@ -44,26 +46,36 @@ PRICES: Mapping[str, Mapping[str, Any]] = {
     "standby": {"recovery.preset": "scalable", "recovery.hardware": "standby"},
     "scalable": {"recovery.preset": "scalable"},
     "stock": {"recovery.preset": "stock"},
+    "measured": {
+        "recovery.preset": "scalable",
+        "times.shrink_s": 180.0,
+        "times.rejoin_s": 100.0,
+    },
 }
-"""What recoveries take: not known at a scale that nobody has published."""
-_STANDBYS = 16
+"""What recoveries take. Measured on 98,304 GPUs alone (FT-HSDP): all stall for 180 s when a replica
+leaves, 90 s are expected after fixes, and for about 100 s when one returns."""
+_STANDBYS = 64
 
 # 5.6e13 bytes of state at the 2 TB/s of Llama 3's storage (arXiv 2407.21783).
 _WRITE_S = 28.0
 
-# Other machines are at hand, for those that drop replicas as for those that restart: 10 min until
-# they have joined (FT-HSDP).
+# Other machines are at hand, for those that drop replicas as for those that restart, and as the
+# next standby: 10 min until they have joined (FT-HSDP).
+_AT_HAND_S = 600.0
 _SHRINKS: Mapping[str, Any] = {
     "rejoin.when": "at-checkpoint",
-    "rejoin.repair_s": 600.0,
+    "rejoin.repair_s": _AT_HAND_S,
     "times.rejoin_s": 20.0,
 }
+_COPY_S = 7.5
+"""To copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
     "checkpoint, just in time": EVERY_STEP_KEPT,
     "replica-drop": {**EVERY_STEP_KEPT, **_SHRINKS},
     "replication": {"strategy.redundancy": 2, **_SHRINKS},
     "spare": {"strategy.redundancy": 3, **_SHRINKS},
+    "warm-standby": {**EVERY_STEP_KEPT, "recovery.hardware": "standby"},
 }
 
 
@@ -90,7 +102,7 @@ def _count(kind: str, was: int, becomes: int) -> dict[str, str]:
 
 
 VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
-VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare")
+VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
 VARIANTS: Mapping[str, Variant] = {
     # Greyhound: 0.0038 slow GPUs a node-hour in a shared cluster; Lablup 0.9 per 1,000 node-days.
     "slow GPUs 91": Variant(edits={"per_1000_node_days = 0.9\n": "per_1000_node_days = 91\n"}),
@@ -129,11 +141,20 @@ def scenario_keys(
         "times.all_reduce_s": 2.0,
         "times.checkpoint_write_s": _WRITE_S,
         "restart.readers": None,
-        **PRICES[prices],
         "recovery.standbys": _STANDBYS,
+        "recovery.replenish_s": _AT_HAND_S,
         "protection.state_bytes": None,
         **SCHEMES[label],
+        **PRICES[prices],
     }
+    if "recovery.hardware" in SCHEMES[label]:
+        # A role needs a standby whatever the others have. Its connections alone are made anew, as
+        # measured on up to 1,024 GPUs (TrainMover); at the other end, all are.
+        job["recovery.hardware"] = "standby"
+        preset = "scalable" if prices == "stock" else "hot-swap"
+        role = load_scenario("head-to-head", job | {"recovery.preset": preset})
+        priced = recovery_prices(role)
+        job["times.take_over_s"] = priced.duration_s(TAKEN_ROLE, gpus // _GROUP) + _COPY_S
     excess = EXCESS if has_excess else 1.0
     if failing == FAIL_STOP:
         return job | {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}

@@ -19,7 +19,7 @@ from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study,
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
-from faultline.strategies.recovery import RESTART
+from faultline.strategies.recovery import RESTART, SHRINK, rejoining
 from faultline.strategies.warm_standby import TAKEN_ROLE
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -29,6 +29,8 @@ _NEEDED = {
     "restart": RESTART,
     "role": TAKEN_ROLE,
     "planned role": replace(TAKEN_ROLE, is_expected=True),
+    "shrink": SHRINK,
+    "rejoin": rejoining(()),
 }
 """What a recovery of the table needs; the others are communicators alone, or Oobleck's."""
 

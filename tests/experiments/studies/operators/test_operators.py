@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.runs import single_run
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators import loop, scale
 from faultline.experiments.studies.operators.jobs import calibrated_step_s
@@ -40,6 +42,7 @@ from faultline.experiments.studies.operators.study import (
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import STOPPING, Failure
+from faultline.strategies.recovery import SHRINK, rejoining
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
@@ -412,6 +415,28 @@ def test_the_control_only_stops_at_the_same_rate(excess: bool, times: float) -> 
     model = failure_model(load_scenario("head-to-head", keys))
     assert model.mtbf_s == pytest.approx(54 * DAY_S / 419 / times)
     assert {one.kind for one in _failures(excess, failing=FAIL_STOP)} <= STOPPING
+
+
+def test_what_was_measured_at_scale_is_among_the_prices() -> None:
+    """FT-HSDP's stalls take the place of prices, also of what a scheme states itself."""
+    for label in ("replica-drop", "spare", "replication"):
+        cell = (98_304, "Llama 3", True, KINDS, label)
+        priced, measured = (
+            recovery_prices(load_scenario("head-to-head", scale.scenario_keys(*cell, prices, 1.0)))
+            for prices in ("scalable", "measured")
+        )
+        assert priced.duration_s(SHRINK, 191) == pytest.approx(34.0, abs=0.5)
+        assert measured.duration_s(SHRINK, 191) == 180.0
+        assert measured.duration_s(rejoining((0,)), 192) == 100.0
+
+
+def test_a_warm_standby_competes_at_scale() -> None:
+    """Its role costs what it does at any size, where connections alone are made anew."""
+    for gpus in scale.DAYS:
+        cell = (gpus, "Llama 3", True, KINDS, "warm-standby")
+        keys = scale.scenario_keys(*cell, "scalable", 0.02)
+        assert keys["times.take_over_s"] == pytest.approx(5.6 + 7.0 + 7.5, rel=0.01)
+    assert single_run.run(load_scenario("head-to-head", keys), 0)["completed_steps"] > 0
 
 
 def test_every_variant_is_another_scenario(tmp_path: Path) -> None:
