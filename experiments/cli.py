@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from traceback import format_exception
+from types import TracebackType
 
 from faultline.experiments.commands.arguments import parser
-from faultline.experiments.screen import safe_streams
+from faultline.experiments.screen import safe_streams, shown
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: the command's own, 2 for bad input, told in one line, 130 after an
         interrupt, 141 where the reader of the standard output has gone.
     """
+    sys.excepthook = _show
     if not sys.warnoptions:
         # What a library warns of is for those who write programs with it.
         warnings.simplefilter("ignore")
@@ -49,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
     return status
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a mistake, without what a terminal would obey: a scheme may say it."""
+    sys.stderr.write(shown("".join(format_exception(kind, error, trace))))
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from faultline.strategies import plugged
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.guarding import guard, is_foreign, told
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -85,7 +86,9 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> F
     for place in _places(package, group):
         try:
             found = _named_in(place.load(), base, place.is_ours)
-        except Exception as error:
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_foreign(error)):
+                raise
             broken.append(f"{place.called} is left out: {_told(error)}")
             continue
         for value in found:
@@ -100,6 +103,8 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> F
         ours = [claim for claim in each.values() if claim.place.is_ours]
         chosen = ours or list(each.values())
         if len(chosen) == 1:
+            if not chosen[0].place.is_ours:
+                guard(chosen[0].value, is_shipped)
             used[name] = chosen[0].value
             taken = f"{name!r} is the name of {_file(chosen[0].value)}, choose another"
             others = [claim for claim in each.values() if claim is not chosen[0]]
@@ -162,7 +167,7 @@ def _file(value: type[Any]) -> str:
     return f"{value.__module__.removeprefix('faultline.').replace('.', '/')}.py"
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
-    return f"{type(error).__name__}: {error}"
+    return told(error)
