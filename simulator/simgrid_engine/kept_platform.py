@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
     SimulationError,
+    aborted,
     answer,
     asked_of_owner,
     undeterred,
@@ -123,6 +124,7 @@ def _in_a_fork(
 ) -> Result:
     """Let a fork of this process, which has one thread, play something."""
     reading, writing = os.pipe()
+    before = os.fstat(2).st_size
     child = os.fork()
     if child == 0:
         try:
@@ -135,7 +137,7 @@ def _in_a_fork(
         told_bytes = heard.read()
     os.waitpid(child, 0)
     if not told_bytes:
-        raise SimulationError("SimGrid aborted the simulation")
+        raise aborted(since=before)
     result, error = pickle.loads(told_bytes)
     if error is not None:
         raise error

@@ -14,8 +14,10 @@ from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext
+from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
@@ -39,6 +41,8 @@ _FORK_SERVER_IS_GONE = 255
 
 _SCRIPT = {"__file__", "__spec__"}
 """Where a process that is started finds the script of the one that starts it."""
+
+_MOST_ERRORS_BYTES, _LAST_LINES = 4096, 3
 
 _STANDARD_STREAMS = (0, 1, 2)
 
@@ -73,6 +77,37 @@ def fork_from_here() -> None:
     Others need a fork server, which takes a second to begin.
     """
     _Here.may_be_forked = True
+
+
+class _Errors:
+    """The file that takes the standard error of a process, in whichever way that is started."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __reduce__(self) -> tuple[Callable[[Any], _Errors], tuple[object]]:
+        return _errors_there, (DupFd(self.descriptor),)
+
+
+def _errors_there(duplicate: Any) -> _Errors:
+    return _Errors(duplicate.detach())
+
+
+def aborted(errors: int = 2, since: int = 0) -> SimulationError:
+    """Return the error for a process that SimGrid aborted, with the last lines that it printed.
+
+    Parameters
+    ----------
+    errors : int
+        Descriptor of the file that took its standard error.
+    since : int
+        Bytes of the file that were there before.
+    """
+    begin = max(since, os.fstat(errors).st_size - _MOST_ERRORS_BYTES)
+    text = os.pread(errors, _MOST_ERRORS_BYTES, begin).decode(errors="replace")
+    lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
+    said = " | ".join([line for line in lines if line][-_LAST_LINES:])
+    return SimulationError("SimGrid aborted the simulation" + (f": {said}" if said else ""))
 
 
 class SimulationError(RuntimeError):
@@ -131,8 +166,10 @@ class OwnProcess:
     ) -> None:
         context = _fork_context()
         self._tasks, tasks_there = context.Pipe()
+        self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
+        errors = _Errors(self._errors.fileno())
         self._process = context.Process(
-            target=_serve, args=(tasks_there, begin, arguments), daemon=kept
+            target=_serve, args=(tasks_there, errors, begin, arguments), daemon=kept
         )
         try:
             with _script_left_alone(), helpers_on_safe_path():
@@ -149,6 +186,7 @@ class OwnProcess:
         self._tasks.close()
         self._process.kill()
         self._process.join()
+        self._errors.close()
 
     def call(
         self,
@@ -174,7 +212,7 @@ class OwnProcess:
             self._process.join()
             if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
                 raise KilledError("the process was killed") from None
-            raise SimulationError("SimGrid aborted the simulation") from None
+            raise aborted(self._errors.fileno()) from None
         if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
         if error is not None:
@@ -263,9 +301,15 @@ def _script_left_alone() -> Iterator[None]:
 
 
 def _serve(
-    tasks: Connection, begin: Callable[..., None] | None, arguments: tuple[object, ...]
+    tasks: Connection,
+    errors: _Errors,
+    begin: Callable[..., None] | None,
+    arguments: tuple[object, ...],
 ) -> None:
     """Do what is asked until nobody is left to ask."""
+    # SimGrid prints what it has against something: the parent shows it if SimGrid aborts.
+    os.dup2(errors.descriptor, 2)
+    os.close(errors.descriptor)
     if _Here.may_be_forked:
         # A connection that another process has, too, does not end with that of its owner.
         tracker = resource_tracker.getfd()
@@ -274,10 +318,7 @@ def _serve(
     _Here.owner = tasks
     # An interrupt ends this process at once; the parent says so.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # SimGrid prints what it has against something, and the parent tells it in its own words.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if begin is not None:
         begin(*arguments)
     while True:

@@ -53,6 +53,16 @@ def test_one_that_aborts_would_do_so_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def complain_and_abort() -> None:
+    os.write(2, b"\n".join(b"line %d" % number for number in range(9)) + b"\n\x1b[1m")
+    os.abort()
+
+
+def test_what_it_printed_last_is_in_the_message() -> None:
+    with pytest.raises(SimulationError, match=r"SimGrid aborted .*: line 7 \| line 8 \| \[1m$"):
+        in_own_process(complain_and_abort)
+
+
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let the first process not start, as where the one it is forked from was killed."""
