@@ -33,6 +33,15 @@ def snippets(language: str | None = None) -> Iterator[Snippet]:
                 yield Snippet(f"{page.name}:{line}", block[1], block[2])
 
 
+def numbers(page: str, sentence: str) -> list[float]:
+    """Return the numbers of a sentence of a page, which is a pattern without its line breaks."""
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    found = re.findall(sentence, text)
+    assert len(found) == 1, (page, sentence, found)
+    several = found[0] if isinstance(found[0], tuple) else found
+    return [float(one) for one in several]
+
+
 def page(name: str) -> str:
     """Return the text of a page."""
     return (ROOT / "docs" / name).read_text(encoding="utf-8")

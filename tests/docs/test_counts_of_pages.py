@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,16 +14,7 @@ from faultline.experiments.studies.recovery.study import RecoveryStudy
 from faultline.experiments.studies.stage import Stage
 from rich.console import Console
 
-from tests.docs.pages import ROOT
-
-
-def numbers(page: str, sentence: str) -> list[float]:
-    """Return the numbers of a sentence of a page, which is a pattern without its line breaks."""
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    found = re.findall(sentence, text)
-    assert len(found) == 1, (page, sentence, found)
-    several = found[0] if isinstance(found[0], tuple) else found
-    return [float(one) for one in several]
+from tests.docs.pages import numbers
 
 
 def test_recoveries_are_counted(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.runs import single_run
 from faultline.experiments.studies.base import Row
+from faultline.experiments.studies.claims import tally
 from faultline.experiments.studies.operators import loop, scale
 from faultline.experiments.studies.operators.jobs import calibrated_step_s
 from faultline.experiments.studies.operators.loop import (
@@ -46,6 +47,8 @@ from faultline.strategies.recovery import SHRINK, rejoining
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+
+from tests.docs.pages import numbers
 
 SPAN_S = 30 * DAY_S
 
@@ -487,7 +490,19 @@ def test_the_whole_study(
     assert near.setting.nunique() >= 10
     stress = table[(table.setting == "B1") & (table.quantity == "commits")]
     assert stress.simulated.item() == pytest.approx(0.823, abs=0.03)
-    assert set(table[table.verdict == "outside"].setting) <= {"A6 1,024 GPUs", "D2"}
+    assert set(table[table.verdict == "outside"].setting) <= {
+        "A6 1,024 GPUs", "D2", "G2", "G2 recovery 5 min"
+    }  # fmt: skip
+    counts = tally(table)
+    judged = [counts.get(name, 0) for name in ("inside", "outside", "too wide", "partly")]
+    met, missed = (counts.get(f"other simulator{end}", 0) for end in ("", ", outside"))
+    others = [counts[kind] for kind in ("arithmetic", "calibrated", "same constant")]
+    assert numbers(
+        "README.md",
+        r"(\d+) of (\d+) predictions are met .*?; (\d+) are outside, (\d+) bands are too wide "
+        r".*?, (\d+) bound .*? met in (\d+) of (\d+) rows; (\d+) rows that are arithmetic, "
+        r"(\d+) that chose something and (\d+) that repeat",
+    ) == [judged[0], sum(judged), *judged[1:], met, met + missed, *others]
     rows = list(study.rows(results))
     assert all(isinstance(row, Row) for row in rows)
     records = study.records(results, rows)
