@@ -11,9 +11,12 @@ from faultline.experiments.config.keys import Location, Mistake
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
+from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
+from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
-from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.platform_files import check_platform, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import resolve_playable
+from faultline.experiments.job.step_times import is_played, placed_step
 from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
@@ -64,7 +67,40 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # With the numbers of its model: without them it would not be the job that is asked for.
-    yield lambda: resolve_playable(source.scenario())
+    yield lambda: _check_place(source.scenario())
+    yield lambda: resolve_playable(_with_times(source.scenario()))
+
+
+_NO_TIME_S = 1e-9
+
+
+def _with_times(scenario: Scenario) -> Scenario:
+    """Return a scenario that states all times: nothing is simulated where it is only checked.
+
+    Times that would be measured are so short that they make nothing impossible.
+    """
+    measured = scenario.measured
+    is_open = {
+        "compute_s": is_played(scenario),
+        "all_reduce_s": measured.all_reduce,
+        "checkpoint_write_s": measured.checkpoint,
+        "checkpoint_load_s": measured.load,
+    }
+    if scenario.protection.name != "storage":
+        is_open |= {
+            f"snapshot_{name}": getattr(scenario.times, f"snapshot_{name}") is None
+            for name in SNAPSHOT_TIMES
+        }
+    return scenario.with_({f"times.{name}": _NO_TIME_S for name in is_open if is_open[name]})
+
+
+def _check_place(scenario: Scenario) -> None:
+    """Refuse a platform on which the job has no place, where something would be measured on it."""
+    if is_measured(scenario):
+        path = platform_file(scenario)
+        traffic_of(scenario, path)
+        if is_played(scenario):
+            placed_step(scenario, path)
 
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:

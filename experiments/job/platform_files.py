@@ -117,9 +117,10 @@ def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
     return _at_size(name, *_size(scenario))
 
 
-def _size(scenario: Scenario) -> tuple[int, int]:
-    """Return the GPUs of a job, and those of a group."""
-    return scenario.job.all_gpus, scenario.job.gpus_of_group
+def _size(scenario: Scenario) -> tuple[int, int | None]:
+    """Return the GPUs of a job, and those of a group; None if its step is played on all of them."""
+    job = scenario.job
+    return job.all_gpus, job.gpus_of_group if scenario.model.name == "stated" else None
 
 
 _MOST_GPUS_UNFOLDED = 4096
@@ -128,7 +129,7 @@ where groups are whole scale-up domains."""
 
 
 @lru_cache(maxsize=32)
-def _at_size(name: str, gpus: int, gpus_of_group: int) -> ClusterSpec:
+def _at_size(name: str, gpus: int, gpus_of_group: int | None) -> ClusterSpec:
     shipped = load_preset(name)
     if shipped.plane is not None or gpus <= shipped.gpus:
         return shipped
@@ -142,7 +143,8 @@ def _at_size(name: str, gpus: int, gpus_of_group: int) -> ClusterSpec:
             sized[f"storage.{key}_bandwidth"] = format_quantity(bandwidth * grown, BANDWIDTH)
     spec = load_preset(name, **sized)
     is_folded = spec.gpus > _MOST_GPUS_UNFOLDED and spec.scale_out.rail_optimised
-    is_folded &= gpus_of_group % spec.scale_up.gpus_per_domain == 0
+    if gpus_of_group is None or gpus_of_group % spec.scale_up.gpus_per_domain:
+        is_folded = False
     return rail_plane(spec) if is_folded else spec
 
 
@@ -201,10 +203,14 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     0 where all have another way, None where leaf switches are unlike one another, or the platform
     is a shipped cluster on which nothing of a step is played.
     """
-    played = scenario.model.name != "stated" or reduces_on_network(scenario)
-    if not played and scenario.platform.file in preset_names():
+    name = scenario.platform.file
+    if name not in preset_names():
+        return _cut_off_in_file(cluster_file(name))
+    if scenario.model.name == "stated" and not _reduces_on(spec_of(scenario), scenario):
         return None
-    return _cut_off_in_file(platform_file(scenario))
+    # As it is shipped: leaf switches are alike at any size, and on a rail stand for others.
+    directory = cache_directory() / "platforms"
+    return _cut_off_in_file(generate_preset(name, scenario.job.groups, directory))
 
 
 @once_a_file
@@ -214,7 +220,10 @@ def _cut_off_in_file(path: Path) -> int | None:
 
 def reduces_on_network(scenario: Scenario) -> bool:
     """Return whether a scenario's all-reduce is measured, on a platform that has its switches."""
-    spec = spec_at_size(scenario)
+    return _reduces_on(spec_at_size(scenario), scenario)
+
+
+def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
     return scenario.measured.all_reduce and (spec is None or spec.plane is None)
 
 

@@ -196,7 +196,7 @@ def make_plan(
     played = [*bests, *others[: max(0, verified - len(bests))]] if verified else []
     results: list[Simulated] = []
     if played:
-        results = verify(played, seeds, steps or steps_needed(played), on_done)
+        results = verify(played, seeds, steps or steps_needed(played[0].question), on_done)
     lines = [
         Line(choice, result, place < len(bests))
         for place, (choice, result) in enumerate(zip(played, results, strict=True))

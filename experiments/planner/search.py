@@ -206,12 +206,12 @@ def optimise_schemes(
     """Search each planned scheme's best redundancy and interval by simulation.
 
     Over the protection that has served it best so far, from the plan's choice on; otherwise as
-    `make_plan`, with the steps by default for each scheme by itself.
+    `make_plan`.
     """
     found = []
     for line in plan.bests_of_schemes():
         choices = choices_of(plan.situation, line.choice.scheme, line.choice.protection)
-        taken = steps or steps_needed(choices[:1])
+        taken = steps or steps_needed(line.choice.question)
         objective = simulated_objective(line.choice.question, taken, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}
         optimum = optimise(objective, point_of(line.choice), intervals)
@@ -262,7 +262,7 @@ def landscape(
     near &= set(range(best.redundancy - _REACH, best.redundancy + _REACH + 1))
     intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
     points = [OperatingPoint(*point) for point in product(sorted(near), intervals)]
-    taken = steps or steps_needed([best])
+    taken = steps or steps_needed(best.question)
     pairs = [(point, seed) for point in points for seed in seeds]
     simulated = simulated_objective(best.question, taken)(pairs)
     predicted = {point: predicted_ratio(_at(best.question, point)) for point in points}

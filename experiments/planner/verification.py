@@ -23,8 +23,8 @@ from faultline.experiments.runs import player
 from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record
 
-RESTARTS_WANTED = 20
-"""Restarts in a simulated job of the choice that restarts least."""
+FAILURES_WANTED = 1000
+"""Failures in a simulated job, whoever is compared: the mean of so many is known to 3 %."""
 
 HOPELESS = 2.0
 """A run is stopped when it takes so many times as long as the soonest so far."""
@@ -70,15 +70,16 @@ class Simulated:
         return replace(self, **both)
 
 
-def steps_needed(choices: Sequence[Choice]) -> int:
-    """Return how many steps the simulated job takes for all of `choices`.
+def steps_needed(question: ResolvedJob) -> int:
+    """Return how many steps the simulated job takes, under whatever choice.
 
-    Enough for about 20 restarts of the choice that restarts least, and no more than the whole job.
-    All choices take the same number: jobs are compared that meet the same failures.
+    Enough for about 1,000 failures at the pace of an undisturbed job, and no more than the whole
+    job. All choices take the same number, whoever competes: they meet the same failures, and the
+    verdict on two of them does not depend on a third.
     """
-    whole = choices[0].question.scenario.job.steps
-    longest = max(choice.steps_per_life for choice in choices)
-    return max(1, min(whole, ceil(min(RESTARTS_WANTED * longest, whole))))
+    wanted = FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
+    whole = question.scenario.job.steps
+    return max(1, min(whole, ceil(min(wanted, whole))))
 
 
 def simulate(

@@ -337,7 +337,11 @@ mode = "x"
             2,
             "more than a million failures",
         ),
-        ("[detection]\nmode = 'watchdog'\n\nwatchdog_s = 1e-3\n", 4, "sound all-reduce"),
+        (
+            "[times]\nall_reduce_s = 1\n[detection]\nmode = 'watchdog'\nwatchdog_s = 1e-3\n",
+            5,
+            "sound all-reduce",
+        ),
         ("version = 3\n[job]\nnew_key = 3\n", 1, "made for a newer Faultline"),
         ("version = 0\n", 1, "write version = 2"),
         ("version = true\n", 1, "write version = 2"),
@@ -415,3 +419,17 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
         status, out, err = ask.all("check", path)
         assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
         assert told in out
+
+
+def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "job.toml"
+    text = 'version = 2\n[model]\nname = "llama3-8b"\n[job]\ngroups = 32\n'
+    for protection in ("storage", "reft"):
+        file.write_text(f'{text}[protection]\nname = "{protection}"\n')
+        assert ask("check", file) == f"{file}: ok\n"
+    assert list(tmp_path.rglob("platforms"))
+    assert not list(tmp_path.rglob("probes"))
+    file.write_text(text.replace("32", "4"))
+    _, out, _ = ask.all("check", file)
+    assert "stands for 256 GPUs, the job has 4 groups of 8" in out

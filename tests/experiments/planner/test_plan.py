@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +27,9 @@ from faultline.experiments.planner.situation import (
     read_situation,
 )
 from faultline.experiments.planner.verification import (
+    FAILURES_WANTED,
     HOPELESS,
     MOST_SEEDS,
-    RESTARTS_WANTED,
     Simulated,
     simulate,
     steps_needed,
@@ -78,7 +77,7 @@ def test_predictions_are_within_a_tenth_of_simulations(
     )
     (choice,) = choices_of(read_situation("spare-sound", settings), scheme, "storage")
     assert choice.redundancy == redundancy
-    (played,) = simulate([choice.question], range(6), steps_needed([choice]))
+    (played,) = simulate([choice.question], range(6), steps_needed(choice.question))
     assert choice.ratio == pytest.approx(np.mean(played.ratios), rel=0.1)
 
 
@@ -201,12 +200,14 @@ def test_a_stated_redundancy_and_interval_are_taken() -> None:
     assert len(choices_of(situation, "replication", "storage")) > 1
 
 
-def test_simulated_jobs_have_about_twenty_restarts_or_the_whole_job() -> None:
-    choice = choices_of(small(), "checkpoint", "storage")[0]
-    assert steps_needed([choice]) == pytest.approx(RESTARTS_WANTED * choice.steps_per_life, abs=1)
-    longer = replace(choice, steps_per_life=1e9)
-    assert steps_needed([choice, longer]) == 600
-    assert steps_needed([replace(choice, steps_per_life=inf)]) == 600
+def test_simulated_jobs_have_as_many_failures_whoever_competes_or_are_whole() -> None:
+    often = small("failures.mtbf_s=20", "times.restart_s=1", "times.checkpoint_load_s=0")
+    wanted = FAILURES_WANTED * 20 / often.ideal_step_s
+    for scheme in ("checkpoint", "spare", "replica-drop"):
+        question = choices_of(often, scheme, "storage")[0].question
+        assert steps_needed(question) == pytest.approx(wanted, abs=1)
+    whole = choices_of(small(), "checkpoint", "storage")[0].question
+    assert steps_needed(whole) == 600
 
 
 class Hopeful(Strategy):
