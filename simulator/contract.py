@@ -224,7 +224,10 @@ class Contract:
             )
         for one in plan.pipelines:
             cuts = {stage.layers is None for stage in one.stages}
-            nodes = all(0 <= stage.group < self._groups for stage in one.stages)
+            stages = self._strategy.shape.stages
+            nodes = all(
+                0 <= stage.group < self._groups and 0 <= stage.node < stages for stage in one.stages
+            )
             if not nodes or len(cuts) > 1 or one.micro_batches < bool(one.stages):
                 self._breach(f"plan() has a pipeline that cannot be: {one}")
             factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]

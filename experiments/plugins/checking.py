@@ -13,12 +13,19 @@ from functools import partial
 from importlib import import_module
 from math import isclose, isfinite
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.platform_files import platform_file, traffic_of
+from faultline.experiments.job.job_shape import job_shape
+from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.step_times import played_traffic
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.contract import Contract, ContractError
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -50,6 +57,34 @@ _SEEDS = (1, 2)
 _TOLERANCE = 1e-6
 _LIMIT_S = 4e4
 """A scheme that masks nothing gets nowhere at these rates; what it does until then must agree."""
+
+_PLAYED_GROUPS = 4
+_PLAYED_TOLERANCE = 1e-5
+_PLAYED = [
+    f"job.groups={_PLAYED_GROUPS}",
+    "job.steps=12",
+    "job.time_limit_s=300",
+    "model.name=custom",
+    "model.layers=8",
+    "model.hidden=4096",
+    "model.ffn_hidden=14336",
+    "model.heads=32",
+    "model.sequence_tokens=4096",
+    "model.vocabulary=32000",
+    "model.pipeline=4",
+    "model.tensor=2",
+    "model.micro_batches=4",
+    "failures.mtbf_s=1.2",
+    "failures.component=gpu",
+    "times.restart_s=0.5",
+    "times.checkpoint_write_s=0.02",
+    "recovery.launch_s=0.05",
+    "recovery.communicator_s=0.01",
+    "rejoin.repair_s=2",
+    "checkpoint.interval_steps=4",
+    "strategy.name=checkpoint",
+]
+"""A job of a fraction of a second a step, in which a failure comes every few steps."""
 
 _COUNTS = (
     "completed_steps",
@@ -128,6 +163,7 @@ def check_scheme(
     if engines:
         redundancy = subject.redundancies()[0]
         _explained(lambda one: check_engines(lambda: one.built(redundancy), groups), subject)
+        _explained(_check_played, subject)
 
 
 def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
@@ -369,16 +405,40 @@ def check_engines(build: Callable[[], Strategy], groups: int) -> None:
         *component,
     ]
     scenario = load_scenario("spare-sound", settings)
-    question = resolve(scenario)
-    path = platform_file(scenario)
     for seed in _SEEDS:
-        job = question.job(seed)
-        replayed, events = _replayed(job, build())
-        traffic = traffic_of(scenario, path)
-        simulated = _in_a_fork(partial(simulate, job, build(), path, traffic, True))
-        where = f"scheme {build().name!r}, seed {seed}"
-        _check_booked(where, replayed, events)
-        _compare(where, replayed, events, simulated.progress, simulated.events)
+        _check_story(scenario, build, seed, _TOLERANCE)
+
+
+def _check_played(subject: Subject) -> None:
+    """Play a small job with a model on both engines: pipelines, by ranks and their messages."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "platform.xml"
+        write_xml(load_preset("hgx-h100", domains=_PLAYED_GROUPS, domains_per_leaf=4), path)
+        scenario = load_scenario("llama3-70b-hgx", [*_PLAYED, f"platform.file={path}"])
+        options = subject.options.for_job(job_shape(scenario))
+        known = list(subject.scheme.redundancies(_PLAYED_GROUPS, options))
+
+        def build() -> Strategy:
+            return subject.scheme(_PLAYED_GROUPS, known[0], options)
+
+        _check_story(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE)
+
+
+def _check_story(
+    scenario: Scenario, build: Callable[[], Strategy], seed: int, tolerance: float
+) -> None:
+    """Play a job on both engines, and require the same events; times within a tolerance."""
+    question, path = resolve(scenario), platform_file(scenario)
+    job, played = question.job(seed), question.step is not None
+    replayed, events = _replayed(job, build())
+    traffic = played_traffic(scenario, path, played=played)
+    simulated = _in_a_fork(partial(simulate, job, build(), path, traffic, True))
+    where = f"scheme {build().name!r}, seed {seed}{', job with a model' if played else ''}"
+    _check_booked(where, replayed, events, scenario.job.steps)
+    trained_s = replayed.completed_batches * question.ideal_step_s
+    most = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: no goodput is above 100 %"
+    _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, most)
+    _compare(where, replayed, events, simulated.progress, simulated.events, tolerance)
 
 
 def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:
@@ -414,7 +474,7 @@ def _answer(function: Callable[[], Any], sending: Connection) -> None:
         sending.send(SchemeError(f"{type(error).__name__}: {error}"))
 
 
-def _check_booked(where: str, progress: Progress, events: list[Event]) -> None:
+def _check_booked(where: str, progress: Progress, events: list[Event], steps: int) -> None:
     booked_s, now_s = sum(progress.seconds.values()), progress.now_s
     whole = isclose(booked_s, now_s, rel_tol=1e-9)
     _require(whole, where, f"{now_s} s have passed, {booked_s} s are booked")
@@ -422,14 +482,19 @@ def _check_booked(where: str, progress: Progress, events: list[Event]) -> None:
     _require(progress.failures > 0 and missing, where, "nothing failed in its job")
     batches = progress.completed_batches
     # The last step may train more than was left.
-    _require(0 <= batches < _STEPS + 1, where, f"{batches} of {_STEPS} batches are trained")
+    _require(0 <= batches < steps + 1, where, f"{batches} of {steps} batches are trained")
 
 
 def _compare(
-    where: str, ours: Progress, events: list[Event], theirs: Progress, others: list[Event]
+    where: str,
+    ours: Progress,
+    events: list[Event],
+    theirs: Progress,
+    others: list[Event],
+    tolerance: float,
 ) -> None:
     for one, other in zip(events, others, strict=False):
-        same = one[1:] == other[1:] and isclose(one.time_s, other.time_s, rel_tol=_TOLERANCE)
+        same = one[1:] == other[1:] and isclose(one.time_s, other.time_s, rel_tol=tolerance)
         _require(same, where, f"the engines disagree: replay says {one}, SimGrid {other}")
     counted = {"events": (len(events), len(others))}
     counted |= {name: (getattr(ours, name), getattr(theirs, name)) for name in _COUNTS}

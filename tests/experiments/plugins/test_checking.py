@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from faultline.experiments.plugins.checking import check_engines
+from faultline.experiments.plugins.checking import Subject, _check_played, check_engines
+from faultline.simulator.contract import ContractError
 from faultline.strategies.base import (
     Continue,
     Hit,
@@ -18,9 +19,11 @@ from faultline.strategies.base import (
     Verdict,
     WipeOut,
 )
+from faultline.strategies.job_shape import JobShape
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
+from faultline.strategies.step_shares import reduced
 from faultline.testing import SchemeError, check_scheme
 
 
@@ -196,6 +199,24 @@ class NeverSaidSo(Broken):
 def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
     with pytest.raises(SchemeError, match=said):
         check_scheme(scheme, groups=12, engines=False)
+
+
+class KnowsOneJob(Broken):
+    """Plans pipelines of eight stages, whatever the job has."""
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(missing)
+        if self._plan.members:
+            own = reduced(self._plan.members[0], 8, JobShape().micro_batches, JobShape().tensor)
+            self._plan = replace(self._plan, pipelines=(own,))
+        return verdict
+
+
+def test_a_job_with_a_model_is_played() -> None:
+    """Without one, the scheme does as it promises."""
+    check_scheme(KnowsOneJob, groups=12, engines=False)
+    with pytest.raises(ContractError, match="pipeline that cannot be"):
+        _check_played(Subject(KnowsOneJob, 12, Replication.Options()))
 
 
 class KnowsItsProcess(Broken):
