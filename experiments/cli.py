@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         status = _SIGPIPE_STATUS
     except OSError as error:
-        print(f"faultline: {_told(error)}", file=sys.stderr)
+        _complain(_told(error))
         status = 2
     # What still stands in the buffers goes nowhere, without a complaint.
     for stream in (sys.stdout, sys.stderr):
@@ -75,8 +75,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
             # What has no name is a stream that cannot be written: told where that is looked at.
             raise
-        print(f"faultline: {_told(error)}", file=sys.stderr)
+        _complain(_told(error))
         return 2
+
+
+def _complain(line: str) -> None:
+    """Print a line on the standard error; where that cannot be written, the status says it."""
+    with suppress(OSError):
+        print(f"faultline: {line}", file=sys.stderr, flush=True)
 
 
 def _told(error: Exception) -> str:

@@ -30,7 +30,10 @@ class Screen(Console):
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
-        own = {"markup": False, "emoji": False, "highlight": False}
+        own: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+        if os.environ.get("COLUMNS", "").strip("0") == "":
+            # Of no letter nothing would be shown.
+            own["_environ"] = {name: os.environ[name] for name in os.environ if name != "COLUMNS"}
         super().__init__(stderr=stderr, width=width, **{**own, **options})
         if width is None and not self.is_terminal and "COLUMNS" not in os.environ:
             self.width = _PIPED_WIDTH

@@ -49,8 +49,10 @@ def _wrapped(member: Any, called: str) -> Any:
     if isinstance(member, (staticmethod, classmethod)):
         return type(member)(_guarded(member.__func__, called))
     if isinstance(member, property):
-        parts = (member.fget, member.fset, member.fdel)
-        return property(*(part and _guarded(part, called) for part in parts), doc=member.__doc__)
+        get, change, remove = (
+            part and _guarded(part, called) for part in (member.fget, member.fset, member.fdel)
+        )
+        return property(get, change, remove, member.__doc__)
     return None
 
 

@@ -97,7 +97,7 @@ class _GridFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     scenario: str
-    seeds: int | list[int] = 1
+    seeds: Any = 1
     name: str | None = None
     description: str = ""
     engine: EngineName = "replay"
@@ -162,9 +162,13 @@ class _Reader(TomlSource):
         place = self.origin if table == "cases" else self.place_of((table, *key.split(".")))
         return f"{place}: [[cases]]" if table == "cases" else f"{place}: [{table}]"
 
-    def _seeds(self, stated: int | list[int]) -> tuple[int, ...]:
-        seeds = range(stated) if isinstance(stated, int) else stated
-        if not 0 < len(seeds) <= _MOST_RUNS:
+    def _seeds(self, stated: Any) -> tuple[int, ...]:
+        seeds = range(stated) if type(stated) is int else stated
+        if (
+            not isinstance(seeds, (range, list))
+            or not 0 < len(seeds) <= _MOST_RUNS
+            or any(type(seed) is not int for seed in seeds)
+        ):
             wrong = True
         else:
             wrong = len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > _LARGEST_SEED

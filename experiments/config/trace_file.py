@@ -388,6 +388,9 @@ def _columns(those: Sequence[str]) -> str:
     return f"column{'s' * plural} {', '.join(those)} {'are' if plural else 'is'}"
 
 
+_FORMULA = ("=", "+", "-", "@")
+
+
 def cause_of(text: str) -> str:
     """Read a cause; `UNSTATED` where there is none.
 
@@ -396,6 +399,8 @@ def cause_of(text: str) -> str:
     """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
+    if text.startswith(_FORMULA):
+        raise _Wrong(f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter")
     return text or UNSTATED
 
 

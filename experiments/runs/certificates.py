@@ -8,6 +8,8 @@ who has the folder is in, and nobody can be let in later.
 from __future__ import annotations
 
 import ipaddress
+import os
+import stat
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +43,12 @@ def make_certificates(directory: Path) -> None:
 
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or found.st_uid != os.geteuid():
+            raise UserError(
+                f"{directory}: others can write there, and so put in certificates of theirs; "
+                "choose a new folder"
+            )
         if any(directory.iterdir()):
             raise UserError(f"{directory}: is not empty; certificates go into a new folder")
     except OSError as error:
@@ -119,6 +127,8 @@ def security_for(address: str, directory: Path | None) -> Security:
     """
     from distributed import Security
 
+    if not _has_port(address):
+        raise UserError(f"scheduler {address}: give a port from 1 to 65535, as in tls://HOST:8786")
     if directory is None:
         if address.startswith("tls://"):
             raise UserError(
@@ -145,6 +155,14 @@ def security_for(address: str, directory: Path | None) -> Security:
         tls_client_key=str(directory / KEY),
         require_encryption=True,
     )
+
+
+def _has_port(address: str) -> bool:
+    """Whether the port of an address is none, or one that there is: Dask tries any for long."""
+    try:
+        return urlsplit(address if "://" in address else f"tcp://{address}").port != 0
+    except ValueError:
+        return not address.rpartition(":")[2].isdigit()
 
 
 def _is_here(address: str) -> bool:

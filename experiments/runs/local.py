@@ -46,6 +46,7 @@ _GRACE_S = 2.0
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # Requests that are taken on for each worker: the one it plays, and the next.
 _LOOK_AHEAD = 2
+_MOST_PER_CORE = 32
 
 _Inbox = SimpleQueue[Assignment | None]
 _Outbox = SimpleQueue[Result | BaseException]
@@ -60,6 +61,12 @@ class LocalExecutor:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
+        most = _MOST_PER_CORE * cores()
+        if self.workers > most:
+            raise UserError(
+                f"--workers {self.workers}: each is a process of some 100 MB; use at most {most}, "
+                f"{_MOST_PER_CORE} a core"
+            )
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`. A UserError if this machine can play no runs."""

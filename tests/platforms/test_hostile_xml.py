@@ -182,6 +182,12 @@ def test_a_million_hosts_are_read_or_refused_in_bounded_time(tmp_path: Path) -> 
         read_platform(path)
 
 
+def test_numbers_have_the_digits_that_simgrid_reads() -> None:
+    assert "is no number with a unit" in refusal(
+        re.sub(r'bandwidth="[^"]*"', 'bandwidth="\u0661\u0662Bps"', TEXT, count=1)
+    )
+
+
 def test_a_million_elements_that_are_not_listed_take_no_memory() -> None:
     """They took 240 MB."""
     content = TEXT.replace(ROOT, "<a/>" * 10**6 + ROOT, 1)

@@ -70,7 +70,7 @@ def failures(draw: st.DrawFn) -> Failure:
     number = draw(st.integers(0, LAYOUT.components(level) - 1))
     seconds = st.floats(0, 1e9)
     cause = draw(st.text(st.characters(codec="utf-8"), max_size=20))
-    cause = "".join(filter(str.isprintable, cause)).strip() or "unstated"
+    cause = "".join(filter(str.isprintable, cause)).strip().lstrip("=+-@ ") or "unstated"
     repair_s = draw(st.none() | seconds)
     kind = draw(st.sampled_from(KINDS))
     groups = LAYOUT.groups_of(level, number)

@@ -1,0 +1,80 @@
+"""Odd surroundings of a command: environment, streams, limits and folders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faultline.experiments.runs.point import cores
+
+from tests.experiments.asking import Ask, in_a_process
+
+RUN = ("run", "spare-study", "--set", "job.steps=5", "--set", "job.groups=12")
+
+
+@pytest.mark.parametrize("columns", ["0", "00", ""])
+def test_no_columns_are_as_many_as_usual(
+    columns: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "time-to-train ratio" in ask(*RUN)
+
+
+def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    done = in_a_process(
+        *("run", "spare-sound", "--set", "job.steps=2", "--set", "job.groups=4"),
+        *("--engine", "simgrid"),
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_of_errors_leaves_the_status() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        words = [sys.executable, "-m", "faultline.experiments.cli", "run", "nope"]
+        ended = subprocess.run(words, stderr=full, timeout=60, check=False)
+    assert ended.returncode == 2
+
+
+def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask: Ask) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
+    told = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
+    assert f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in told
+
+
+def test_a_folder_that_others_can_write_gets_no_certificates(tmp_path: Path, ask: Ask) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert "others can write there" in ask.refused("cluster", "certificates", folder)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("port", ["99999999", "0", "65536"])
+def test_a_port_that_cannot_be_is_told_at_once(port: str, tmp_path: Path, ask: Ask) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
+    where = ("-o", tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{port}")
+    assert "give a port from 1 to 65535" in ask.refused("sweep", grid, *where)
+
+
+@pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])
+def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, ask: Ask) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text(f'scenario = "spare-study"\nseeds = {seeds}\n')
+    told = ask.refused("sweep", grid, "-o", tmp_path / "out")
+    assert f"{grid}:2: seeds = " in told
+    assert "use a count from 1" in told
+
+
+@pytest.mark.parametrize("cause", ["=cmd|calc", "+1", "-1", "@SUM(1)"])
+def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(f"time,node,cause\n0h,a,gpu\n5h,b,{cause}\n")
+    assert "is a formula to a spreadsheet" in ask.refused("failures", "fit", log)
