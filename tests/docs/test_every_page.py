@@ -12,10 +12,11 @@ from faultline.experiments import cli
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.runs.sweep_plan import make_plan
-from faultline.platforms import parse_spec
+from faultline.platforms import parse_spec, write_xml
 
 from tests.docs.pages import PAGES, ROOT, Snippet, commands, page, snippets, words_of
 
@@ -36,6 +37,9 @@ def test_there_is_something_to_test() -> None:
 def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
     path = tmp_path / "shown.toml"
     path.write_text(snippet.text, encoding="utf-8")
+    if "our-cluster.xml" in snippet.text:
+        (cluster, *_) = (one.text for one in snippets("toml") if "our-cluster.toml" in one.text)
+        write_xml(parse_spec(cluster, "our-cluster.toml"), tmp_path / "our-cluster.xml")
     tables, mistakes = parse_toml(snippet.text)
     assert not mistakes
     if "scale_up" in tables:
@@ -52,6 +56,14 @@ def test_every_file_of_a_page_is_one(snippet: Snippet, tmp_path: Path) -> None:
 def test_every_command_of_a_page_is_one(command: Snippet) -> None:
     """Its words are those of the command line; what they do is left out here."""
     assert cli.parser().parse_args(words_of(command)).execute
+
+
+def test_the_keys_that_decide_a_plan_are_keys() -> None:
+    table = page("planning.md").partition("### The twenty keys")[2].partition("\n## ")[0]
+    named = re.findall(r"`([a-z]+\.[a-z_.]+)[` ]", table)
+    known = {reference.dotted for reference in scenario_reference().values()}
+    assert len(named) >= 20
+    assert set(named) <= known
 
 
 # Others are run by the test of their page.
