@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.ordered_passes import OrderedPasses
 from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
+from faultline.simulator.pattern.rail_rings import RingEdge
 from faultline.simulator.pattern.step_pattern import StepPattern
 
 Kind = Literal[
@@ -72,8 +73,8 @@ class Fold:
     replicas, positions : tuple of int
         Which replicas, and which tensor-parallel positions, are played.
     closes : bool
-        Whether rings close among those that are played, as far as these are more than one; else
-        messages go to their true receivers, whether these are played or not.
+        Whether tensor-parallel rings close among those that are played, as far as these are more
+        than one; else messages go to their true receivers, whether these are played or not.
     """
 
     replicas: tuple[int, ...]
@@ -90,10 +91,18 @@ class Fold:
         position = self._next(rank.position, self.positions, pattern.tensor)
         return Rank(rank.replica, rank.stage, position)
 
-    def next_replica(self, rank: Rank, pattern: StepPattern) -> Rank:
-        """Return whom a rank sends gradients to."""
-        replica = self._next(rank.replica, self.replicas, pattern.data)
-        return Rank(replica, rank.stage, rank.position)
+    def edges(self, pattern: StepPattern, stage: int) -> list[RingEdge]:
+        """Return the messages between replicas that are played.
+
+        Where rings close, this includes what comes in from replicas that are not played: it leaves
+        when their equals send.
+        """
+        played = set(self.replicas)
+        return [
+            edge
+            for edge in pattern.edges(stage)
+            if edge.sender in played or (self.closes and edge.receiver in played)
+        ]
 
     def next_context(self, rank: Rank, pattern: StepPattern) -> Rank:
         """Return whom a rank sends keys and values to."""
@@ -129,6 +138,17 @@ class _Replica:
         self, pattern: StepPattern, fold: Fold, replica: int, graph: ActivityGraph
     ) -> None:
         self._pattern, self._fold = pattern, fold
+        played = set(fold.replicas)
+        # Its own messages, and those that come in from whom nobody plays.
+        self._edges = [
+            [
+                edge
+                for edge in fold.edges(pattern, stage)
+                if edge.sender == replica
+                or (edge.receiver == replica and edge.sender not in played)
+            ]
+            for stage in range(pattern.pipeline)
+        ]
         self._replica, self._graph = replica, graph
         self._arrived: dict[tuple[Pass, int], tuple[int, ...]] = {}
         self._free: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -232,14 +252,24 @@ class _Replica:
             return ()
         hidden = pattern.hidden_weight_bytes if pass_.forward else pattern.hidden_gradient_bytes
         part = 1.0 / pattern.virtual_stages
-        if hidden and hidden[stage] > 0.0 and pattern.data > 1:
-            peer = self._fold.next_replica(rank, pattern)
-            message = Activity("gradient", rank, peer, hidden[stage] * part)
+        if hidden and hidden[stage] > 0.0:
+            # Parts are gathered one after the other; a pass lasts as long as its own.
+            before = self._gathered.get(rank, ()) if pass_.forward else waits_for
+            messages = tuple(
+                graph.add(
+                    Activity(
+                        "gradient",
+                        rank._replace(replica=edge.sender),
+                        rank._replace(replica=edge.receiver),
+                        hidden[stage] * part * edge.share,
+                    ),
+                    before,
+                )
+                for edge in self._edges[stage]
+            )
             if pass_.forward:
-                # Parts are gathered one after the other; a pass lasts as long as its own.
-                self._gathered[rank] = (graph.add(message, self._gathered.get(rank, ())),)
-                return self._gathered[rank]
-            graph.add(message, waits_for)
+                self._gathered[rank] = messages
+                return messages
         if pattern.resharded and not pass_.forward:
             for spare, core, size in pattern.resharded[stage]:
                 if spare == rank.position:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
+from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
+
 
 @dataclass(frozen=True, slots=True)
 class PartWork:
@@ -100,7 +102,7 @@ class StepPattern:
     send_blocks : float
         Share of a send during which its sender does nothing else.
     hidden_gradient_bytes : tuple of float
-        By stage: what each rank sends to the next replica while its last micro-batch is computed,
+        By stage: what each rank sends to other replicas while its last micro-batch is computed,
         an equal part of it for each of the stage's parts of the model.
     gradient_bytes : tuple of float
         The same, behind that.
@@ -116,6 +118,9 @@ class StepPattern:
     resharded : tuple of tuples of (int, int, float)
         By stage: which position sends which other how many bytes of gradients while its last
         micro-batch goes backward, so that fewer ranks have all of them. Nothing if empty.
+    rings : tuple of tuple of RingEdge
+        By stage: which replica sends which other what share of the bytes between replicas; each all
+        of them to the next one if empty.
     orders, staggered
         As in `strategies.step_shares.Pipeline`; a stage then has one part.
     """
@@ -135,12 +140,17 @@ class StepPattern:
     nodes: tuple[int, ...] = ()
     layers: LayerCut | None = None
     resharded: tuple[tuple[tuple[int, int, float], ...], ...] = ()
+    rings: tuple[tuple[RingEdge, ...], ...] = ()
     orders: tuple[str, ...] = ()
     staggered: bool = False
 
     def gradient_vector_bytes(self, sent_bytes: float) -> float:
         """Return the gradients of all ranks of a stage, given what each sends in rings of all."""
         return sent_bytes * self.tensor / 2 / (1.0 - 1.0 / self.data) if self.data > 1 else 0.0
+
+    def edges(self, stage: int) -> tuple[RingEdge, ...]:
+        """Return the messages between replicas of a stage."""
+        return self.rings[stage] if self.rings else ring_edges(range(self.data))
 
     @property
     def virtual_stages(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, meet
+from faultline.simulator.pattern.rail_rings import ring_edges
 from faultline.simulator.pattern.step_pattern import resharding
 from faultline.simulator.pattern.teams import Team, Teams
 
@@ -12,9 +13,9 @@ from faultline.simulator.pattern.teams import Team, Teams
 def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     """Return what follows the passes: gradients of who holds the same, and the optimizer.
 
-    Weights with the same holders go round in one ring: one message to the next; with all of
-    them under way, each takes as long as the ring. Where degrees differ, replicas of a higher
-    one have resharded to the lowest behind their passes, and reshard back behind the ring
+    Weights with the same holders go round in the same rings: one message to each neighbour; with
+    all of them under way, each takes as long as its ring. Where degrees differ, replicas of a
+    higher one have resharded to the lowest behind their passes, and reshard back behind the ring
     (Arfeen et al. 2025, arXiv 2504.06095).
 
     Parameters
@@ -26,12 +27,13 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     """
     graph, ready = ActivityGraph(), dict[Rank, tuple[int, ...]]()
     holders = zip(*(team.holds for team in teams.teams), strict=True)
-    by_holders: dict[tuple[int, ...], float] = {}
-    for held, unit in zip(holders, teams.units, strict=True):
-        by_holders[held] = by_holders.get(held, 0.0) + unit.gradient_bytes
-    for held, size in by_holders.items():
+    by_holders: dict[tuple[int, ...], tuple[int, float]] = {}
+    for number, (held, unit) in enumerate(zip(holders, teams.units, strict=True)):
+        first, size = by_holders.get(held, (number, 0.0))
+        by_holders[held] = first, size + unit.gradient_bytes
+    for first, size in by_holders.values():
         if teams.replicas > 1 and size > 0.0:
-            _reduce(teams, graph, held, teams.ring_share * size, positions, ready)
+            _reduce(teams, graph, first, teams.ring_share * size, positions, ready)
     for place in range(teams.pattern.context):
         stepped: set[tuple[tuple[int, int], tuple[int, ...]]] = set()
         for team in teams.teams:
@@ -50,31 +52,26 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
 def _reduce(
     teams: Teams,
     graph: ActivityGraph,
-    held: tuple[int, ...],
+    unit: int,
     size: float,
     positions: Sequence[int],
     ready: dict[Rank, tuple[int, ...]],
 ) -> None:
-    """Write the rings of weights, given what a rank of a whole stage sends, by their holders.
+    """Write the rings of weights, given what a rank of a whole stage sends, by one unit of them.
 
     Adds to what the optimizer of each rank waits for.
     """
-    lowest, context = min(teams.degrees), teams.pattern.context
-    # Members of a ring: a replica each, by its team, stage and place in the team.
-    ring = [
-        (team, stage, place)
-        for team, stage in zip(teams.teams, held, strict=True)
-        for place in range(context)
-    ]
+    lowest, ring = min(teams.degrees), teams.ring(unit)
     vector = size * teams.pattern.tensor / 2 / (1.0 - 1.0 / teams.replicas)
     arrived: dict[Rank, tuple[int, ...]] = {}
     for position in [each for each in positions if each < lowest]:
         # A node that has the weights in several pipelines adds their gradients up by itself.
         ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
+        edges = ring_edges(list(map(teams.domain_of, ranks)))
         each_sends = size * teams.pattern.tensor / lowest
         messages = tuple(
-            graph.add(Activity("gradient", here, there, each_sends), ())
-            for here, there in zip(ranks, [*ranks[1:], ranks[0]], strict=True)
+            graph.add(Activity("gradient", ranks[here], ranks[there], each_sends * share), ())
+            for here, there, share in edges
         )
         reduced = meet(graph, messages, ranks[0])
         for rank in ranks:

@@ -8,19 +8,28 @@ meets in the sync, weight by weight with whoever holds the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 from operator import add
+from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
 from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern, resharding
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.step_shares import Pipeline, StageShare
 
 Hosts = Sequence[Sequence[Sequence[str]]]
 """GPU hosts by replica, stage and tensor-parallel position."""
+DomainOf = Callable[[Rank], Hashable]
+"""Returns the scale-up domain of a rank of the job."""
+
+
+def alone(rank: Rank) -> Hashable:
+    """Return the domain of a rank where no two replicas share any."""
+    return rank.replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +41,38 @@ class Team:
     group : int
         Whose share.
     pattern : StepPattern
-        Its passes; where gradients hide behind them, with as many replicas more, which stand for
-        the team that they go to.
+        Its passes; where gradients hide behind them, with a replica more for each of `beside`.
     nodes : tuple of (int, int)
         By its stage: group and stage of the GPUs that do it.
     holds : tuple of int
         By the units that the model's weights are shared in: which of its stages has it.
+    beside : tuple of (int, int)
+        Replicas of others with which its rings exchange gradients: number of the team, and place.
     """
 
     group: int
     pattern: StepPattern
     nodes: tuple[tuple[int, int], ...]
     holds: tuple[int, ...]
+    beside: tuple[tuple[int, int], ...] = ()
 
     @property
     def kind(self) -> object:
         """What teams have in common that take as long where all groups are alike."""
         own = tuple((group - self.group, stage) for group, stage in self.nodes)
         return self.pattern, own if not any(group for group, _ in own) else self.nodes
+
+    @property
+    def hides(self) -> bool:
+        """Whether gradients or weights hide behind its passes."""
+        return any(self.pattern.hidden_gradient_bytes) or any(self.pattern.hidden_weight_bytes)
+
+
+class _Edges(NamedTuple):
+    """A ring's messages by who sends, and by who receives."""
+
+    sent: list[list[RingEdge]]
+    received: list[list[RingEdge]]
 
 
 class Teams:
@@ -61,6 +84,8 @@ class Teams:
         What all groups do in an undisturbed step.
     shares : StepShares
         Who takes part, and with what.
+    domain_of : callable
+        Which ranks share a scale-up domain.
 
     Attributes
     ----------
@@ -78,8 +103,10 @@ class Teams:
         Tensor-parallel degrees that there are.
     """
 
-    def __init__(self, pattern: StepPattern, shares: StepShares) -> None:
-        self.pattern, self._shares = pattern, shares
+    def __init__(
+        self, pattern: StepPattern, shares: StepShares, domain_of: DomainOf = alone
+    ) -> None:
+        self.pattern, self._shares, self.domain_of = pattern, shares, domain_of
         usual = Pipeline(-1, (), pattern.micro_batches, pattern.tensor)
         changed = {one.group: one for one in shares.pipelines}
         idle = {group for group, one in changed.items() if not one.stages}
@@ -94,7 +121,10 @@ class Teams:
             self.ring_share = (self.replicas - 1) / self.replicas / whole
         self._lowest = min((changed.get(group, usual).tensor for group in working), default=1)
         self.teams = tuple(self._team(group, changed.get(group, usual)) for group in working)
+        self._rings: dict[int, _Edges] = {}
         self.degrees = {team.pattern.tensor for team in self.teams}
+        if any(team.hides for team in self.teams):
+            self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
 
     def kinds(self) -> tuple[list[Team], list[Team]]:
         """Return teams that stand for all, if these are alike where they do the same.
@@ -103,13 +133,12 @@ class Teams:
         kind to another behind their passes, or a node computes for several teams.
         """
         shared = self._shared_nodes()
-        teams, hides = self.teams, any(one.pattern.data > one.pattern.context for one in self.teams)
         apart: dict[object, Team] = {}
         near: dict[Team, None] = {}
-        for number, team in enumerate(teams):
-            before, after = teams[number - 1], teams[(number + 1) % len(teams)]
-            if hides and not before.kind == team.kind == after.kind:
-                near.update(dict.fromkeys((before, team)))
+        for team in self.teams:
+            around = {number: self.teams[number] for number, _ in team.beside}.values()
+            if any(one.kind != team.kind for one in around):
+                near.update(dict.fromkeys((team, *around)))
             elif not shared.isdisjoint(team.nodes):
                 near[team] = None
             else:
@@ -121,14 +150,20 @@ class Teams:
         teams_of = Counter(node for team in self.teams for node in set(team.nodes))
         return {node for node, teams in teams_of.items() if teams > 1}
 
-    def after(self, team: Team) -> Team:
-        """Return whom a team sends gradients to."""
-        return self.teams[(self.teams.index(team) + 1) % len(self.teams)]
+    def ring(self, unit: int) -> list[tuple[Team, int, int]]:
+        """Return who holds a unit of the weights: a replica each, by team, stage and place."""
+        return [
+            (team, team.holds[unit], place)
+            for team in self.teams
+            for place in range(self.pattern.context)
+        ]
 
     def touched(self, team: Team) -> set[int]:
         """Return the groups on whose GPUs a team computes, or to which it sends meanwhile."""
-        hides = team.pattern.data > team.pattern.context
-        nodes = team.nodes + (self.after(team).nodes if hides else ())
+        context = team.pattern.context
+        sent_to = {edge.receiver for edges in team.pattern.rings for edge in edges}
+        others = (team.beside[replica - context][0] for replica in sent_to if replica >= context)
+        nodes = [*team.nodes, *(node for number in others for node in self.teams[number].nodes)]
         return {group for group, _ in nodes}
 
     def hosts(self, team: Team, hosts: Hosts) -> Hosts:
@@ -139,13 +174,11 @@ class Teams:
             [hosts[group * context + place][stage][:tensor] for group, stage in nodes]
             for place in range(context)
         ]
-        if team.pattern.data == context:
-            return placed
-        after = self.after(team)
-        there = [after.nodes[after.holds[team.holds.index(stage)]] for stage in range(len(nodes))]
-        for place in range(context):
+        for number, place in team.beside:
+            other = self.teams[number]
+            there = [other.nodes[other.holds[team.holds.index(run)]] for run in range(len(nodes))]
             names = [hosts[group * context + place][node] for group, node in there]
-            degree = after.pattern.tensor
+            degree = other.pattern.tensor
             placed.append([[each[at % degree] for at in range(tensor)] for each in names])
         return placed
 
@@ -198,7 +231,7 @@ class Teams:
         return Team(
             group,
             StepPattern(
-                whole.context * (2 if gathers or reduces else 1),
+                whole.context,
                 len(runs),
                 changed.tensor,
                 whole.context,
@@ -218,6 +251,44 @@ class Teams:
             nodes,
             holds,
         )
+
+    def _ringed(self, number: int, team: Team) -> Team:
+        """Return a team with the messages of its rings that hide behind its passes."""
+        if not team.hides:
+            return team
+        context = self.pattern.context
+        own = range(number * context, (number + 1) * context)
+        names = {replica: place for place, replica in enumerate(own)}
+        rings = []
+        for stage in range(team.pattern.pipeline):
+            sent, received = self._edges(team.holds.index(stage))
+            edges = [edge for replica in own for edge in sent[replica]]
+            edges += [
+                edge for replica in own for edge in received[replica] if edge.sender not in own
+            ]
+            for edge in edges:
+                for replica in edge[:2]:
+                    names.setdefault(replica, len(names))
+            rings.append(
+                tuple(RingEdge(names[here], names[there], share) for here, there, share in edges)
+            )
+        return replace(
+            team,
+            pattern=replace(team.pattern, data=len(names), rings=tuple(rings)),
+            beside=tuple(divmod(replica, context) for replica in names if replica not in own),
+        )
+
+    def _edges(self, unit: int) -> _Edges:
+        """Return the ring of a unit by who sends, and by who receives."""
+        known = self._rings.get(unit)
+        if known is None:
+            ranks = [self.rank(*member, 0) for member in self.ring(unit)]
+            known = _Edges([[] for _ in ranks], [[] for _ in ranks])
+            for edge in ring_edges([self.domain_of(rank) for rank in ranks]):
+                known.sent[edge.sender].append(edge)
+                known.received[edge.receiver].append(edge)
+            self._rings[unit] = known
+        return known
 
     def _resharded(
         self, kept: Sequence[Held], degree: int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
 import simgrid
+from faultline.platforms.xml_names import DOMAIN_PROPERTY
 from faultline.simulator.pattern.activity_graph import Fold, Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
-from faultline.simulator.pattern.teams import Hosts
+from faultline.simulator.pattern.teams import DomainOf, Hosts
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 """Kinds of messages, by whom a rank sends to."""
@@ -24,6 +25,16 @@ def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
         for stage, names in enumerate(stages)
         for position, name in enumerate(names)
     }
+
+
+def domains_of_ranks(hosts: Hosts) -> DomainOf:
+    """Return which ranks share a scale-up domain; one of an unknown domain is alone."""
+
+    def domain_of(rank: Rank) -> Hashable:
+        name = hosts[rank.replica][rank.stage][rank.position]
+        return simgrid.Host.by_name(name).get_property(DOMAIN_PROPERTY) or name
+
+    return domain_of
 
 
 class PlacedJob:
@@ -47,25 +58,20 @@ class PlacedJob:
         self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
         self._loads: dict[str, Counter[str]] = {}
 
-    def fold(self) -> Fold:
-        """Return a small fold that changes nothing.
+    def positions(self) -> tuple[int, ...]:
+        """Return tensor-parallel positions that stand for all.
 
         One plays for all where nothing else is on the links of its ring. Else it takes two: each
         sends to the other, so that a rank has its neighbour's messages on its way in.
         """
-        pattern = self._pattern
-        whole = Fold.whole(pattern)
+        whole = Fold.whole(self._pattern)
         if not self.is_even:
-            return whole
+            return whole.positions
         tensor, others = (
             {link for kind in kinds for link in self.load(kind)}
             for kinds in (("tensor",), ("context", "forward", "backward", "gradient"))
         )
-        positions = 1 if tensor.isdisjoint(others) else 2
-        replicas = 1 + any(pattern.hidden_gradient_bytes)
-        return Fold(
-            whole.replicas[: max(replicas, pattern.context)], whole.positions[:positions], True
-        )
+        return whole.positions[: 1 if tensor.isdisjoint(others) else 2]
 
     def busiest(self, fold: Fold) -> Rank:
         """Return the rank that computes longest, of those that are played."""
@@ -79,18 +85,26 @@ class PlacedJob:
         )
         return max(ranks, key=lambda rank: flop[rank.stage] / self._hosts[rank].speed)
 
+    @cached_property
     def treats_replicas_alike(self) -> bool:
-        """Return whether replicas see the same of the platform, among themselves and between them.
+        """Whether replicas see the same of the platform, among themselves and between them.
 
         Between them what counts is the share of the narrowest link: latencies are small beside it.
         """
-        whole = Fold.whole(self._pattern)
-        load = self.load("gradient")
-        shares = {
-            _rounded(self._share(links, load))
-            for links, _ in (self._route(*pair) for pair in self._messages("gradient", whole))
-        }
-        return len(shares) < 2 and self.is_even
+        pattern, load, seen = self._pattern, self.load("gradient"), set[tuple[object, ...]]()
+        for stage in range(pattern.pipeline):
+            sent: dict[int, list[tuple[float, float]]] = {one: [] for one in range(pattern.data)}
+            for here, there, share in pattern.edges(stage):
+                links, _ = self._route(Rank(here, stage, 0), Rank(there, stage, 0))
+                sent[here].append((share, _rounded(self._share(links, load))))
+            seen.update(tuple(sorted(one)) for one in sent.values())
+        return len(seen) < 2 and self.is_even
+
+    @property
+    def treats_pairs_alike(self) -> bool:
+        """Whether it does not matter either which replicas are left: all are as far apart."""
+        one_each = all(edge.share == 1.0 for ring in self._pattern.rings for edge in ring)
+        return one_each and self.treats_replicas_alike
 
     @contextmanager
     def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
@@ -131,7 +145,9 @@ class PlacedJob:
             # Gradients are played by all replicas: only positions stand for each other there.
             seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
             for here, there in self._messages(kind, whole):
-                place = (here.replica, here.stage) if kind == "gradient" else (here.stage,)
+                place: tuple[int, ...] = (here.stage,)
+                if kind == "gradient":
+                    place = (here.stage, here.replica, there.replica)
                 links, latency_s = self._route(here, there)
                 share = _rounded(self._share(links, load))
                 seen.setdefault(place, set()).add((share, _rounded(latency_s)))
@@ -162,10 +178,16 @@ class PlacedJob:
         receivers = {
             "tensor": (pattern.tensor, fold.next_position),
             "context": (pattern.context, fold.next_context),
-            "gradient": (pattern.data, fold.next_replica),
             "forward": (pattern.pipeline, _next_stage),
             "backward": (pattern.pipeline, _stage_before),
         }
+        if kind == "gradient":
+            for stage in range(pattern.pipeline):
+                for edge in fold.edges(pattern, stage):
+                    for position in fold.positions:
+                        here = Rank(edge.sender, stage, position)
+                        yield here, here._replace(replica=edge.receiver)
+            return
         size, receiver = receivers[kind]
         if size == 1:
             return

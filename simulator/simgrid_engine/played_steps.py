@@ -24,7 +24,7 @@ from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
-from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
+from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
 from faultline.strategies.step_shares import Pipeline, idle, reduced
 
 _KEPT = 4
@@ -52,7 +52,9 @@ class PlayedSteps:
         self._narrower: dict[str, float] = {}
         self._without: Sequence[str] = ()
         self._step = step
-        self._teams = lru_cache(maxsize=4 * _KEPT)(partial(Teams, step.pattern))
+        self._teams = lru_cache(maxsize=4 * _KEPT)(
+            partial(Teams, step.pattern, domain_of=domains_of_ranks(step.hosts))
+        )
         self._slow = UNDISTURBED
         self._factors: dict[Rank, float] = {}
         self._hosts = hosts_of_ranks(step.hosts)

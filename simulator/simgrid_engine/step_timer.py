@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
+from faultline.simulator.pattern.rail_rings import ring_edges
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Hosts, Team, Teams
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer, Span
-from faultline.simulator.simgrid_engine.placed_job import MESSAGES, PlacedJob, hosts_of_ranks
+from faultline.simulator.simgrid_engine.placed_job import (
+    MESSAGES,
+    PlacedJob,
+    domains_of_ranks,
+    hosts_of_ranks,
+)
 from faultline.simulator.simgrid_engine.step_time import StepTime
 
 _DRAWN_OUT_ROUNDS = 2
@@ -35,21 +41,34 @@ class StepTimer:
         """Play the passes of a step, or what they follow from, and what comes behind them."""
         context = pattern.context
         everybody = tuple(range(pattern.data // context))
-        teams = Teams(pattern, shares or StepShares(everybody))
+        domain_of = domains_of_ranks(hosts)
+        teams = Teams(pattern, shares or StepShares(everybody), domain_of)
         used = sorted({group for team in teams.teams for group, _ in team.nodes})
         replicas = [group * context + place for group in used for place in range(context)]
+        rings = tuple(
+            ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
+            for stage in range(pattern.pipeline)
+        )
         cluster = PlacedJob(
-            [hosts[replica] for replica in replicas], replace(pattern, data=len(replicas))
+            [hosts[replica] for replica in replicas],
+            replace(pattern, data=len(replicas), rings=rings),
         )
         folds = self._folds and cluster.is_even
         everyone = tuple(range(pattern.tensor))
-        positions = cluster.fold().positions if folds else everyone
+        positions = cluster.positions() if folds else everyone
         if folds:
             apart, near = teams.kinds()
+            if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
+                # What a team sends behind its passes takes longer for some than for others.
+                apart, near = [], list(teams.teams)
             if near and len(teams.degrees) > 1:
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
-            places = tuple(used.index(team.group) * context for team in near)
+            places = tuple(
+                used.index(team.group) * context + place
+                for team in near
+                for place in range(context)
+            )
             with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
                 passes += self._together(teams, near, hosts, positions)
         else:
@@ -75,7 +94,7 @@ class StepTimer:
             ends_s - longest.passes_s + sync_s - optimizer_s,
             optimizer_s,
             len(player) + sum(one.activities for one in passes),
-            cluster.treats_replicas_alike(),
+            cluster.treats_pairs_alike,
         )
 
     def _drawn_out(
@@ -92,9 +111,7 @@ class StepTimer:
             positions = tuple(range(team.pattern.tensor))
         here = PlacedJob(hosts, team.pattern, cluster)
         own = tuple(range(team.pattern.context))
-        # Where gradients hide, its rank has as much on its way in.
-        hides = team.pattern.data > len(own) == 1
-        fold = Fold((0, 1) if hides else own, positions[: team.pattern.tensor], True)
+        fold = Fold(own, positions[: team.pattern.tensor], True)
         watched = here.busiest(fold)
         counts = _played_micro_batches(team.pattern)
         results = []

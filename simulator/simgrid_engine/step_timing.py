@@ -2,9 +2,11 @@
 
 Equal ranks need not all be played. Replicas and tensor-parallel positions fold into one where the
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
-the same share of their narrowest link while everybody sends; into two where something else is on
-the links of their ring. A link that carries messages of several, of which fewer are played, is
-narrowed by as much. On a platform that is uneven anywhere on the way, everybody plays.
+the same share of their narrowest link while everybody sends; positions into two where something
+else is on the links of their ring. Gradients that hide behind the passes come in from replicas that
+are not played as they leave those that are. A link that carries messages of several, of which fewer
+are played, is narrowed by as much. On a platform that is uneven anywhere on the way, everybody
+plays.
 Groups that a scheme has do something else are played besides, each as if the others were like it.
 """
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteBesideSteps
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, passes_graph
+from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.sync_graph import sync_graph
+from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
     import simgrid
+    from faultline.simulator.simgrid_engine.graph_player import HostOf
 
 # Raise it when the same would be played otherwise.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,9 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
     """Play the parts of a step beside a write, on a platform that is idle otherwise."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.pattern.activity_graph import Fold, passes_graph
-    from faultline.simulator.pattern.step_shares import StepShares
-    from faultline.simulator.pattern.sync_graph import sync_graph
-    from faultline.simulator.pattern.teams import Teams
     from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
-    from faultline.simulator.simgrid_engine.placed_job import hosts_of_ranks
     from faultline.simulator.simgrid_engine.probes import all_reduce
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
@@ -86,13 +87,8 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
         reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
         parts.append(reducing)
     else:
-        pattern, host_of = traffic.step.pattern, hosts_of_ranks(traffic.step.hosts).__getitem__
-        # The replicas of the group that writes; the others wait for them.
-        writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
-        everybody = StepShares(tuple(range(pattern.data // pattern.context)))
-        synced = sync_graph(Teams(pattern, everybody), range(pattern.tensor))
         # Built here, before there are actors: within one, each task costs switches of threads.
-        for graph in (passes_graph(pattern, writing), synced):
+        for graph, host_of in _graphs_of(traffic.step):
             player = GraphPlayer(graph, host_of)
 
             def play(player: GraphPlayer = player) -> None:
@@ -135,3 +131,16 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
     actor_on(CONTROLLER_HOST, "measure", measure)
     run_to_the_end(engine)
     return PlayedBeside(played)
+
+
+def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:
+    """Yield the passes of the group that writes, and the sync: the others wait for it there."""
+    from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
+
+    pattern = step.pattern
+    everybody = StepShares(tuple(range(pattern.data // pattern.context)))
+    teams = Teams(pattern, everybody, domains_of_ranks(step.hosts))
+    writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
+    hosts = teams.hosts(teams.teams[0], step.hosts)
+    yield passes_graph(teams.teams[0].pattern, writing), hosts_of_ranks(hosts).__getitem__
+    yield sync_graph(teams, writing.positions), hosts_of_ranks(step.hosts).__getitem__

@@ -253,3 +253,43 @@ def test_messages_behind_the_passes_are_told_from_the_bubble(tmp_path: Path) -> 
     outlast_s = 6e-3 + NIC_LATENCY_S - last_pass_s - 0.3e-3 - NVLINK_LATENCY_S
     assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
     assert long.step_s - short.step_s == pytest.approx(long.data_parallel_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_hidden_gradients_of_replicas_in_one_server_meet_the_adapters(
+    tmp_path: Path, tensor: int
+) -> None:
+    """Of 8/t replicas a server, each adapter carries t/8 of a ring's bytes, as NCCL's rings do.
+
+    Bytes of 2 ms of an adapter a GPU of eight: they hide behind a last pass of 2.2 ms, and at half
+    the bandwidth outlast it by as much as they are longer.
+    """
+    layout, last_pass_s = Layout(16 // tensor, 1, tensor), 2.2e-3
+    sound, hosts = placed(tmp_path, layout, domains=2)
+    nics = r'(id="nic-\d+"[^>]* bandwidth=)"[^"]+"'
+    half = edited(sound, tmp_path / "half.xml", nics, rf'\1"{NIC / 2}Bps"', 16)
+    hidden = pattern_of(
+        layout,
+        2,
+        gradient_bytes=(0.0,),
+        hidden_gradient_bytes=(8 // tensor * 2e-3 * NIC,),
+    )
+    short, whole = both_ways(sound, hosts, hidden)
+    assert short.step_s == pytest.approx(whole.step_s, rel=1e-9)
+    assert short.data_parallel_s == pytest.approx(0.0, abs=1e-9)
+    long, whole = both_ways(half, hosts, hidden)
+    assert long.step_s == pytest.approx(whole.step_s, rel=1e-9)
+    ring_s = 0.3e-3 + NVLINK_LATENCY_S if tensor > 1 else 0.0
+    outlast_s = 4e-3 + NIC_LATENCY_S - last_pass_s - ring_s
+    assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
+
+
+def test_replicas_whose_gradients_meet_unequal_links_are_all_played(tmp_path: Path) -> None:
+    """Only rings that cross an oversubscribed core are slow; all wait for these."""
+    layout = Layout(4, 1, 8)
+    overrides = {"domains": 4, "domains_per_leaf": 2, "oversubscription": [4]}
+    platform, hosts = placed(tmp_path, layout, **overrides)
+    hidden = pattern_of(layout, 2, gradient_bytes=(0.0,), hidden_gradient_bytes=(6e-3 * NIC,))
+    folded, whole = both_ways(platform, hosts, hidden)
+    assert folded.step_s == pytest.approx(whole.step_s, rel=1e-6)
+    assert folded.data_parallel_s > 6e-3
