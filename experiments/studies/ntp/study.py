@@ -95,6 +95,7 @@ class NtpStudy(Study):
         text = "33 failures of {blast_radius} GPUs, packed"
         yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=text)
         yield from tables.power_rows()
+        yield from tables.tried_rows()
         yield from tables.utilisation_rows(results["utilisation"])
         yield from tables.charged_rows(results["losses"])
         yield from tables.sync_rows(results["resharding"], results["checks"])

@@ -7,7 +7,9 @@ the schemes in the training loop, and inside SPARe and replication.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -16,6 +18,7 @@ from faultline.experiments.figures.palette import title_of
 from faultline.experiments.studies.base import Row, row_of, rows_by
 from faultline.experiments.studies.ntp.loop import CONTROL_REDUNDANCY, REPAIR, variant_name
 from faultline.experiments.studies.ntp.setting import (
+    GPUS,
     PACES,
     PUBLISHED_AVAILABILITY_TP64,
     PUBLISHED_MOST_LOSS,
@@ -23,7 +26,13 @@ from faultline.experiments.studies.ntp.setting import (
     PUBLISHED_SPARES,
     study_job,
 )
-from faultline.strategies.nonuniform.replica_plan import PowerCurve, Scheme
+from faultline.strategies.nonuniform.replica_plan import (
+    PowerCurve,
+    Scheme,
+    proportional_time,
+    replica_plan,
+)
+from faultline.strategies.nonuniform.throughput import available_fraction
 
 SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
 
@@ -86,6 +95,37 @@ def loss_rows(high_tp: pd.DataFrame, losses: pd.DataFrame, paces: pd.DataFrame) 
     reduced = paces[paces.scheme != Scheme.DP_DROP.value]
     text = "{failed_fraction:.3%} failed, packed, pace {pace}"
     yield from lost_rows(reduced, ["pace", "scheme", "failed_fraction"], setting=text)
+
+
+def tried_rows() -> Iterator[Row]:
+    """Yield what would give published numbers that are missed, or not stated in full.
+
+    Shares of hit domains are by the formula (`available_fraction`), failures uniform over GPUs.
+    """
+    for size in (64, 72):
+        gpus = GPUS // size * size
+        counts = range(1, gpus // 100)
+        needed = next(k for k in counts if available_fraction(gpus, size, k) <= 0.90)
+        setting = f"TP{size}, for 10 % of domains hit"
+        yield row_of("failed_fraction_needed", "cluster", setting, 0.001, [needed / gpus], "1")
+    boosted = 1.0 - available_fraction(GPUS, 32, round(0.004 * GPUS))
+    setting = "domains of 32 GPUs, 0.4% failed"
+    yield row_of("boosted_domains", Scheme.NTP_PW.value, setting, 0.12, [boosted], "1")
+    for size, times in product((32, 64), (2, 3)):
+        failed = times * PUBLISHED_PEAK_GPUS
+        setting = f"domains of {size} GPUs, {times} times the published peak"
+        share = [available_fraction(GPUS, size, failed)]
+        yield row_of("available_domains_at_peak", "cluster", setting, 0.80, share, "1")
+    rules = study_job().rules
+    for local_batch, degree in product((8, 64), (30, 28)):
+        sequences = replica_plan(
+            Scheme.NTP,
+            rules.domain_gpus - degree,
+            replace(rules, local_batch=local_batch, iteration_s=proportional_time),
+        ).sequences
+        setting = f"TP{degree}, local batch {local_batch}, in proportion to its share of the work"
+        kept, functional = [sequences / local_batch], degree / rules.domain_gpus
+        yield row_of("replica_throughput", Scheme.NTP.value, setting, functional, kept, "1")
 
 
 def power_rows() -> Iterator[Row]:

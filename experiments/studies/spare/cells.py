@@ -91,9 +91,18 @@ class Cell:
 
 
 def default_cells() -> list[Cell]:
-    """All redundancies up to 12; for replication at N = 600 and 1000, those up to 6."""
+    """All redundancies up to 12; for replication at N = 600 and 1000, those up to 6.
+
+    Exponential failures: those around the best, under the rules of the study.
+    """
     around = {"replication": range(2, 7), "spare": range(2, 13)}
-    return [
+    best = {"replication": range(2, 5), "spare": range(7, 11)}
+    exponential = [
+        Cell("spare-study", scheme, groups, redundancy, "exponential")
+        for groups, scheme in product(GROUPS, SCHEMES)
+        for redundancy in best[scheme]
+    ]
+    return exponential + [
         Cell(rules, scheme, groups, redundancy)
         for rules, groups, scheme in product(RULES, GROUPS, SCHEMES)
         for redundancy in (range(2, 13) if groups == 200 else around[scheme])

@@ -15,6 +15,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
+    ALL_SHARED,
     DROPS_PERCENT,
     MODELS,
     SCENARIOS,
@@ -159,6 +160,24 @@ def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame)
     said = study.times_over_mecefo(resilience_rows(runs))
     assert "under Bamboo 5.0 times (published 5.0)" in said
     assert "under Oobleck 6.7 times (published 6.7)" in said
+
+
+def test_each_published_drop_is_tried_alone(runs: pd.DataFrame) -> None:
+    """Bamboo's 5 % for 20.84 is a factor of 4; MeCeFO's 5 % for 4.18 is one of 1.2."""
+    changed = runs.copy()
+    high = (changed.model == "7B") & (changed.scenario_name == "high")
+    changed.loc[high & changed.system.isin(["bamboo", "mecefo"]), "drop"] = 0.05
+    found = {(row.scheme, row.setting): row.simulated for row in resilience_rows(changed)
+             if row.quantity.endswith("one drop published")}  # fmt: skip
+    assert found["bamboo", "7B high, bamboo's published"] == pytest.approx(20.84 / 5)
+    assert found["bamboo", "7B high, mecefo's published"] == pytest.approx(5 / 4.18)
+
+
+def test_bamboo_s_drop_grows_if_nodes_share_all_of_its_step() -> None:
+    cell = Cell("bamboo", "7B", "high", ALL_SHARED)
+    assert scenario_of(cell).strategy.bamboo.spread_share == 1.0
+    assert sum(one.variant == ALL_SHARED for one in cells(full=False)) == 3
+    assert {one.system for one in cells(full=True) if one.variant == ALL_SHARED} == {"bamboo"}
 
 
 def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
