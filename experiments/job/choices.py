@@ -267,8 +267,17 @@ def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
         prediction.steps_per_life,
         prediction.step_s,
         rough,
-        prediction.holds_for(scenario.job.steps),
+        prediction.holds_for(scenario.job.steps) and not _rejoins(question),
     )
+
+
+def _rejoins(question: ResolvedJob) -> bool:
+    """Return whether groups come back between restarts, of which no closed form knows.
+
+    A scheme that masks no failure has no groups that could.
+    """
+    is_open = question.scenario.rejoin.when != "at-restart"
+    return is_open and question.strategy().masked_failures() > 1.0
 
 
 def _of_plain_forms(question: ResolvedJob) -> Choice:
@@ -294,7 +303,9 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
         time_to_failure_s / (period_s / interval),
         step_s,
         True,
-        is_prediction=availability > 0.0 and not scheme.tracks_components,
+        is_prediction=availability > 0.0
+        and not scheme.tracks_components
+        and not _rejoins(question),
     )
 
 

@@ -199,7 +199,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
     yield (
         "predicted: days by closed forms; - where they do not hold: schemes that go on with broken "
-        "groups, jobs of few restarts, or that hardly reach a checkpoint"
+        "groups or take them back before a restart, jobs of few restarts, or that hardly reach a "
+        "checkpoint"
     )
     if any(line.choice.rough and line.choice.is_prediction for line in plan.lines):
         yield "* rougher: closed forms that do not know all of this scheme or scenario"

@@ -240,8 +240,8 @@ def _limits_of_the_forms(scenario: Scenario) -> list[str]:
     said = {
         "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
         "of the scenario.": scenario.checkpoint.policy == "dynamic",
-        "Closed forms do not know that groups come back before a restart, and overrate the time to "
-        "train; simulations know it.": scenario.rejoin.when == "at-checkpoint",
+        "No closed form knows that groups come back before a restart: schemes that drop groups "
+        "have no prediction.": scenario.rejoin.when == "at-checkpoint",
         "Closed forms take groups to fail each by itself; simulations play the failures of the "
         "scenario.": scenario.failures.model != "independent",
     }

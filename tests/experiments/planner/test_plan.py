@@ -177,6 +177,16 @@ def test_a_platform_file_that_is_too_small_is_refused(tmp_path: Path) -> None:
         )
 
 
+def test_groups_that_come_back_between_restarts_have_no_closed_form() -> None:
+    for when, is_known in (("at-restart", True), ("at-checkpoint", False)):
+        situation = small(f"rejoin.when={when}", "job.steps=100000")
+        spare, alone = (
+            choices_of(situation, name, "storage")[0] for name in ("spare", "checkpoint")
+        )
+        assert (spare.predicted_ratio is not None) == is_known
+        assert alone.predicted_ratio is not None
+
+
 def test_spare_groups_are_paid_for() -> None:
     without = small(gpus=3000)
     paid = small("rejoin.when=at-checkpoint", "rejoin.spare_groups=3", gpus=3000)
