@@ -143,20 +143,17 @@ class WriteClock:
     """How far writes are whose engine knows rates."""
 
     def __init__(self) -> None:
-        self._left_s: dict[Write, float] = {}
+        self.left_s: dict[Write, float] = {}
         self._breaks_s: dict[Write, float] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._left_s)
 
     def begin(self, write: Write, breaks_s: float = inf) -> None:
         """Begin a write that breaks off when its writer fails, in seconds."""
-        self._left_s[write] = write.times.alone_s
+        self.left_s[write] = write.times.alone_s
         self._breaks_s[write] = breaks_s
 
     def prolonged_s(self, duration_s: float, start_s: float, part: Part) -> float:
         """Return what takes so long alone, if it begins now; both in seconds."""
-        left_s, beside_s, done_s = dict(self._left_s), 0.0, 0.0
+        left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
         while left_s:
             slowdown, paces = _rates(list(left_s), part)
             lasts_s = self._one_lasts_s(left_s, paces, start_s + beside_s)
@@ -169,19 +166,19 @@ class WriteClock:
 
     def advance(self, start_s: float, now_s: float, part: Part | None) -> None:
         """Let the writes go on beside something."""
-        while self._left_s and start_s < now_s:
-            _, paces = _rates(list(self._left_s), part)
-            lasts_s = self._one_lasts_s(self._left_s, paces, start_s)
-            whole = self._go_on(self._left_s, paces, start_s, min(lasts_s, now_s - start_s))
+        while self.left_s and start_s < now_s:
+            _, paces = _rates(list(self.left_s), part)
+            lasts_s = self._one_lasts_s(self.left_s, paces, start_s)
+            whole = self._go_on(self.left_s, paces, start_s, min(lasts_s, now_s - start_s))
             start_s += min(lasts_s, now_s - start_s)
             for write, is_whole in whole.items():
                 write.end(start_s if is_whole else inf)
 
     def end(self) -> None:
         """Break all of them off."""
-        for write in self._left_s:
+        for write in self.left_s:
             write.end()
-        self._left_s.clear()
+        self.left_s.clear()
 
     def _one_lasts_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float

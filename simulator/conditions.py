@@ -102,7 +102,7 @@ class Slowdown:
     @property
     def slowest(self) -> float:
         """How many times as long the slowest member computes."""
-        return max(self.compute.values(), default=1.0)
+        return max(self.compute.values()) if self.compute else 1.0
 
 
 UNDISTURBED = Slowdown()

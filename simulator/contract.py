@@ -209,8 +209,8 @@ class Contract:
                 f"plan() has {len(plan.approximate)} approximate gradients of stages",
                 "members that are not idle have one a stage",
             )
-
-        self._check_pipelines(plan)
+        if plan.pipelines:
+            self._check_pipelines(plan)
         self._checked = plan
 
     def _check_pipelines(self, plan: StepPlan) -> None:
@@ -233,8 +233,7 @@ class Contract:
             factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
             if not all(0.0 <= factor <= _MOST for factor in factors):
                 self._breach(f"plan() has a pipeline with work that cannot be: {one}")
-        if plan.pipelines:
-            self._check_work(plan)
+        self._check_work(plan)
 
     def _check_work(self, plan: StepPlan) -> None:
         """Refuse a step whose nodes together compute less than what it trains.

@@ -203,8 +203,7 @@ class Work:
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
         times = self._times(phase.without, phase.pipelines, links=phase.slow.links)
-        shares = StepShares(phase.members, phase.pipelines)
-        return None if times is None else times.sync_s(shares)
+        return None if times is None else times.sync_s(StepShares(phase.members, phase.pipelines))
 
     def detour(self, phase: AllReduce) -> float:
         """Return how many times as long an all-reduce takes by what is lost or slow."""

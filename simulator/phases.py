@@ -17,8 +17,7 @@ from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.step_shares import Pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(NamedTuple):
     """Groups compute shard types, each at its own pace; the phase ends with the last of them.
 
     Attributes
@@ -100,15 +99,13 @@ class QuietSteps(NamedTuple):
     saves: Saves | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(NamedTuple):
     """What has struck each of the groups that were found missing? Takes no time."""
 
     groups: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllReduce:
+class AllReduce(NamedTuple):
     """Members reduce their gradients, over what the network has; fails if a member is missing."""
 
     members: tuple[int, ...]
@@ -117,8 +114,7 @@ class AllReduce:
     pipelines: tuple[Pipeline, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigure:
+class Reconfigure(NamedTuple):
     """The job recovers from failures without a restart: `dropped` groups leave it.
 
     Attributes

@@ -178,11 +178,10 @@ class RecoveryPrices:
         failed : iterable of Failure
             What has to be detected, as far as it is known.
         """
-        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         if self.states(recovery):
-            each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
-            stated_s = self.stated_s[recovery.kind] + each_s * members
-            return (RecoveryPhase("all phases", stated_s + lacking_s, source="stated"),)
+            stated_s = self._whole_s(recovery, members)
+            return (RecoveryPhase("all phases", stated_s, source="stated"),)
+        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         communicators_s = sum(
             made.count * self.communicator(max(1.0, made.share * self.gpus))
             for made in recovery.communicators
@@ -204,6 +203,12 @@ class RecoveryPrices:
             phases.append(RecoveryPhase("warm-up", self.warm_up_s))
         return tuple(phase for phase in phases if phase.duration_s > 0.0)
 
+    def _whole_s(self, recovery: Recovery, members: int) -> float:
+        """Return the stated time of a whole recovery, in seconds."""
+        lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
+        each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
+        return self.stated_s[recovery.kind] + each_s * members + lacking_s
+
     def _detected_s(self, failed: Iterable[Failure | None]) -> float:
         by, usual_s = self.detect_by_s, self.detect_s
         known = [one for one in failed if one is not None] if by else []
@@ -212,6 +217,8 @@ class RecoveryPrices:
 
     def duration_s(self, recovery: Recovery, members: int) -> float:
         """Return the time of all phases that have a price, in seconds."""
+        if self.states(recovery):
+            return self._whole_s(recovery, members)
         return sum(phase.duration_s for phase in self.phases(recovery, members))
 
 
@@ -261,11 +268,17 @@ class RecoveryTimes:
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        phases, factor = self._prices.phases(recovery, members, failed), self.factor()
-        self._last = () if self._prices.states(recovery) else phases, factor
+        factor = self.factor()
+        if self._prices.states(recovery):
+            self._last = (), factor
+            return self._prices.duration_s(recovery, members) * factor
+        phases = self._prices.phases(recovery, members, failed)
+        self._last = phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 
     def last_phases(self) -> tuple[tuple[str, float], ...]:
         """Return name and seconds of the phases of the last one; none of one stated whole."""
         phases, factor = self._last
+        if not phases:
+            return ()
         return tuple((phase.name, phase.duration_s * factor) for phase in phases)

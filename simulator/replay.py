@@ -67,6 +67,7 @@ class ReplayEngine:
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
+        self._reduces_s = job.all_reduce_s
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._pace = ComputeTimes(
             work.compute_s, work.compute_jitter, work.minimum_factor, job.seed
@@ -94,7 +95,7 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        if not self._writes:
+        if not self._writes.left_s:
             return self._play[type(phase)](phase)
         return self._execute_beside(phase)
 
@@ -113,7 +114,7 @@ class ReplayEngine:
 
     def _beside(self, part: Part, alone_s: float) -> float:
         """Return what a part takes that begins now, and would take so long alone; in seconds."""
-        if not self._writes:
+        if not self._writes.left_s:
             return alone_s
         longer_s = self._writes.prolonged_s(alone_s, self.now_s, part)
         self._disturbed_s = longer_s - alone_s
@@ -132,11 +133,12 @@ class ReplayEngine:
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._writes:
+        if self._down or self._busy_until_s or self._writes.left_s:
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves = phase
+        failure_s = self._upcoming[0][0] if self._upcoming else inf
         decided = self._decided_by(compute)
-        if decided is None:
+        if failure_s <= now_s or decided is None:
             return Outcome(now_s)
         if saves and pace.draws_ahead:
             outcome = self._quiet_rounds(phase, saves, decided)
@@ -144,7 +146,6 @@ class ReplayEngine:
                 return outcome
         (groups, size), stacks = decided, compute.stacks
         whole_s = self._reduces_s(all_reduce)
-        failure_s = self._upcoming[0][0] if self._upcoming else inf
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
         computing_s = pace.longest_s(stacks) * size
@@ -187,9 +188,6 @@ class ReplayEngine:
         if worst * (2.0 * nominal_s - most_s) < next_one * most_s and most_s > nominal_s:
             return None
         return slowest, size * worst
-
-    def _reduces_s(self, phase: AllReduce) -> float:
-        return self._job.all_reduce_s(phase)
 
     def _quiet_rounds(self, phase: QuietSteps, saves: Saves, decided: tuple[int, float]) -> Outcome:
         """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
@@ -258,7 +256,7 @@ class ReplayEngine:
         apart: dict[int, int] = {}
         if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
-        if self._down:
+        if self._down and self._job.work.plays_steps:
             left = self._job.work.pace_without(phase, self._down.union(apart))
             size = phase.stack_size * left
         if patch is None:
@@ -273,7 +271,7 @@ class ReplayEngine:
                 again = Counter(patch.get(group, 1) for group in left_over)
             for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        if self._writes:
+        if self._writes.left_s:
             end_s = start_s + self._beside("passes", end_s - start_s)
         if self._down and self._job.work.plays_steps:
             # The rest of a group waits for whoever dies from then on.
@@ -336,7 +334,7 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
-            if self._writes:
+            if self._writes.left_s:
                 self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)

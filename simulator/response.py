@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
 from faultline.simulator.conditions import (
+    UNDISTURBED,
     Conditions,
     Effect,
     Slowdown,
@@ -69,7 +70,7 @@ class Response:
 
     def slowdown(self, plan: StepPlan) -> Slowdown:
         """Return what slows a step, as far as nothing is done about it."""
-        return self._under(self._answer, plan)
+        return self._under(self._answer, plan) if self._conditions.slow else UNDISTURBED
 
     def follow(self, plan: StepPlan, sound_s: float, slow: Slowdown) -> None:
         """Take in what the next steps are: how long a sound one computes, and what slows them."""
@@ -174,7 +175,7 @@ class Response:
 
     def _under(self, answer: Answer, plan: StepPlan) -> Slowdown:
         """Return what slows a step under an answer."""
-        if self._said is None or not self._conditions.slow:
+        if self._said is None:
             return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
         for part, effect in self._conditions.slow:

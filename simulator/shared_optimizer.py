@@ -54,6 +54,8 @@ class SharedOptimizer:
         failures : iterable of Failure
             What took them.
         """
+        if not self.is_shared:
+            return False
         (before, gone), self._last_loss = self._last_loss, (members, missing)
         # Lost before the last recovery had made good what those had who were lost before them. One
         # failure of many groups is told for each of them.

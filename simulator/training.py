@@ -37,6 +37,7 @@ class Training(Interruptible):
         work, progress = self.work, self.progress
         hits = self._hits
         holds_last_step = self._memory.holds_last_step
+        meets_conditions = work.disturbances is not None
         play = self._phases()
         while (
             not self._done()
@@ -48,7 +49,7 @@ class Training(Interruptible):
             if self._plan is not self.strategy.plan():
                 self._plan = self._contract.replanned()
                 play = self._phases()
-            if (yield from self._meet_conditions()):
+            if meets_conditions and (yield from self._meet_conditions()):
                 play = self._phases()
                 continue
             if not self._disturbed and (yield from self._play_quiet_steps(play)):
@@ -73,7 +74,7 @@ class Training(Interruptible):
             else:
                 progress.seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                self._reduced(reduced_s, play.all_reduce)
+                self._reduced(reduced_s, play.all_reduce, batches)
                 progress.now_s = reduced.now_s
             progress.completed_steps += 1
             if progress.completed_steps <= self._loaded.steps:
@@ -96,7 +97,7 @@ class Training(Interruptible):
             return False
         compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
         self._computed(play, outcome.steps, compute_s)
-        self._reduced(outcome.all_reduce_s, play.all_reduce)
+        self._reduced(outcome.all_reduce_s, play.all_reduce, play.batches)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
         progress.completed = progress.completed.plus(outcome.steps, play.batches)
@@ -218,7 +219,8 @@ class Training(Interruptible):
             outcome = yield phase
             if not outcome.missing:
                 progress.seconds["checkpoint"] += outcome.disturbed_s
-                self._reduced(outcome.now_s - progress.now_s - outcome.disturbed_s, phase)
+                reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s
+                self._reduced(reduced_s, phase, self._batches())
                 progress.now_s = outcome.now_s
                 return True
 

@@ -89,7 +89,8 @@ class TrainingState:
         """Return the phases of the next steps."""
         slow = self._response.slowdown(self._plan)
         play = StepPhases(self._plan, self.work, self._conditions.without, slow)
-        self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
+        if self.work.slow_response:
+            self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
         return play
 
     def _batches_left(self) -> float:
@@ -126,9 +127,9 @@ class TrainingState:
         self._response.met(steps)
         progress.stack_computations += steps * play.types
 
-    def _reduced(self, duration_s: float, phase: AllReduce) -> None:
+    def _reduced(self, duration_s: float, phase: AllReduce, batches: Batches) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, over a sound network."""
-        share = self._batches().trained / self.work.detour(phase)
+        share = batches.trained / self.work.detour(phase)
         self.progress.seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self.progress.seconds["degraded"] += duration_s * (1.0 - share)
