@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -25,6 +26,7 @@ from faultline.platforms.child_python import helpers_on_safe_path
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import play
+from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
@@ -205,7 +207,7 @@ class OwnProcess:
         """
         try:
             self._tasks.send(_Call(function, args, kwargs))
-            while isinstance(said := self._tasks.recv(), _Call):
+            while isinstance(said := self._received(), _Call):
                 self._tasks.send(answer(said.function, said.args, said.kwargs))
             result, error = said
         except (EOFError, ConnectionError):
@@ -219,6 +221,22 @@ class OwnProcess:
             raise error
         returned: Result = result
         return returned
+
+    def _received(self) -> Any:
+        """Return what the process sends next; a SimulationError if it stands still."""
+        number = self._process.pid
+        assert number is not None
+        watch = None
+        while not self._tasks.poll(standstill.LOOK_EVERY_S):
+            watch = watch or standstill.Watch(number)
+            if watch.stands_still():
+                where = standstill.places(number, self._errors.fileno())
+                self._process.kill()
+                raise SimulationError(
+                    f"SimGrid stands still: no processor time in {standstill.LIMIT_S:.0f} s; its "
+                    f"threads wait at {where}"
+                )
+        return self._tasks.recv()
 
 
 def in_own_process(
@@ -310,6 +328,8 @@ def _serve(
     # SimGrid prints what it has against something: the parent shows it if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
     os.close(errors.descriptor)
+    # Its owner asks where its threads are if it stands still.
+    faulthandler.register(signal.SIGUSR1, file=2)
     if _Here.may_be_forked:
         # A connection that another process has, too, does not end with that of its owner.
         tracker = resource_tracker.getfd()

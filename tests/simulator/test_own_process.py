@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
     SimulationError,
@@ -77,6 +80,36 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(ForkServerProcess, "start", start_later)
     return begun
+
+
+def wait_for_itself() -> None:
+    lock = threading.Lock()
+    with lock:
+        lock.acquire()
+
+
+def test_one_that_waits_for_itself_is_ended_and_says_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
+    with pytest.raises(
+        SimulationError, match=r"stands still.* at test_own_process.py:\d+ wait_for"
+    ):
+        in_own_process(wait_for_itself)
+
+
+def work_for_two_seconds() -> str:
+    begun_s = time.process_time()
+    while time.process_time() - begun_s < 2.0:
+        pass
+    return "done"
+
+
+def test_one_that_computes_for_long_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
+    assert in_own_process(work_for_two_seconds) == "done"
 
 
 def test_one_whose_fork_server_is_killed_at_its_start_is_started_again(starts: list[str]) -> None:
