@@ -142,19 +142,21 @@ def test_a_trace_that_is_repeated(tmp_path: Path) -> None:
 
 
 def test_a_restart_waits_for_the_repair_of_what_has_failed(tmp_path: Path) -> None:
-    """Two groups fail together, one for 700 s: the restart of 300 s begins 700 s later.
+    """Two groups fail together, one for 700 s: the restart of 300 s begins when both are repaired.
 
-    The third fails in passing.
+    The other failure states no repair, which takes `rejoin.repair_s`. A third strikes meanwhile.
     """
     rows = ["500,gpu-3,a,700", "500,gpu-9,b", "900,gpu-40,c,5000"]
     trace = traced(tmp_path, *rows, columns="time,component,cause,repair")
     model = [*trace, "times.restart_s=300", *JOB]
+    repaired = ["recovery.hardware=repaired"]
     waits = [
         agreed("spare-sound", settings_of("checkpoint", 24, 1, 40, *model, *more), 0)[0]
-        for more in ((), ("recovery.hardware=repaired",))
+        for more in ((), (*repaired, "rejoin.repair_s=600"), (*repaired, "rejoin.repair_s=800"))
     ]
-    assert [one["restarts"] for one in waits] == [2, 1]
+    assert [one["restarts"] for one in waits] == [2, 1, 1]
     assert waits[1]["restart_s"] == pytest.approx(700 + 300)
+    assert waits[2]["restart_s"] == pytest.approx(800 + 300)
 
 
 # Each about six times in 40,000 s on 12 servers.

@@ -99,11 +99,12 @@ def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_told(tmp_path: P
 
 def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    words = ["recovery.preset=stock", "~times.restart_s", "strategy.name=checkpoint"]
+    words = ["recovery.preset=stock", "~times.restart_s"]
     asked = ["head-to-head", *(word for change in words for word in ("--set", change))]
     (explained, *_) = ask.json("explain-recovery", *asked, "--schemes", "checkpoint")["recoveries"]
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
-    ask("run", *asked, "--set", "job.steps=200", "--timeline", path)
+    named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
+    ask("run", *asked, *named, "--timeline", path)
     since_s, told = 0.0, {}
     for event in read_timeline(path):
         if event.kind is EventKind.WIPE_OUT:
