@@ -183,12 +183,13 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         compute_efficiency=table.compute_efficiency,
         recompute=table.recompute,
         sequence_parallel=table.sequence_parallel,
-        fused_attention=table.fused_attention,
+        attention=table.attention,
         shard_optimizer=table.shard_optimizer,
         context=table.context,
         tensor_overlap=table.tensor_overlap,
         pipeline_overlap=table.pipeline_overlap,
         gradient_overlap=table.gradient_overlap,
+        matmul_precision=table.matmul_precision,
     )
 
 

@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
+from typing import Literal
+
+from faultline.simulator.workload.errors import WorkloadError
+
+AttentionKernel = Literal["unfused", "flash-2", "flash-3"]
+"""Kernel of attention: matrix products and a softmax, or a FlashAttention version."""
+MatmulPrecision = Literal["bf16", "fp8"]
+"""Numbers that matrix products of weights multiply: 16 bits or 8 bits."""
 
 _MIB = 2**20
 
@@ -97,15 +105,17 @@ class Kernels:
         Matrix products, 16 bits.
     memory_bytes_per_s : float
         Of its memory, as far as element-wise kernels reach it.
-    attention_flop_per_s, attention_backward_flop_per_s : float
-        Fused attention, forward and backward.
+    flash_2_flop_per_s : tuple of float
+        FlashAttention-2, forward and backward.
     scale_up_share : Curve
         Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
         ring of fewer bytes than the first takes as long as that.
     scale_out_share : float
         Share of an adapter's bandwidth that large messages reach.
-    eight_bit_speedup : float
-        Of matrix products in 8 bits over those in 16.
+    flash_3_flop_per_s : tuple of float or None
+        FlashAttention-3, forward and backward; None if the rates are unknown.
+    eight_bit_speedup : float or None
+        Of matrix products in 8 bits over those in 16; None if it is unknown.
     all_reduce_share : Curve or None
         As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
         than a link carries, as less is sent. None where they are rings.
@@ -114,12 +124,47 @@ class Kernels:
     speed_flop_per_s: float
     matmul: SizedMatmul | AffineMatmul
     memory_bytes_per_s: float
-    attention_flop_per_s: float
-    attention_backward_flop_per_s: float
+    flash_2_flop_per_s: tuple[float, float]
     scale_up_share: Curve
     scale_out_share: float
-    eight_bit_speedup: float = 1.0
+    flash_3_flop_per_s: tuple[float, float] | None = None
+    eight_bit_speedup: float | None = None
     all_reduce_share: Curve | None = None
+
+    def attention_flop_per_s(self, kernel: AttentionKernel) -> tuple[float, float] | None:
+        """Return the rates of a fused kernel, forward and backward; None if it is not fused.
+
+        Raises
+        ------
+        WorkloadError
+            The rates of this kernel are unknown for this GPU.
+        """
+        if kernel == "unfused":
+            return None
+        rates = self.flash_2_flop_per_s if kernel == "flash-2" else self.flash_3_flop_per_s
+        if rates is None:
+            raise WorkloadError(
+                f'job: attention = "{kernel}": its rates are unknown for these kernels; '
+                'use "flash-2", or kernels of H100 or GB200'
+            )
+        return rates
+
+    def matmul_speedup(self, precision: MatmulPrecision) -> float:
+        """Return the speed of matrix products over those in 16 bits.
+
+        Raises
+        ------
+        WorkloadError
+            The speed in 8 bits is unknown for this GPU.
+        """
+        if precision == "bf16":
+            return 1.0
+        if self.eight_bit_speedup is None:
+            raise WorkloadError(
+                f'job: matmul_precision = "{precision}": the speed in 8 bits is unknown for these '
+                'kernels; use "bf16", or kernels of H100 or GB200'
+            )
+        return self.eight_bit_speedup
 
     def ring_bytes(self, size_bytes: float, ranks: int, passes: int) -> float:
         """Return what rings put on a GPU's NVLink: the more the less of it they reach.
@@ -165,8 +210,7 @@ A100 = Kernels(
         )
     ),
     memory_bytes_per_s=0.85 * 2.04e12,
-    attention_flop_per_s=230e12,
-    attention_backward_flop_per_s=230e12,
+    flash_2_flop_per_s=(230e12, 230e12),
     scale_up_share=_ring_share(
         300e9, 44e-6, {1: 18e9, 4: 72e9, 16: 106e9, 64: 172e9, 256: 194e9, 1024: 229e9}
     ),
@@ -186,8 +230,8 @@ H100 = Kernels(
     speed_flop_per_s=989e12,
     matmul=AffineMatmul(1042e12, 5.7e12, 6e-6),
     memory_bytes_per_s=0.85 * 3.35e12,
-    attention_flop_per_s=350e12,
-    attention_backward_flop_per_s=350e12,
+    flash_2_flop_per_s=(350e12, 350e12),
+    flash_3_flop_per_s=(740e12, 1.6 * 350e12),
     scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
     scale_out_share=0.96,
     eight_bit_speedup=1403 / 795,
@@ -196,17 +240,29 @@ H100 = Kernels(
 """H100 80 GB SXM.
 
 Matrix products: XLA's measured table in 16 bits, 29 shapes within 5 % on average; FlashAttention-2
-(arXiv 2307.08691); nccl-tests on eight GPUs: reduce-scatter and all-gather (361 to 363 GB/s), and
-all-reduce with reductions in the switch; 48 of 50 GB/s for a 400 Gb/s adapter; best sustained
-products in 8 and 16 bits (ML engineering handbook).
+(arXiv 2307.08691); FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608): forward up to 740
+TFLOP/s, backward 1.5 to 1.75 times version 2; nccl-tests on eight GPUs: reduce-scatter and
+all-gather (361 to 363 GB/s), and all-reduce with reductions in the switch; 48 of 50 GB/s for a 400
+Gb/s adapter; best sustained products in 8 and 16 bits (ML engineering handbook).
 """
+
+H100_500W = replace(H100, memory_bytes_per_s=0.85 * 2.4e12)
+"""An H100 of 500 W with 2.4 TB/s of memory (Liang et al. 2024, torchtitan, arXiv 2410.06511)."""
+
+
+def _scaled(h100_flop_per_s: tuple[float, float] | None) -> tuple[float, float]:
+    """Return rates of H100 times the best sustained products of GB200 over those of H100."""
+    assert h100_flop_per_s is not None
+    forward, backward = h100_flop_per_s
+    return 1822 / 795 * forward, 1822 / 795 * backward
+
 
 GB200 = Kernels(
     speed_flop_per_s=2500e12,
     matmul=AffineMatmul(1822e12, 8 / 3.35 * 5.7e12, 6e-6),
     memory_bytes_per_s=0.85 * 8e12,
-    attention_flop_per_s=1822 / 795 * 350e12,
-    attention_backward_flop_per_s=1822 / 795 * 350e12,
+    flash_2_flop_per_s=_scaled(H100.flash_2_flop_per_s),
+    flash_3_flop_per_s=_scaled(H100.flash_3_flop_per_s),
     scale_up_share=Curve(
         tuple((size, min(share, 680 / 900)) for size, share in H100.scale_up_share.points)
     ),
@@ -229,8 +285,7 @@ FLAT = Kernels(
     speed_flop_per_s=1.0,
     matmul=AffineMatmul(1.0, inf, 0.0),
     memory_bytes_per_s=inf,
-    attention_flop_per_s=1.0,
-    attention_backward_flop_per_s=1.0,
+    flash_2_flop_per_s=(1.0, 1.0),
     scale_up_share=H100.scale_up_share,
     scale_out_share=H100.scale_out_share,
 )
@@ -240,5 +295,11 @@ It computes its FLOP at that speed and moves nothing through memory; rings reach
 their links.
 """
 
-KNOWN_KERNELS: Mapping[str, Kernels] = {"flat": FLAT, "a100": A100, "h100": H100, "gb200": GB200}
+KNOWN_KERNELS: Mapping[str, Kernels] = {
+    "flat": FLAT,
+    "a100": A100,
+    "h100": H100,
+    "h100-500w": H100_500W,
+    "gb200": GB200,
+}
 """Kinds of GPU, by name."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.workload.errors import WorkloadError, require_positive
-from faultline.simulator.workload.kernels import Kernels
+from faultline.simulator.workload.kernels import AttentionKernel, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
 from faultline.simulator.workload.transformer import Transformer
@@ -58,8 +58,9 @@ class ParallelJob:
         What the backward pass computes again.
     sequence_parallel : bool
         Whether what lies outside of tensor parallelism is spread over its ranks as well.
-    fused_attention : bool
-        Whether scores of attention stay on the chip, and masked ones are left out.
+    attention : {"unfused", "flash-2", "flash-3"}
+        Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones
+        out.
     shard_optimizer : bool
         Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
         reduce-scattered and weights of 16 gathered; else gradients of 16 bits are all-reduced.
@@ -69,8 +70,8 @@ class ParallelJob:
     tensor_overlap, pipeline_overlap, gradient_overlap : float
         Share of the messages of tensor parallelism, between stages, and of gradients and weights
         between replicas that hides behind compute.
-    matmul_speedup : float
-        Of matrix products in fewer bits than 16, such as 2 for 8 bits.
+    matmul_precision : {"bf16", "fp8"}
+        Bits of the numbers in products with weights: 16 or 8.
 
     Raises
     ------
@@ -86,13 +87,13 @@ class ParallelJob:
     compute_efficiency: float = 1.0
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
-    fused_attention: bool = True
+    attention: AttentionKernel = "flash-2"
     shard_optimizer: bool = True
     context: int = 1
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
-    matmul_speedup: float = 1.0
+    matmul_precision: MatmulPrecision = "bf16"
     part_layers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,8 +103,9 @@ class ParallelJob:
             micro_batches=self.micro_batches,
             compute_efficiency=self.compute_efficiency,
             context=self.context,
-            matmul_speedup=self.matmul_speedup,
         )
+        self.kernels.attention_flop_per_s(self.attention)
+        self.kernels.matmul_speedup(self.matmul_precision)
         for name in ("tensor_overlap", "pipeline_overlap", "gradient_overlap"):
             if not 0 <= getattr(self, name) <= 1:
                 raise WorkloadError(
@@ -247,27 +249,26 @@ class ParallelJob:
         backward_s += core_backward_s + _BACKWARD_TRAFFIC * traffic_s
         if self.recompute == "full":
             backward_s += forward_s
-        elif self.recompute == "selective" and not self.fused_attention:
+        elif self.recompute == "selective" and self.attention == "unfused":
             backward_s += core_s
         return forward_s, backward_s
 
     def _product_s(self, rows: float, columns: float, inner: float) -> float:
         """Return the seconds of a product with weights."""
         time_s = self.kernels.matmul.seconds(rows, columns, inner)
-        return time_s / self.matmul_speedup / self.compute_efficiency
+        speedup = self.kernels.matmul_speedup(self.matmul_precision)
+        return time_s / speedup / self.compute_efficiency
 
     def _attention_s(self) -> tuple[float, float]:
         """Return the seconds of attention's scores and what is made of them, both passes."""
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
         length, width = model.sequence_tokens, model.hidden // model.heads
-        if self.fused_attention:
+        rates = kernels.attention_flop_per_s(self.attention)
+        if rates is not None:
             # Half of the scores are masked; the backward pass has five products instead of two.
             flop = 4.0 * tokens * length * width * heads / 2
-            return (
-                flop / kernels.attention_flop_per_s,
-                2.5 * flop / kernels.attention_backward_flop_per_s,
-            )
+            return flop / rates[0], 2.5 * flop / rates[1]
         batch = self.micro_batch_sequences * heads
         rows, efficiency = length / self.context, self.compute_efficiency
         products_s = kernels.matmul.seconds(rows, length, width, batch) / efficiency

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from faultline.experiments.config.tables.table import Table, count, key, share
+from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
 from faultline.strategies.job_shape import OptimizerBackup
 
 ModelName = Literal[
@@ -183,14 +184,15 @@ class ModelTable(Table):
         1000,
         only_with=_MODELLED,
     )
-    kernels: Literal["flat", "a100", "h100", "gb200"] = key(
+    kernels: Literal["flat", "a100", "h100", "h100-500w", "gb200"] = key(
         "flat",
         "What the GPUs reach in matrix products, attention and memory-bound kernels.",
         "choice: counts FLOP only; state your GPU where its rates are known",
         choices={
             "flat": "matrix products at the GPU's speed whatever their size, nothing else",
             "a100": "A100 80 GB: cuBLAS by size, FlashAttention-2, memory traffic",
-            "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention-2, memory traffic",
+            "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention, memory traffic",
+            "h100-500w": "H100 of 500 W with 2.4 TB/s of memory (torchtitan, arXiv 2410.06511)",
             "gb200": "GB200: best sustained products, what is not published scaled from H100",
         },
         only_with=_MODELLED,
@@ -209,10 +211,27 @@ class ModelTable(Table):
         "choice: Korthikanti et al. 2022, arXiv 2205.05198",
         only_with=_MODELLED,
     )
-    fused_attention: bool = key(
-        True,
-        "Whether scores of attention stay on the chip, and masked ones are left out.",
+    matmul_precision: MatmulPrecision = key(
+        "bf16",
+        "Numbers that products with weights multiply; attention stays in 16 bits.",
+        "choice: what most published runs used",
+        choices={
+            "bf16": "16 bits",
+            "fp8": "8 bits: 1.76 times the speed on H100, 1.98 on GB200 (best sustained rates, ML "
+            "engineering handbook); needs kernels of one of these",
+        },
+        only_with=_MODELLED,
+    )
+    attention: AttentionKernel = key(
+        "flash-2",
+        "Kernel of attention. Fused ones keep scores on the chip and leave masked ones out.",
         "choice: FlashAttention-2, arXiv 2307.08691",
+        choices={
+            "unfused": "matrix products and a softmax whose scores go through memory",
+            "flash-2": "FlashAttention-2: 230 TFLOP/s on A100, 350 on H100",
+            "flash-3": "FlashAttention-3 (arXiv 2407.08608): forward 740 TFLOP/s on H100, backward "
+            "560; scaled to GB200; needs kernels of one of these",
+        },
         only_with=_MODELLED,
     )
     tensor_overlap: float = share(

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Literal, cast
 
 from faultline.experiments.studies.data import read_rows
-from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
+from faultline.simulator.workload.kernels import KNOWN_KERNELS, AttentionKernel, Kernels
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
@@ -32,7 +32,7 @@ class Stack:
     # As in `ParallelJob`; a row may state another `recompute`.
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
-    fused_attention: bool = True
+    attention: AttentionKernel = "flash-2"
     shard_optimizer: bool = True
     # As in `ParallelJob`.
     tensor_overlap: float = 0.0
@@ -45,25 +45,9 @@ class Stack:
     slowdown: float = 0.0
 
 
-_LATER_H100 = replace(H100, attention_flop_per_s=740e12, attention_backward_flop_per_s=1.6 * 350e12)
-"""With the attention kernels of late 2024: FlashAttention-3 (Shah et al. 2024, arXiv 2407.08608),
-forward up to 740 TFLOP/s, backward 1.5 to 1.75 times its predecessor."""
-_LATER_GB200 = replace(
-    GB200,
-    attention_flop_per_s=1822 / 795 * _LATER_H100.attention_flop_per_s,
-    attention_backward_flop_per_s=1822 / 795 * _LATER_H100.attention_backward_flop_per_s,
-)
-_KERNELS = {
-    "A100": A100,
-    "H100": H100,
-    "H100 of 500 W": replace(H100, memory_bytes_per_s=0.85 * 2.4e12),
-    "H100, late 2024": _LATER_H100,
-    "GB200, late 2024": _LATER_GB200,
-}
-
 STACKS: Mapping[str, Stack] = {
     row["name"]: Stack(
-        kernels=_KERNELS[row["kernels"]],
+        kernels=KNOWN_KERNELS[row["kernels"]],
         **{key: value for key, value in row.items() if key not in ("name", "kernels")},
     )
     for row in read_rows("step_time", "stacks")
@@ -128,13 +112,13 @@ class Case:
             compute_efficiency=efficiency,
             recompute=self.recompute or stack.recompute,
             sequence_parallel=stack.sequence_parallel and self.recompute != "full",
-            fused_attention=stack.fused_attention,
+            attention=stack.attention,
             shard_optimizer=stack.shard_optimizer,
             context=self.context,
             tensor_overlap=stack.tensor_overlap,
             pipeline_overlap=stack.pipeline_overlap,
             gradient_overlap=stack.gradient_overlap if overlaps else 0.0,
-            matmul_speedup=stack.kernels.eight_bit_speedup if self.eight_bit else 1.0,
+            matmul_precision="fp8" if self.eight_bit else "bf16",
         )
 
     def model_flop(self) -> float:

@@ -36,7 +36,7 @@ def counting_kernels() -> Kernels:
 
 def job_of(model: Transformer = MODEL, **changes: Any) -> ParallelJob:
     layout = changes.pop("layout", Layout(4, 4, 2))
-    usual: dict[str, Any] = {"recompute": "none", "fused_attention": False} | changes
+    usual: dict[str, Any] = {"recompute": "none", "attention": "unfused"} | changes
     return ParallelJob(model, layout, 2, 8, counting_kernels(), **usual)
 
 
@@ -67,7 +67,7 @@ def test_selective_recomputation_adds_the_scores_only() -> None:
     """4 b s^2 h a layer, unless the kernel is fused and recomputes what it needs by itself."""
     more = computed(job_of(recompute="selective")) - computed(job_of())
     assert more == pytest.approx(MODEL.layers * 4 * 2 * 2048**2 * 4096)
-    fused: dict[str, Any] = {"fused_attention": True}
+    fused: dict[str, Any] = {"attention": "flash-2"}
     assert computed(job_of(recompute="selective", **fused)) == computed(job_of(**fused))
 
 
@@ -225,5 +225,31 @@ def test_a_short_ring_takes_the_shortest_time_there_is() -> None:
 
 
 def test_eight_bits_are_faster_where_the_gpu_has_them() -> None:
-    assert A100.eight_bit_speedup == 1.0
-    assert 1.5 < H100.eight_bit_speedup < GB200.eight_bit_speedup < 2.0
+    speedups = [each.matmul_speedup("fp8") for each in (H100, GB200)]
+    assert 1.5 < speedups[0] < speedups[1] < 2.0
+    in_16, in_8 = (
+        computed(replace(job_of(), kernels=H100, matmul_precision=bits)) for bits in ("bf16", "fp8")
+    )
+    assert 1.0 < in_16 / in_8 < speedups[0]
+
+
+def test_later_attention_is_faster() -> None:
+    later, earlier, first = (
+        computed(replace(job_of(), kernels=H100, attention=kernel))
+        for kernel in ("flash-3", "flash-2", "unfused")
+    )
+    assert later < earlier < first
+
+
+@pytest.mark.parametrize(
+    ("kernels", "changes", "remedy"),
+    [
+        (A100, {"matmul_precision": "fp8"}, 'use "bf16", or kernels of H100 or GB200'),
+        (FLAT, {"attention": "flash-3"}, 'use "flash-2", or kernels of H100 or GB200'),
+    ],
+)
+def test_a_rate_that_nobody_knows_is_refused(
+    kernels: Kernels, changes: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(WorkloadError, match=remedy):
+        replace(job_of(), kernels=kernels, **changes)

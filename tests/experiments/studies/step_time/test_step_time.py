@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.config.model_numbers import parallel_job
+from faultline.experiments.config.tables.job import ModelTable
 from faultline.experiments.studies.step_time import study
 from faultline.experiments.studies.step_time.predicting import (
     GPUS,
@@ -54,6 +56,59 @@ def test_jobs_use_the_gpus_that_are_published(label: str) -> None:
     for word in label.split()[1:]:
         if word.isdigit() and case.section in {"A3", "A4", "A6", "A7"}:
             assert case.gpus == int(word)
+
+
+@pytest.mark.parametrize(
+    ("label", "model"),
+    [
+        (
+            "A7 70B 64",
+            {
+                "name": "llama3-70b",
+                "pipeline": 4,
+                "tensor": 4,
+                "virtual_stages": 5,
+                "context": 2,
+                "micro_batches": 64,
+                "kernels": "h100",
+                "attention": "flash-3",
+            },
+        ),
+        (
+            "A8 GB200 405B",
+            {
+                "name": "llama3-405b",
+                "pipeline": 16,
+                "tensor": 4,
+                "virtual_stages": 4,
+                "micro_batches": 384,
+                "kernels": "gb200",
+                "attention": "flash-3",
+                "matmul_precision": "fp8",
+            },
+        ),
+        (
+            "A8 torchtitan 405B interleaved",
+            {
+                "name": "llama3-405b",
+                "pipeline": 8,
+                "virtual_stages": 2,
+                "micro_batches": 8,
+                "kernels": "h100-500w",
+                "matmul_precision": "fp8",
+                "recompute": "full",
+                "sequence_parallel": False,
+            },
+        ),
+    ],
+)
+def test_a_scenario_can_state_the_job_of_a_row(label: str, model: dict[str, object]) -> None:
+    case = CASES[label]
+    stack = case.software
+    overlaps = ("tensor_overlap", "pipeline_overlap", "gradient_overlap")
+    shares = {name: getattr(stack, name) for name in overlaps}
+    table = ModelTable.model_validate({"compute_efficiency": 0.7, **shares, **model})
+    assert parallel_job(table, case.layout.data // case.context) == case.job(0.7)
 
 
 @pytest.mark.parametrize(
