@@ -31,7 +31,7 @@ detection
     Failed all-reduces, up to the moment when the failure is noticed.
 reconfigure, checkpoint, restart, load
     The controller and the shrinking of the communicator; writing checkpoints, as far as somebody
-    waits for it; global restarts; loading checkpoints.
+    waits for it, and mirrors of state that a scheme sends; global restarts; loading checkpoints.
 """
 
 MEANINGS = {

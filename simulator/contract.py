@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import Mirror, Move, SentMove
 
 _ROUNDING = 1e-9
 _FEW = 64
@@ -211,6 +212,8 @@ class Contract:
             )
         if plan.pipelines:
             self._check_pipelines(plan)
+        if plan.mirrors:
+            self._check_mirrors(plan)
         self._checked = plan
 
     def _check_pipelines(self, plan: StepPlan) -> None:
@@ -234,6 +237,34 @@ class Contract:
             if not all(0.0 <= factor <= _MOST for factor in factors):
                 self._breach(f"plan() has a pipeline with work that cannot be: {one}")
         self._check_work(plan)
+
+    def _check_mirrors(self, plan: StepPlan) -> None:
+        """Look at what members send to each other between steps."""
+        mirrors: object = plan.mirrors
+        if not isinstance(mirrors, tuple) or not all(isinstance(one, Mirror) for one in mirrors):
+            self._breach("plan() has mirrors that are none", "use a tuple of Mirror")
+        for one in plan.mirrors:
+            if not _is_count(one.every_steps, 1):
+                self._breach(
+                    f"plan() has a mirror every {_short(one.every_steps)} steps",
+                    f"use a whole number from 1 to {_MOST:,}",
+                )
+            moves: object = one.moves
+            if not (isinstance(moves, tuple) and moves):
+                self._breach("plan() has a mirror without moves", "use a tuple of SentMove")
+            for sent in one.moves:
+                if not _can_be_sent(sent):
+                    self._breach(
+                        f"plan() has a mirror that cannot be sent: {sent}",
+                        "use a SentMove, with whole numbers below Move.stages for its stages, and "
+                        "a share above 0, up to 1",
+                    )
+                near, far = sent.sender or 0, sent.move.group
+                if near == far or not (_has(plan.members, near) and _has(plan.members, far)):
+                    self._breach(
+                        f"plan() has a mirror from group {near} to group {far}",
+                        "let a member send to another member",
+                    )
 
     def _check_work(self, plan: StepPlan) -> None:
         """Refuse a step whose nodes together compute less than what it trains.
@@ -265,6 +296,17 @@ class Contract:
 
 def _is_count(number: object, least: int) -> bool:
     return type(number) is int and least <= number <= _MOST
+
+
+def _can_be_sent(sent: object) -> bool:
+    """Return whether it is a stage's state, or a part of it, on its way between two groups."""
+    if not (isinstance(sent, SentMove) and isinstance(sent.move, Move)):
+        return False
+    move = sent.move
+    if not all(type(number) is int for number in (sent.sender, *move[:-1])):
+        return False
+    stages = 0 <= min(move.receiver, move.of) <= max(move.receiver, move.of) < move.stages <= _MOST
+    return stages and type(move.share) in (int, float) and 0.0 < move.share <= 1.0
 
 
 def _short(number: object) -> str:

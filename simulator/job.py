@@ -19,7 +19,7 @@ from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.base import StepPlan
 from faultline.strategies.checkpoint_policies import CheckpointPolicy
 from faultline.strategies.protection.base import Tier
-from faultline.strategies.recovery import RESTART, Recovery
+from faultline.strategies.recovery import RESTART, Recovery, SentMove
 from faultline.strategies.step_shares import Pipeline
 
 Detection = Literal["all-reduce", "watchdog"]
@@ -310,7 +310,7 @@ class Durations:
     storage : StorageTimes or None
         What writing and loading take by who does it; None where groups are alike.
     moves : MoveTimes or None
-        What state takes to move between groups; None where no recovery moves any.
+        What state takes to move between groups; None where none moves.
     write_beside : WriteBesideSteps or None
         What a write to storage in the background and the steps beside it cost each other; None
         where they share no link.
@@ -351,6 +351,11 @@ class Job:
         """Return whether state moves in a recovery: not where its time is stated."""
         known, prices = self.durations.moves is not None, self.durations.recovery
         return known and bool(recovery.moves) and not prices.states(recovery)
+
+    def sent_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until all has arrived that members send to each other, in seconds."""
+        assert self.durations.moves is not None
+        return self.durations.moves.duration_s(moves, as_placed=True)
 
     def save_s(self, writer: int) -> float:
         """Return the time in which a group writes a checkpoint to storage, in seconds."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from faultline.simulator.background import Write
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import RESTART, SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery, SentMove
 from faultline.strategies.step_shares import Pipeline
 
 
@@ -163,6 +163,17 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """State moves between members, who all wait for it.
+
+    Where one that sends or receives fails, nobody knows it before all should be there; the next
+    all-reduce lacks that one.
+    """
+
+    moves: tuple[SentMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """All groups are brought back up, but for those that stay away.
 
@@ -221,6 +232,7 @@ Phase = (
     | Save
     | Background
     | Stall
+    | Send
     | Restart
     | Load
     | Rejoin

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.strategies.recovery import Move, Recovery
+from faultline.strategies.recovery import Move, Recovery, SentMove
 
 _FEW_RANKS_S = 1.3
 _FEW_RANKS_GROWTH_S = 0.0875
@@ -43,18 +43,15 @@ class RecoveryPhase(NamedTuple):
 class MoveTimes(Protocol):
     """What the platform takes to move state."""
 
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds."""
+    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
+        """Return the time until the last of some moves has arrived, in seconds.
+
+        By default groups that are alike may stand for each other. Where many send at once they meet
+        on links, and it has to be as they are placed.
+        """
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
-
-
-class SentMove(NamedTuple):
-    """A move, and the group that sends it; None where only the storage has the state."""
-
-    move: Move
-    sender: int | None
 
 
 def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tuple[SentMove, ...]:

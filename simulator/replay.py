@@ -34,6 +34,7 @@ from faultline.simulator.phases import (
     Restart,
     Save,
     Saves,
+    Send,
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
@@ -43,7 +44,12 @@ from numpy.typing import NDArray
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 8
 
-_PARTS: dict[type[Phase], Part] = {Compute: "passes", AllReduce: "sync", Save: "save"}
+_PARTS: dict[type[Phase], Part] = {
+    Compute: "passes",
+    AllReduce: "sync",
+    Save: "save",
+    Send: "save",
+}
 """What of a phase a write may meet."""
 
 
@@ -88,6 +94,7 @@ class ReplayEngine:
             Save: self._save,
             Background: self._begin_write,
             Stall: self._stall,
+            Send: self._send,
             Restart: self._restart,
             Load: self._load,
             Rejoin: self._rejoin,
@@ -431,6 +438,10 @@ class ReplayEngine:
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
+        return Outcome(self.now_s)
+
+    def _send(self, phase: Send) -> Outcome:
+        self.now_s += self._beside("save", self._job.sent_s(phase.moves))
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:

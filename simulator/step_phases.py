@@ -35,6 +35,8 @@ class StepPhases:
         What the step trains.
     down : int
         Groups that take no part.
+    mirrors : tuple of Mirror
+        State that members send to each other between steps.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
@@ -47,6 +49,7 @@ class StepPhases:
         "compute",
         "degraded_s",
         "down",
+        "mirrors",
         "nominal_s",
         "raised_power_s",
         "redundancy_s",
@@ -82,6 +85,7 @@ class StepPhases:
         self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
         self.degraded_s -= validation_s
         self.down = work.groups - len(plan.members)
+        self.mirrors = plan.mirrors
 
 
 def patch_compute(

@@ -125,6 +125,8 @@ class Training(Interruptible):
         for shelf in memory.shelves:
             shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
+        for mirror in play.mirrors:
+            due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
         if down and memory.holds_last_step and self.rules.rejoin == "at-checkpoint":
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
@@ -143,7 +145,7 @@ class Training(Interruptible):
         rejoins = play.down and self.rules.rejoin == "at-checkpoint"
         if first + (every or inf) >= steps_left or rejoins or not self.strategy.checkpoint_waits:
             return None
-        if self._memory.shelves or self._memory.holds_last_step:
+        if self._memory.shelves or self._memory.holds_last_step or play.mirrors:
             return None
         if self._conditions.storage_back_s > self.progress.now_s:
             return None
@@ -152,8 +154,10 @@ class Training(Interruptible):
         return Saves(play.compute.members[0], every, steps_left)
 
     def _save_what_is_due(self, down: int) -> Generator[Phase, Outcome, None]:
-        """Take snapshots and write a checkpoint at the end of a step, as far as they are due."""
+        """Send mirrors, take snapshots and write a checkpoint after a step, as far as due."""
         progress, done = self.progress, self._done()
+        if self.strategy.plan().mirrors:
+            yield from self._send_mirrors()
         # Where survivors are asked for the last step, all that has been done is as good as saved.
         saved = self._memory.holds_last_step
         if self._memory.shelves:

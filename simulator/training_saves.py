@@ -10,6 +10,7 @@ from faultline.simulator.phases import (
     Outcome,
     Phase,
     Save,
+    Send,
     Stall,
 )
 from faultline.simulator.snapshots import Shelf
@@ -78,6 +79,15 @@ class Saving(TrainingState):
         self._restarts_since_save = 0
         if self._on_checkpoint:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
+
+    def _send_mirrors(self) -> Generator[Phase, Outcome, None]:
+        """Send the mirrors of state that are due at the end of a step."""
+        for mirror in self.strategy.plan().mirrors:
+            if self.progress.completed_steps % mirror.every_steps == 0:
+                self._spend("checkpoint", (yield Send(mirror.moves)))
+                if self._record:
+                    groups = tuple(sorted({sent.move.group for sent in mirror.moves}))
+                    self._log(EventKind.MIRRORED, groups=groups)
 
     def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
         """Take the snapshots that are due; whether there was one."""

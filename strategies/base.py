@@ -25,7 +25,14 @@ from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.wipe_out import Predictable
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import RESTART, RESTART_AS_IS, SHRINK, Recovery, RecoveryKind
+from faultline.strategies.recovery import (
+    RESTART,
+    RESTART_AS_IS,
+    SHRINK,
+    Mirror,
+    Recovery,
+    RecoveryKind,
+)
 from faultline.strategies.step_shares import Pipeline
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
@@ -66,6 +73,8 @@ class StepPlan:
         What each of some members does that differs from an undisturbed step, by group in ascending
         order. Where steps are played on the platform, it says how long that takes, instead of
         `pace`.
+    mirrors : tuple of Mirror
+        State that members send to each other between steps.
     """
 
     members: tuple[int, ...]
@@ -78,6 +87,7 @@ class StepPlan:
     stages: int = 1
     idle: tuple[int, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
 
     @property
     def approximate_share(self) -> float:

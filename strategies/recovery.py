@@ -1,8 +1,8 @@
 """What a recovery needs, in words of the job: no seconds, no bytes.
 
 A scheme says which communicators are made anew, whose processes start, and what state moves from
-whom to whom. What each of that takes is the scenario's to say, and the platform's
-(`simulator.recovery_times`).
+whom to whom, in recoveries and between steps. What each of that takes is the scenario's to say, and
+the platform's (`simulator.recovery_times`).
 """
 
 from __future__ import annotations
@@ -47,6 +47,30 @@ class Move(NamedTuple):
     of: int
     stages: int
     share: float = 1.0
+
+
+class SentMove(NamedTuple):
+    """A move, and the group that sends it; None where only the storage has the state."""
+
+    move: Move
+    sender: int | None
+
+
+class Mirror(NamedTuple):
+    """State that members send to each other after every so many steps, all at once.
+
+    All members wait until it has arrived.
+
+    Attributes
+    ----------
+    moves : tuple of SentMove
+        What moves to whom, each from another member.
+    every_steps : int
+        It is sent at the end of each step that completes a multiple of so many.
+    """
+
+    moves: tuple[SentMove, ...]
+    every_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,14 @@ from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
-from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices, SentMove
+from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices
 from faultline.simulator.simgrid_engine.played_times import PlayedMoves, PlayedStorageTimes
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
-from faultline.strategies.recovery import Move
+from faultline.strategies.recovery import Move, SentMove
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -223,12 +223,12 @@ class MovesOnPlatform:
         block = lcm(layout.gpus_per_group, layout.gpus_per_domain) // layout.gpus_per_group
         return PlayedMoves(path, state, block if is_as_generated(self.scenario) else None)
 
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
+    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
 
         That the job has no place on its platform is a UserError or PlatformError.
         """
-        return self._played.duration_s(moves)
+        return self._played.duration_s(moves, as_placed=as_placed)
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""

@@ -15,11 +15,11 @@ from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
-from faultline.simulator.recovery_times import RecoveryPhase, sent_moves
+from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import loses_a_share
-from faultline.strategies.recovery import Recovery, rejoining
+from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
 
 _KEYS_OF_PHASES = {
     "detect": ("detect_s",),
@@ -60,6 +60,7 @@ def explained_recoveries(
 ) -> Iterator[ExplainedRecovery | str]:
     """Yield the recoveries from the failure of one GPU under each scheme, and from its repair.
 
+    Before them comes the state that members send to each other without a failure.
     Of a scheme that the job cannot have there is one line that says why.
     """
     for name in schemes:
@@ -72,6 +73,8 @@ def explained_recoveries(
         except (StrategyError, UserError) as error:
             yield f"{name}: {error}"
             continue
+        for mirror in strategy.plan().mirrors:
+            yield _mirror(question, mirror)
         groups = question.scenario.job.groups
         broken = groups // 2
         hit = Hit(broken, 0, 0, question.scenario.job.gpus_of_group)
@@ -106,12 +109,25 @@ def _recovery(
         recovery = recovery.without_standbys()
     phases = _phases(question, recovery, len(members), waits=waits)
     if moves is not None and recovery.moves and not prices.states(recovery):
-        took_s = moves.duration_s(sent_moves(recovery.moves, groups, members))
-        size_bytes = moves.size_bytes(recovery.moves)
-        source = "measured: flows between GPUs of the platform"
-        phases.append(RecoveryPhase("state", took_s, 0, size_bytes, source))
+        sent = sent_moves(recovery.moves, groups, members)
+        phases.append(_moved(moves, sent, moves.duration_s(sent)))
     name = question.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
+
+
+def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
+    """Explain what members send to each other after every so many steps."""
+    times, every = question.durations.moves, mirror.every_steps
+    assert times is not None
+    phase = _moved(times, mirror.moves, times.duration_s(mirror.moves, as_placed=True))
+    event = "each step" if every == 1 else f"every {every:,} steps"
+    return ExplainedRecovery(question.scenario.strategy.name, event, "mirror", (phase,))
+
+
+def _moved(times: MoveTimes, sent: Sequence[SentMove], took_s: float) -> RecoveryPhase:
+    size_bytes = times.size_bytes([move for move, _ in sent])
+    source = "measured: flows between GPUs of the platform"
+    return RecoveryPhase("state", took_s, 0, size_bytes, source)
 
 
 def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:

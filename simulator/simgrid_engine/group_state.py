@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from faultline.simulator.recovery_times import SentMove
-from faultline.strategies.recovery import Move
+from faultline.strategies.recovery import Move, SentMove
 
 
 class Flow(NamedTuple):

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
 from faultline.simulator.simgrid_engine.kept_platform import PlayedTime, played_on
 from faultline.simulator.simgrid_engine.traffic import Readers, Traffic
-from faultline.strategies.recovery import Move
+from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
     import simgrid
@@ -124,9 +123,9 @@ class PlayedMoves:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
+    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
-        if self.block is not None:
+        if self.block is not None and not as_placed:
             moves = _in_order(moves, len(self.state.hosts), self.block)
         asked = tuple(moves)
         if asked not in self._known:

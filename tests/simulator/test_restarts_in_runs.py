@@ -13,9 +13,8 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.played_times import _in_order
-from faultline.strategies.recovery import RESTART, RESTART_AS_IS, Move
+from faultline.strategies.recovery import RESTART, RESTART_AS_IS, Move, SentMove
 
 from tests.simulator.helpers import alike, traced
 

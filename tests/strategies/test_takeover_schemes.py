@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.simulator.recovery_times import SentMove
 from faultline.simulator.simgrid_engine.group_state import GroupState
 from faultline.strategies.base import Continue, Hit, Strategy, Task, WipeOut
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.recovery import Communicators, Move
+from faultline.strategies.recovery import Communicators, Move, SentMove
 from faultline.strategies.takeover.neighbours import Carriers, Side, tasks_by_node
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
 from faultline.strategies.takeover.pipeline_scheme import (

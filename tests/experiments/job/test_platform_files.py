@@ -8,8 +8,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import spec_at_size
 from faultline.platforms import load_preset
-from faultline.simulator.recovery_times import SentMove
-from faultline.strategies.recovery import Move
+from faultline.strategies.recovery import Move, SentMove
 
 from tests.stated_times import NOTHING_MEASURED
 
