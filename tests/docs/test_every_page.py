@@ -73,6 +73,7 @@ RUNS = [
     if words_of(one)[0] in ("run", "plot")
     and ".xml" not in one.text
     and "buddies" not in one.text
+    and "twin-pairs" not in one.text
     and "results/" not in one.text
     and not one.place.startswith(("failure-models.md", "nonuniform.md", "planning.md"))
 ]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.strategies.base import Continue, StrategyOptions, WipeOut
+from faultline.simulator.contract import Contract
+from faultline.strategies.base import Continue, Hit, StrategyOptions, WipeOut
 from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.recovery import Move
 from faultline.testing import check_scheme
 
 from tests.docs.pages import blocks, page
@@ -21,11 +25,11 @@ from tests.simulator.helpers import replayed
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
 
-def example(name: str) -> Any:
-    """Return the module that a page shows, under a name by which a process finds it again."""
-    called = f"example_of_{name}"
+def example(name: str, block: int = 0) -> Any:
+    """Return a module that a page shows, under a name by which a process finds it again."""
+    called = f"example_{block}_of_{name}"
     module = sys.modules.setdefault(called, ModuleType(called))
-    exec(blocks(f"{name}.md", "python")[0], vars(module))
+    exec(blocks(f"{name}.md", "python")[block], vars(module))
     return module
 
 
@@ -38,6 +42,38 @@ def test_a_scheme_decides_as_its_docstring_says() -> None:
 
 def test_a_scheme_keeps_what_schemes_promise() -> None:
     check_scheme(example("adding-a-scheme").Buddies)
+
+
+def test_a_scheme_with_pipelines_keeps_what_schemes_promise() -> None:
+    """Three groups of eight stages; the first loses its second stage, then its last."""
+    lean_on = example("adding-a-scheme", 1).LeanOn
+    check_scheme(lean_on, groups=12, engines=False)
+    scheme = lean_on(3, 1, StrategyOptions())
+    scheme.on_hit(Hit(0, 1, 1, 8))
+    assert scheme.on_failures((0,)).recovery.moves == (Move(0, 0, 1, 8),)
+    (leaning,) = scheme.plan().pipelines
+    assert [share.node for share in leaning.stages] == [0, 0, *range(2, 8)]
+    scheme.on_hit(Hit(0, 7, 7, 8))
+    assert scheme.on_failures((0,)) == WipeOut((0,))
+
+
+@pytest.mark.slow
+def test_a_scheme_with_pipelines_does_on_both_engines() -> None:
+    check_scheme(example("adding-a-scheme", 1).LeanOn)
+
+
+def test_mirrors_of_a_page_keep_the_contract() -> None:
+    scheme = example("adding-a-scheme").Buddies(24, 2, StrategyOptions())
+    contract = Contract(scheme, 24)
+    scheme._plan = example("adding-a-scheme", 2).plan
+    assert contract.replanned().mirrors[0].every_steps == 50
+
+
+def test_runs_of_a_page_name_the_scheme_that_it_shows() -> None:
+    """Else they run that of the scenario."""
+    runs = re.findall(r"^faultline .*\brun .*$", page("adding-a-scheme.md"), re.MULTILINE)
+    named = [re.findall(r"strategy\.name=([\w-]+)", run) for run in runs]
+    assert named == [["buddies"], ["buddies"], ["twin-pairs"], ["buddies"]]
 
 
 def test_a_new_package_begins_with_the_example(tmp_path: Path) -> None:
