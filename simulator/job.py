@@ -141,6 +141,8 @@ class Work:
         patched : collection of int, optional
             Groups that compute one stack of it; by default all members compute all.
         """
+        if self.member_times is None and self.detour_times is None:
+            return plan.pace
         rounds = plan.stacks if patched is None else 1
         types = rounds * plan.stack_size
         times = self._times(without, plan.pipelines, more=types > 1)
@@ -160,8 +162,9 @@ class Work:
         such a step waits until its share of a sound step is over. 0 where nothing differs, and
         where steps are not played.
         """
-        whole = not plan.pipelines and len(plan.members) == self.groups
-        if whole or not (self.plays_steps and self.detour_times and plan.members):
+        if not (self.plays_steps and self.detour_times and plan.members):
+            return 0.0
+        if not plan.pipelines and len(plan.members) == self.groups:
             return 0.0
         times = self.detour_times((), ())
         sound_s = self.compute_s + times.sync_s(StepShares(tuple(range(self.groups))))
@@ -343,14 +346,18 @@ class Job:
 
     def all_reduce_s(self, phase: Compute | AllReduce) -> float:
         """Return the time of an all-reduce of the members of a phase, in seconds."""
-        exact = self.work.sync_s(phase)
+        work = self.work
+        if work.member_times is None and work.detour_times is None:
+            return self.durations.all_reduce_s(len(phase.members)) * phase.slow.collective
+        exact = work.sync_s(phase)
         whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
-        return whole_s * self.work.not_played(phase)
+        return whole_s * work.not_played(phase)
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery: not where its time is stated."""
-        known, prices = self.durations.moves is not None, self.durations.recovery
-        return known and bool(recovery.moves) and not prices.states(recovery)
+        if not recovery.moves or self.durations.moves is None:
+            return False
+        return not self.durations.recovery.states(recovery)
 
     def sent_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until all has arrived that members send to each other, in seconds."""

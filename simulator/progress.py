@@ -22,11 +22,16 @@ class Batches(NamedTuple):
     def of(cls, plan: StepPlan, approximation_loss: float) -> Batches:
         """Return what a step trains, where an approximate gradient trains less by a share."""
         samples = plan.batch_share
+        if not plan.approximate:
+            return _WHOLE if samples == 1.0 else cls(samples, samples)
         return cls(samples * (1.0 - approximation_loss * plan.approximate_share), samples)
 
     def plus(self, steps: int, each: Batches) -> Batches:
         """Return these and those of some steps; as many fewer where that is negative."""
         return Batches(self.trained + steps * each.trained, self.samples + steps * each.samples)
+
+
+_WHOLE = Batches(1.0, 1.0)
 
 
 @dataclass(slots=True)

@@ -176,7 +176,7 @@ class RecoveryPrices:
             What has to be detected, as far as it is known.
         """
         if self.states(recovery):
-            stated_s = self._whole_s(recovery, members)
+            stated_s = self.stated_whole_s(recovery, members)
             return (RecoveryPhase("all phases", stated_s, source="stated"),)
         lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         communicators_s = sum(
@@ -200,7 +200,7 @@ class RecoveryPrices:
             phases.append(RecoveryPhase("warm-up", self.warm_up_s))
         return tuple(phase for phase in phases if phase.duration_s > 0.0)
 
-    def _whole_s(self, recovery: Recovery, members: int) -> float:
+    def stated_whole_s(self, recovery: Recovery, members: int) -> float:
         """Return the stated time of a whole recovery, in seconds."""
         lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
@@ -215,7 +215,7 @@ class RecoveryPrices:
     def duration_s(self, recovery: Recovery, members: int) -> float:
         """Return the time of all phases that have a price, in seconds."""
         if self.states(recovery):
-            return self._whole_s(recovery, members)
+            return self.stated_whole_s(recovery, members)
         return sum(phase.duration_s for phase in self.phases(recovery, members))
 
 
@@ -265,11 +265,11 @@ class RecoveryTimes:
         if recovery is None:
             self._last = (), 1.0
             return 0.0
-        factor = self.factor()
-        if self._prices.states(recovery):
+        factor, prices = 1.0 if self._tail is None else self.factor(), self._prices
+        if recovery.kind in prices.stated_s:
             self._last = (), factor
-            return self._prices.duration_s(recovery, members) * factor
-        phases = self._prices.phases(recovery, members, failed)
+            return prices.stated_whole_s(recovery, members) * factor
+        phases = prices.phases(recovery, members, failed)
         self._last = phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 

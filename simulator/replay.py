@@ -83,6 +83,8 @@ class ReplayEngine:
         self._ahead_from = 0
         self._writes = WriteClock()
         self._disturbed_s = 0.0
+        self._plays_steps = work.plays_steps
+        self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -147,15 +149,15 @@ class ReplayEngine:
         decided = self._decided_by(compute)
         if failure_s <= now_s or decided is None:
             return Outcome(now_s)
-        if saves and pace.draws_ahead:
-            outcome = self._quiet_rounds(phase, saves, decided)
-            if outcome.saves:
-                return outcome
         (groups, size), stacks = decided, compute.stacks
         whole_s = self._reduces_s(all_reduce)
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
         computing_s = pace.longest_s(stacks) * size
+        if saves and pace.draws_ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
+            outcome = self._quiet_rounds(phase, saves, decided)
+            if outcome.saves:
+                return outcome
         reducing_s = whole_s if self._fails_in_all_reduce else 0.0
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
@@ -258,12 +260,13 @@ class ReplayEngine:
             most_stacks, computing = max(patch.values()), 0
         busy_until_s = self._busy_until_s
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
-        latest_s += self._pace.longest_s(most_stacks) * size * slow.slowest
+        longest_s = self._pace.longest_s(most_stacks) * size
+        latest_s += longest_s * slow.slowest if slow.compute else longest_s
         end_s = start_s
         apart: dict[int, int] = {}
         if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
-        if self._down and self._job.work.plays_steps:
+        if self._plays_steps and self._down:
             left = self._job.work.pace_without(phase, self._down.union(apart))
             size = phase.stack_size * left
         if patch is None:
@@ -272,7 +275,7 @@ class ReplayEngine:
                 end_s = max(end_s, start_s + slowest_s)
         else:
             again = _groups_by_stacks(patch, apart, self._down)
-            if self._down and phase.pipelines and self._job.work.plays_steps:
+            if self._plays_steps and self._down and phase.pipelines:
                 # Others may do all stages of who is down; stated passes take all as long.
                 left_over = self._job.work.left_of(phase, self._down.union(apart))
                 again = Counter(patch.get(group, 1) for group in left_over)
@@ -280,7 +283,7 @@ class ReplayEngine:
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
         if self._writes.left_s:
             end_s = start_s + self._beside("passes", end_s - start_s)
-        if self._down and self._job.work.plays_steps:
+        if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
         self.now_s = end_s
@@ -332,9 +335,11 @@ class ReplayEngine:
             if not lacked_from_start:
                 self._fall_until(start_s + self._beside("sync", whole_s))
         if not self._down:
-            self.now_s = start_s + self._beside("sync", whole_s)
+            if self._writes.left_s:
+                whole_s = self._beside("sync", whole_s)
+            self.now_s = start_s + whole_s
             return Outcome(self.now_s)
-        if job.rules.detection == "watchdog":
+        if self._watchdog:
             self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
             self._hung_s = inf
         elif lacked_from_start:
@@ -360,19 +365,23 @@ class ReplayEngine:
         return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        hit = (*phase.dropped, *phase.carried_on)
-        failed = self._what_failed(hit)
+        members, dropped, carried_on, recovery, asks = phase
+        clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
+        hit = (*dropped, *carried_on)
+        failed = self._what_failed(hit) if times.depends_on_failures else ()
         for group in hit:
-            self.clocks.take(group, self.now_s)
+            clocks.take(group, now_s)
             self._down.discard(group)
-        self._dropped.update(phase.dropped)
-        for group in phase.carried_on:
-            self.clocks.resume(group, self.now_s)
+        self._dropped.update(dropped)
+        for group in carried_on:
+            clocks.resume(group, now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members), failed)
-        self._move(phase.recovery, phase.members)
-        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
-        return Outcome(self.now_s, struck=struck, phases=phases)
+        if recovery is None:
+            return Outcome(now_s, struck=clocks.collect(asks))
+        self.now_s = now_s + times.duration_s(recovery, len(members), failed)
+        if recovery.moves:
+            self._move(recovery, members)
+        return Outcome(self.now_s, (), (), clocks.collect(asks), phases=times.last_phases())
 
     def _what_failed(self, groups: Iterable[int]) -> list[Failure | None]:
         """Return the failures of groups that nobody has learnt of yet, where they matter."""
@@ -514,6 +523,8 @@ def _groups_by_stacks(
     patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
 ) -> dict[int, int]:
     """Count the groups of a patch by the shard types they compute, without those set apart."""
-    if not apart and not down:
-        return Counter(patch.values())
-    return Counter(n for group, n in patch.items() if group not in apart and group not in down)
+    counts: dict[int, int] = {}
+    for group, stacks in patch.items():
+        if group not in apart and group not in down:
+            counts[stacks] = counts.get(stacks, 0) + 1
+    return counts

@@ -82,8 +82,9 @@ class SharedOptimizer:
         mended : collection of int
             Groups whose loss has been made good, or that have left.
         """
-        self._members = members
-        self._lacking.difference_update(mended)
+        if self.is_shared:
+            self._members = members
+            self._lacking.difference_update(mended)
 
     def recovered(self, now_s: float) -> None:
         """What was missing has been made good by this time, in seconds."""

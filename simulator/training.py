@@ -34,7 +34,7 @@ class Training(Interruptible):
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
-        work, progress = self.work, self.progress
+        work, progress, seconds = self.work, self.progress, self._seconds
         hits = self._hits
         holds_last_step = self._memory.holds_last_step
         meets_conditions = work.disturbances is not None
@@ -59,7 +59,7 @@ class Training(Interruptible):
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            progress.seconds["checkpoint"] += outcome.disturbed_s
+            seconds["checkpoint"] += outcome.disturbed_s
             self._computed(play, 1, outcome.now_s - progress.now_s - outcome.disturbed_s)
             if reduced.missing:
                 progress.now_s = outcome.now_s
@@ -69,10 +69,10 @@ class Training(Interruptible):
                 # Who has been dropped adds nothing to it.
                 batches = self._batches()
                 less_s = play.useful_s * (1.0 - batches.trained / play.batches.trained)
-                progress.seconds["compute"] -= less_s
-                progress.seconds["degraded"] += less_s
+                seconds["compute"] -= less_s
+                seconds["degraded"] += less_s
             else:
-                progress.seconds["checkpoint"] += reduced.disturbed_s
+                seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
                 self._reduced(reduced_s, play.all_reduce, batches)
                 progress.now_s = reduced.now_s
@@ -127,29 +127,32 @@ class Training(Interruptible):
             due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
         for mirror in play.mirrors:
             due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
-        if down and memory.holds_last_step and self.rules.rejoin == "at-checkpoint":
+        if down and memory.holds_last_step and self._readmits:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
-        until_s = min(until_s, self._limit_s, self._hits.next_repair_s)
-        until_s = min(until_s, self._conditions.next_change_s, self._response.quiet_until_s(now_s))
+        until_s = min(
+            until_s, self._limit_s, self._hits.next_repair_s, self._conditions.next_change_s
+        )
         steps_left = ceil(self._batches_left() / play.batches.trained)
-        at_most = min(due_step - done, steps_left, self._response.quiet_steps())
+        at_most = min(due_step - done, steps_left)
+        if self._responds:
+            until_s = min(until_s, self._response.quiet_until_s(now_s))
+            at_most = min(at_most, self._response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = self._saves_on_the_way(play, int(at_most), steps_left)
-        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves)
+        saves = self._saves_every and self._saves_on_the_way(play, int(at_most), steps_left)
+        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves or None)
 
     def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
         """Return the checkpoints between the next steps, where these are all that is to be done."""
-        every = self.work.checkpoint_policy.every_steps
-        rejoins = play.down and self.rules.rejoin == "at-checkpoint"
-        if first + (every or inf) >= steps_left or rejoins or not self.strategy.checkpoint_waits:
+        every = self._saves_every
+        if first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
-        if self._memory.shelves or self._memory.holds_last_step or play.mirrors:
+        if play.mirrors or (self._readmits and play.down):
             return None
         if self._conditions.storage_back_s > self.progress.now_s:
             return None
-        if self._response.quiet_steps() < inf:
+        if self._responds and self._response.quiet_steps() < inf:
             return None
         return Saves(play.compute.members[0], every, steps_left)
 
@@ -166,14 +169,14 @@ class Training(Interruptible):
         due = self.work.checkpoint_policy.due(
             progress.completed_steps, unsaved_s, progress.now_s, down
         )
-        if done or self._can_save(due, None):
+        if done or ((due or self._put_off) and self._can_save(due, None)):
             written = yield from self._save()
             saved |= written
             if done and not written:
                 # Nobody was left to write the last checkpoint.
                 self._before_failure = self._state(progress.now_s)
                 yield from self._restart()
-        if saved and not done and self.rules.rejoin == "at-checkpoint":
+        if saved and not done and self._readmits:
             yield from self._readmit()
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
@@ -184,11 +187,10 @@ class Training(Interruptible):
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
             standbys, told = 0, outcome
-            in_place, has_pool = self.rules.transient == "in-place", self._has_pool
-            if self._hits.counts or in_place or has_pool or self._optimizer.asks_when:
+            if self._inquires or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
             repaired_s = self._repairs_of_evicted(outcome.missing, told.struck)
-            if self._hits.counts or self.rules.rejoin == "at-checkpoint":
+            if self._sends_standbys:
                 standbys = self._send_standbys(len(repaired_s), progress.now_s)
             # Nobody asks for a plan between the hits and the verdict on them.
             members = self.strategy.plan().members
@@ -202,7 +204,7 @@ class Training(Interruptible):
                 verdict = WipeOut(outcome.missing)
             self._lacking_until_s += repaired_s[standbys:]
             if isinstance(verdict, WipeOut):
-                self._processes_failed = in_place and not self._lacking_until_s
+                self._processes_failed = self._in_place and not self._lacking_until_s
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
@@ -210,9 +212,10 @@ class Training(Interruptible):
             found_s = yield from self._recover(
                 verdict.recovery, verdict.dropped, verdict.carried_on
             )
-            replaced = min(standbys, len(verdict.dropped))
-            self._spares.bring(replaced, found_s, self.work.standby_s)
-            self._spares.bring(len(verdict.dropped) - replaced, found_s)
+            if self._readmits:
+                replaced = min(standbys, len(verdict.dropped))
+                self._spares.bring(replaced, found_s, self.work.standby_s)
+                self._spares.bring(len(verdict.dropped) - replaced, found_s)
             self._optimizer.recovered(progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)
@@ -222,7 +225,7 @@ class Training(Interruptible):
             phase = AllReduce(plan.members, without, slow, plan.pipelines)
             outcome = yield phase
             if not outcome.missing:
-                progress.seconds["checkpoint"] += outcome.disturbed_s
+                self._seconds["checkpoint"] += outcome.disturbed_s
                 reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s
                 self._reduced(reduced_s, phase, self._batches())
                 progress.now_s = outcome.now_s

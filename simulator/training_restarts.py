@@ -46,9 +46,12 @@ class Restarting(Saving):
         if self._record and recovery is not None:
             self._log_phases(begun_s, outcome, "state")
             self._log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
-        self._memory.strike(outcome.struck)
+        if self._asks:
+            self._memory.strike(outcome.struck)
+            self._hits.hear(outcome.struck, self.progress.now_s)
         self._optimizer.deal(members, (*dropped, *carried_on))
-        self._hits.hear(outcome.struck, self.progress.now_s)
+        if not outcome.phases:
+            return begun_s
         return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
@@ -183,11 +186,6 @@ class Restarting(Saving):
         self.strategy.restart()
         self._hits.after_restart(self.progress.now_s)
 
-    @property
-    def _has_pool(self) -> bool:
-        """Whether the machines are counted that stand in for others: then they may run out."""
-        return self.work.standbys > 0 or self._free_machines is not None
-
     def _repairs_of_evicted(self, missing: Sequence[int], struck: Sequence[Failure]) -> list[float]:
         """Return when each machine is repaired in whose place there has to be another, in seconds.
 
@@ -202,7 +200,7 @@ class Restarting(Saving):
             for failure in struck
             if failure.kind != "software" or (transient == "replaced" and failure.level != "job")
         )
-        if self.rules.rejoin == "at-checkpoint":
+        if self._readmits:
             return [now_s + usual_s for _ in evicted]
         repairs_s = (failure.repair_s for failure in evicted)
         return [now_s + (usual_s if one_s is None else one_s) for one_s in repairs_s]

@@ -80,7 +80,20 @@ class TrainingState:
         self._clean: dict[Failure, Saved] = {}
         self._put_off: set[Shelf | None] = set()
         self._restarted_s = -inf
+        # What follows holds for all of the run: what it lacks is not asked for at each failure.
+        self._seconds = self.progress.seconds
         self._asks = bool(work.tiers) or self._hits.outlive_restarts
+        self._readmits = rules.rejoin == "at-checkpoint"
+        self._in_place = rules.transient == "in-place"
+        # Whether the machines are counted that stand in for others: then they may run out.
+        self._has_pool = work.standbys > 0 or free is not None
+        self._inquires = self._hits.counts or self._in_place or self._has_pool
+        self._sends_standbys = work.standbys > 0 and (self._hits.counts or self._readmits)
+        self._responds = work.slow_response is not None
+        is_plain = not (self._memory.shelves or self._memory.holds_last_step)
+        # Steps between checkpoints beside which a step needs nothing; 0 where there may be more.
+        self._saves_every = work.checkpoint_policy.every_steps if is_plain else 0
+        self._enough = work.steps - _ROUNDING
         self._restarts_since_save = 0
         self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
@@ -89,16 +102,16 @@ class TrainingState:
         """Return the phases of the next steps."""
         slow = self._response.slowdown(self._plan)
         play = StepPhases(self._plan, self.work, self._conditions.without, slow)
-        if self.work.slow_response:
+        if self._responds:
             self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
         return play
 
     def _batches_left(self) -> float:
         """Return what is still to be trained; shares of a batch add up but for rounding."""
-        return self.work.steps - _ROUNDING - self.progress.completed_batches
+        return self._enough - self.progress.completed.trained
 
     def _done(self) -> bool:
-        return self._batches_left() <= 0.0
+        return self.progress.completed.trained >= self._enough
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
@@ -117,26 +130,28 @@ class TrainingState:
 
     def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whatever comes of them."""
-        progress, seconds = self.progress, self.progress.seconds
+        progress, seconds = self.progress, self._seconds
         seconds["compute"] += steps * play.useful_s
         seconds["redundancy"] += steps * play.redundancy_s
         seconds["degraded"] += steps * play.degraded_s
         seconds["waiting"] += duration_s - steps * play.nominal_s
         progress.raised_power_s += steps * play.raised_power_s
         progress.played_steps += steps
-        self._response.met(steps)
+        if self._responds:
+            self._response.met(steps)
         progress.stack_computations += steps * play.types
 
     def _reduced(self, duration_s: float, phase: AllReduce, batches: Batches) -> None:
         """Book a good all-reduce: useful as far as it is of a full batch, over a sound network."""
         share = batches.trained / self.work.detour(phase)
-        self.progress.seconds["all_reduce"] += duration_s * share
+        self._seconds["all_reduce"] += duration_s * share
         if share < 1.0:
-            self.progress.seconds["degraded"] += duration_s * (1.0 - share)
+            self._seconds["degraded"] += duration_s * (1.0 - share)
 
     def _spend(self, cause: str, outcome: Outcome) -> None:
-        self.progress.seconds[cause] += outcome.now_s - self.progress.now_s
-        self.progress.now_s = outcome.now_s
+        progress = self.progress
+        self._seconds[cause] += outcome.now_s - progress.now_s
+        progress.now_s = outcome.now_s
 
     def _log(
         self,

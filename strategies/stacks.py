@@ -140,8 +140,9 @@ class StackedShards:
         uncovered = self._cover_in_place(orphans, self.stacks)
         if not uncovered:
             return Reordering(self.stacks, 0, {}, 0)
-        if any(not self._has_host(i) for i in uncovered):
-            return None
+        for shard_type in uncovered:
+            if not self._has_host(shard_type):
+                return None
         before = self.stacks
         moved = self._place(uncovered)
         placed = self._swap_into_slots(moved, before)
@@ -258,11 +259,11 @@ class _FewestMoves:
         arrived_by = {
             group_of[entry]: entry for entry in entries_of_type[source] if alive[group_of[entry]]
         }
-        distance = dict.fromkeys(arrived_by, 0)
         for group in arrived_by:
             if len(served[group]) < stacks:
                 return group, arrived_by
-        queue = deque(arrived_by)
+        distance = dict.fromkeys(arrived_by, 0)
+        distance_of, queue = distance.get, deque(arrived_by)
         best, best_distance = None, _UNREACHED
         # Only leaving a displaced type gains anything, and a path leaves each at most once.
         gains = len(displaced)
@@ -276,10 +277,12 @@ class _FewestMoves:
                 leaving = here - 1 if shard_type in displaced else here
                 for entry in entries_of_type[shard_type]:
                     neighbour = group_of[entry]
-                    if neighbour == group or not alive[neighbour]:
+                    known = distance_of(neighbour, _UNREACHED)
+                    # Most were reached for as little before.
+                    if known <= leaving or neighbour == group or not alive[neighbour]:
                         continue
                     reached = leaving + (fixed_cost and slot_of[entry] >= stacks)
-                    if reached >= distance.get(neighbour, _UNREACHED):
+                    if reached >= known:
                         continue
                     distance[neighbour] = reached
                     arrived_by[neighbour] = entry
