@@ -72,6 +72,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         raise
     except Exception as error:
+        from faultline.platforms.errors import shortage
+
+        if (lack := shortage(error)) is not None:
+            _complain(lack)
+            return 2
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
             # What has no name is a stream that cannot be written: told where that is looked at.
             raise

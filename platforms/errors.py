@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import resource
 from collections.abc import Iterable
 
 
@@ -32,6 +35,9 @@ class KeyedError(ValueError):
 
 
 _LONGEST_LINE = 1_000
+
+_NO_THREAD = "can't start new thread"
+_NO_LIBRARY = ("failed to map segment", "cannot allocate memory")
 
 
 def one_line(text: str) -> str:
@@ -66,3 +72,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     # A forgotten or an added word ("latency" for "link_latency") scores low as a spelling.
     longer = [known_name for known_name in candidates if name in known_name or known_name in name]
     return f" (did you mean {longer[0]!r}?)" if longer else ""
+
+
+def shortage(error: Exception) -> str | None:
+    """Return one line if an error is a lack of memory, threads or processes; None of any other.
+
+    C++ libraries report the latter two by the text of the system alone, and the loader of shared
+    libraries has a text of its own.
+    """
+    of_system = [os.strerror(code) for code in (errno.ENOMEM, errno.EAGAIN)]
+    if not (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EAGAIN))
+        or (isinstance(error, RuntimeError) and str(error) in [*of_system, _NO_THREAD])
+        or (isinstance(error, ImportError) and any(map(str(error).__contains__, _NO_LIBRARY)))
+    ):
+        return None
+    size, count = (resource.getrlimit(of)[0] for of in (resource.RLIMIT_AS, resource.RLIMIT_NPROC))
+    memory = "unlimited" if size == resource.RLIM_INFINITY else f"{size // 1024:,} kB"
+    threads = "unlimited" if count == resource.RLIM_INFINITY else f"{count:,}"
+    return one_line(
+        f"out of memory or threads ({str(error) or 'no memory left'}); raise ulimit -v ({memory}) "
+        f"or ulimit -u ({threads}), or free some"
+    )

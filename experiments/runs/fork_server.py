@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ from faultline.simulator.simgrid_engine.process import fork_from_here
 # Reading the memory of a process tree takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
 _BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
+_OWN_ENTRY = Path("/proc/self")
 _KILLED = "died by SIGKILL: perhaps the machine ran out of memory"
 # A run that is killed sooner than it can have filled the memory is played again, so many times.
 _START_S = 1.0
@@ -207,12 +209,44 @@ def _cause_of_death(child: int) -> str:
     return _KILLED if name == "SIGKILL" else f"died by {name}"
 
 
-def _resident_bytes(child: int) -> int:
-    """Resident memory of a process and all it started; what just ended counts for nothing."""
+def _resident_bytes(group: int) -> int:
+    """Resident memory of a process group; what just ended counts for nothing."""
     resident_bytes = 0
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(child)
-        for member in (process, *process.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                resident_bytes += member.memory_info().rss
+    for member in members(group, os.getpgid):
+        with suppress(psutil.Error):
+            resident_bytes += member.memory_info().rss
     return resident_bytes
+
+
+def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process]:
+    """Return the running processes of a process group or session; none if no list is readable.
+
+    Parameters
+    ----------
+    leader : int
+        Number of the group or session.
+    leader_of : callable
+        `os.getpgid` or `os.getsid`. Both work for processes whose files in /proc are not readable.
+    """
+    found = []
+    for number in process_numbers() or ():
+        # Ended in between, or hidden from us as no process of ours can be.
+        with suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if leader_of(number) == leader:
+                process = psutil.Process(number)
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+    return found
+
+
+def process_numbers() -> list[int] | None:
+    """Return the numbers of all processes, or None if /proc does not list those of this process.
+
+    It may be unmounted, unreadable, or show the processes of another container.
+    """
+    try:
+        numbers = psutil.pids()
+        own = int(_OWN_ENTRY.readlink().name) if sys.platform == "linux" else os.getpid()
+    except (OSError, IndexError):
+        return None
+    return numbers if own == os.getpid() else None

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import Pipe
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import SimpleQueue
+from socket import SHUT_RDWR, socket
 from threading import Lock, Thread
 from time import monotonic, sleep
 
-import psutil
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.fork_server import Assignment
+from faultline.experiments.runs.fork_server import Assignment, members, process_numbers
 from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
@@ -165,6 +165,11 @@ class ForkServer:
         UserError
             If no process can be started here, or only one with another environment.
         """
+        if assignment.limits.memory_bytes is not None and process_numbers() is None:
+            raise UserError(
+                "--memory-limit: the memory of runs is unknown here: /proc does not list the "
+                "processes of this machine; mount it, or leave the limit out"
+            )
         began_s = monotonic()
         for _ in range(_ATTEMPTS):
             process = self._running_process()
@@ -262,14 +267,17 @@ class _Process:
 
     def end(self) -> int:
         if not self._ended:
-            _end_session(self._process.pid)
+            if process_numbers() is None:
+                _end_unlisted(self._process.pid, self.connection)
+            else:
+                _end_session(self._process.pid)
             # Reaped last: until then no other process can have its number.
             self._process.wait()
             self._ended = True
         return self._process.returncode
 
 
-def _end_session(session: int) -> None:
+def _end_session(leader: int) -> None:
     """End all processes of a session.
 
     They are asked first: `multiprocessing` has one that ignores this, and which removes what the
@@ -278,21 +286,21 @@ def _end_session(session: int) -> None:
     for request, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
         deadline = monotonic() + patience_s
         # More than once: a process may start another one while it is being ended.
-        while (members := _members(session)) and monotonic() < deadline:
-            for member in members:
+        while (found := members(leader, os.getsid)) and monotonic() < deadline:
+            for member in found:
                 with suppress(ProcessLookupError):
-                    os.kill(member, request)
+                    os.kill(member.pid, request)
             sleep(0.005)
 
 
-def _members(session: int) -> list[int]:
-    """Return the processes of a session that still run."""
-    members = []
-    for number in psutil.pids():
-        # Ended in between, or hidden from us as no process of ours can be.
-        with suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if os.getsid(number) != session:
-                continue
-            if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
-                members.append(number)
-    return members
+def _end_unlisted(leader: int, connection: Connection) -> None:
+    """End a fork server if processes are not listed: it ends its run when its owner hangs up."""
+    with socket(fileno=os.dup(connection.fileno())) as ours, suppress(OSError):
+        ours.shutdown(SHUT_RDWR)
+    deadline = monotonic() + _GRACE_S
+    while monotonic() < deadline:
+        if os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            break
+        sleep(0.005)
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

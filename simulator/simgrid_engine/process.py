@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 from faultline.platforms.child_python import helpers_on_safe_path
+from faultline.platforms.errors import shortage
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import play
@@ -215,6 +216,8 @@ class OwnProcess:
             if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
                 raise KilledError("the process was killed") from None
             raise aborted(self._errors.fileno()) from None
+        if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
+            raise SimulationError(f"SimGrid, a thread for each rank, is {lack}") from error
         if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
         if error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -125,6 +126,18 @@ def test_what_it_prints_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
 def test_what_it_refuses_is_told() -> None:
     with pytest.raises(SimulationError, match="SimGrid refused to go on: no such host"):
         in_own_process(refuse)
+
+
+def lack_of(kind: str) -> None:
+    raise {"threads": RuntimeError(os.strerror(errno.EAGAIN)), "memory": MemoryError()}[kind]
+
+
+def test_a_lack_of_memory_is_named_with_its_limit() -> None:
+    told = r"out of memory or threads \(Resource temporarily unavailable\); raise ulimit -v \(.+\)"
+    with pytest.raises(SimulationError, match=told):
+        in_own_process(lack_of, "threads")
+    with pytest.raises(MemoryError):
+        in_own_process(lack_of, "memory")
 
 
 def owner_and_its_own(argument: str) -> tuple[int, int, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from faultline.experiments.commands import machine
 from faultline.experiments.runs.point import cores
 
 from tests.experiments.asking import Ask, in_a_process
@@ -78,3 +80,23 @@ def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
     log = tmp_path / "log.csv"
     log.write_text(f"time,node,cause\n0h,a,gpu\n5h,b,{cause}\n")
     assert "is a formula to a spreadsheet" in ask.refused("failures", "fit", log)
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [
+        MemoryError(),
+        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+        RuntimeError("can't start new thread"),
+        ImportError("special.so: failed to map segment from shared object"),
+    ],
+    ids=["memory", "processes", "threads", "libraries"],
+)
+def test_a_lack_of_memory_is_told_in_a_line(
+    lack: Exception, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(_: object) -> int:
+        raise lack
+
+    monkeypatch.setattr(machine, "execute_doctor", execute)
+    assert "out of memory or threads" in ask.refused("doctor")

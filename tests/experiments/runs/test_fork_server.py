@@ -16,6 +16,7 @@ from functools import partial
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -24,7 +25,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs import local
+from faultline.experiments.runs import fork_server, local
 from faultline.experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
 from faultline.experiments.runs.local import ForkServer, RunAbandonedError
 from faultline.experiments.runs.point import (
@@ -333,6 +334,30 @@ def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) ->
         assert endless.result(PATIENCE_S).played.error == "died by SIGBUS"
     assert kept_server.play(assigned(request("next"))).played.error is None
     assert server_process().pid == server_number
+
+
+@pytest.mark.parametrize("proc", ["unmounted", "unreadable", "of others"])
+def test_a_server_ends_with_its_run_where_no_process_is_listed(
+    proc: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        endless = thread.submit(server.play, assigned(request("endless", ENDLESS)))
+        assert wait_for(playing_process)
+        started = played_by()
+        with monkeypatch.context() as patch:
+            if proc == "of others":
+                (tmp_path / "self").symlink_to("1")
+                patch.setattr(fork_server, "_OWN_ENTRY", tmp_path / "self")
+            else:
+                error = IndexError() if proc == "unmounted" else PermissionError()
+                patch.setattr(psutil, "pids", Mock(side_effect=error))
+            limited = assigned(request("limited"), Limits(memory_bytes=10**12))
+            with pytest.raises(UserError, match="--memory-limit: the memory of runs is unknown"):
+                server.play(limited)
+            server.stop()
+        assert gone(started)
+        with pytest.raises(RunAbandonedError):
+            endless.result(PATIENCE_S)
 
 
 @pytest.mark.slow
