@@ -318,6 +318,11 @@ class Strategy(ABC):
         """
         return 1.0
 
+    @property
+    def activations_held(self) -> float:
+        """Most activations that a GPU has had to keep so far, over those of a sound step."""
+        return 1.0
+
     def forces_restart(self) -> tuple[float, ...]:
         """Return the probability that the next failure forces a restart, by groups that are down.
 

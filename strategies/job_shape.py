@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from faultline.strategies.takeover.rerouted_schedule import SplitBackward
+
 OptimizerBackup = Literal["neighbour", "none"]
 """Who else has a group's share of the optimizer's state."""
 
@@ -73,6 +75,8 @@ class JobShape:
         Who else has a group's share of the optimizer's state; None where they do not share it.
     backward_share : float
         Share of a step's compute that is the backward pass.
+    split : SplitBackward or None
+        How pipelines split their backward pass; None for one forward, one backward (1F1B).
     """
 
     stages: int = 8
@@ -91,6 +95,7 @@ class JobShape:
     least_groups: int = 1
     optimizer_backup: OptimizerBackup | None = None
     backward_share: float = 2 / 3
+    split: SplitBackward | None = None
 
     @property
     def sequences(self) -> int:

@@ -14,7 +14,9 @@ if all nodes that have a stage's state fail at once, or if fewer are left than t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import replace
+from math import inf
+from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
     Continue,
@@ -41,33 +43,24 @@ _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
 class RecycleOptions(StrategyOptions):
     """Named choices of ReCycle."""
 
-    split_backward: bool = Field(
-        True,
-        description="Whether weight gradients may be computed later than input gradients, in "
-        "bubbles.",
-        json_schema_extra={"source": f"{_PAPER}: decoupled backward pass"},
-    )
-    staggered_optimizer: bool = Field(
-        True,
-        description="Whether each stage steps its optimizer by itself, so that the bubbles at both "
-        "ends of a step are filled too.",
-        json_schema_extra={"source": f"{_PAPER}: staggered optimizer"},
+    schedule: Literal["job", "split", "split-and-staggered"] = Field(
+        "job",
+        description="In which order stages compute re-routed micro-batches.",
+        json_schema_extra={
+            "source": "choice: what a sound step could use as well is no gain of a scheme",
+            "choices": {
+                "job": "in that of the sound step, model.schedule",
+                "split": f"weight gradients apart from those of inputs, in bubbles, whatever the "
+                f"sound step does: {_PAPER}, decoupled backward pass",
+                "split-and-staggered": "and each stage steps its optimizer by itself, so that the "
+                f"bubbles at both ends of a step are filled too: {_PAPER}, staggered optimizer",
+            },
+        },
     )
     role_swaps: bool = Field(
         True,
         description="Whether nodes swap roles so that all stages lose as many.",
         json_schema_extra={"source": f"{_PAPER}: failures are normalised"},
-    )
-    activations_held: float = Field(
-        1.5,
-        ge=1,
-        le=1000,
-        description="Micro-batches for which a node may owe the weight gradient, over those that "
-        "the first stage of a sound pipeline has under way (per micro-batch that it has more).",
-        json_schema_extra={
-            "source": "choice: about the least with which nothing is lost that need not be",
-            "unit": "1",
-        },
     )
 
 
@@ -85,12 +78,16 @@ class Recycle(PipelineScheme):
     def __init__(self, groups: int, redundancy: int, options: RecycleOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._options = options
-        self._allowed = Techniques(
-            options.split_backward,
-            options.staggered_optimizer,
-            options.activations_held,
-            self.shape.micro_batches_that_fit,
-        )
+        shape, own = self.shape, options.schedule != "job"
+        allowed = Techniques(own, options.schedule == "split-and-staggered")
+        loads, plain = (shape.micro_batches,) * shape.stages, Techniques(False, False)
+        sound = rerouted(loads, shape.micro_batches, shape.backward_share, plain)
+        if shape.split:
+            sound = shape.split.sound(shape.stages, shape.micro_batches)
+            allowed = allowed if own else shape.split.techniques
+        self._allowed = replace(allowed, most_held=shape.micro_batches_that_fit)
+        self._sound_time, self._sound_held = sound.time, sound.most_held
+        self._most_held = sound.most_held
         self.restart()
 
     def restart(self) -> None:
@@ -113,8 +110,8 @@ class Recycle(PipelineScheme):
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
         recovery, self._plan = self._recovery("take-over", self._swaps()), None
-        held = self._allowed.held(max(self._loads()), self.shape.stages, self.shape.micro_batches)
-        self.states_refused += self._options.split_backward and held > self._allowed.most_held
+        wanted = self._rerouted(replace(self._allowed, most_held=inf)).most_held
+        self.states_refused += wanted > self._allowed.most_held
         again = dict.fromkeys(self._whole.members, 1)
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
@@ -144,12 +141,17 @@ class Recycle(PipelineScheme):
         self._swaps()
         if min(self._roles.left) == 0:
             return NOTHING_LEFT
-        shape, loads = self.shape, self._loads()
-        if max(loads) == shape.micro_batches:
+        if max(self._loads()) == self.shape.micro_batches:
             return self._whole
-        found = rerouted(loads, shape.micro_batches, shape.backward_share, self._allowed)
-        pace = max(1.0, found.time / (shape.micro_batches + shape.stages - 1))
+        found = self._rerouted(self._allowed)
+        self._most_held = max(self._most_held, found.most_held)
+        pace = max(1.0, found.time / self._sound_time)
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(found))
+
+    def _rerouted(self, allowed: Techniques) -> Rerouted:
+        """Return the schedule for the nodes that are left."""
+        shape = self.shape
+        return rerouted(self._loads(), shape.micro_batches, shape.backward_share, allowed)
 
     def _loads(self) -> tuple[int, ...]:
         """Return the micro-batches of each stage's fullest node."""
@@ -186,7 +188,7 @@ class Recycle(PipelineScheme):
                 else whole[stage]._replace(forward=0.0, backward=0.0)
                 for stage in stages
             )
-        shape, staggered = self.shape, self._options.staggered_optimizer
+        shape, staggered = self.shape, self._allowed.staggered_optimizer
         return tuple(
             Pipeline(
                 group, formed[group], shape.micro_batches, shape.tensor, found.orders, staggered
@@ -195,6 +197,11 @@ class Recycle(PipelineScheme):
             else idle(group)
             for group in range(self.groups)
         )
+
+    @property
+    def activations_held(self) -> float:
+        """Most micro-batches whose weight gradients a node owed, over those of a sound step."""
+        return self._most_held / self._sound_held
 
     def masked_failures(self) -> float:
         """Return the failures until a stage has no node to itself, without repairs."""

@@ -24,6 +24,7 @@ from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.takeover.rerouted_schedule import SplitBackward
 
 if TYPE_CHECKING:
     # A scenario asks here for what follows from its model.
@@ -168,6 +169,13 @@ def transformer_of(table: ModelTable) -> Transformer:
     )
 
 
+def split_of(table: ModelTable) -> SplitBackward | None:
+    """Return how a model's pipelines split their backward pass; None for 1F1B."""
+    if table.schedule == "1f1b":
+        return None
+    return SplitBackward(table.backward_share, table.activations_held)
+
+
 def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     """Return the job of a scenario that names a model.
 
@@ -190,6 +198,7 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         pipeline_overlap=table.pipeline_overlap,
         gradient_overlap=table.gradient_overlap,
         matmul_precision=table.matmul_precision,
+        split=split_of(table),
     )
 
 
@@ -238,6 +247,7 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     Raises WorkloadError: the layers do not fill the stages.
     """
     share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
+    sound = job.split.sound(job.layout.pipeline, job.micro_batches) if job.split else None
     return gpu_memory(
         share,
         job.layout,
@@ -246,6 +256,7 @@ def memory_of(job: ParallelJob) -> GpuMemory:
         recompute=job.recompute,
         precision=_PRECISION,
         shard_optimizer=job.shard_optimizer,
+        in_flight=sound.most_held if sound else None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from faultline.experiments.config.model_numbers import (
     memory_of,
     parallel_job,
+    split_of,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import spec_of
@@ -48,6 +49,7 @@ def job_shape(scenario: Scenario) -> JobShape:
         least_tensor=table.least_tensor or 1,
         optimizer_backup=table.optimizer_backup if is_sharded else None,
         backward_share=table.backward_share,
+        split=split_of(table),
     )
     spec = spec_of(scenario) if table.name != "stated" else None
     if spec is None:

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
 from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
+from faultline.strategies.takeover.rerouted_schedule import SplitBackward
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,8 @@ class StepPattern:
         of them to the next one if empty.
     orders, staggered
         As in `strategies.step_shares.Pipeline`; a stage then has one part.
+    split : SplitBackward or None
+        How pipelines without orders of their own split their backward pass; None for 1F1B.
     """
 
     data: int
@@ -143,6 +146,17 @@ class StepPattern:
     rings: tuple[tuple[RingEdge, ...], ...] = ()
     orders: tuple[str, ...] = ()
     staggered: bool = False
+    split: SplitBackward | None = None
+
+    def scheduled(self) -> StepPattern:
+        """Return the same step with the orders of its schedule, where it has none yet.
+
+        Stages that share a node cannot each count time from their own beginning.
+        """
+        if self.split is None or self.orders:
+            return self
+        sound = self.split.sound(self.pipeline, self.micro_batches)
+        return replace(self, orders=sound.orders, staggered=not self.nodes)
 
     def gradient_vector_bytes(self, sent_bytes: float) -> float:
         """Return the gradients of all ranks of a stage, given what each sends in rings of all."""

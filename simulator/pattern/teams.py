@@ -247,7 +247,8 @@ class Teams:
                 resharded=self._resharded(kept, changed.tensor),
                 orders=changed.orders,
                 staggered=changed.staggered,
-            ),
+                split=whole.split,
+            ).scheduled(),
             nodes,
             holds,
         )

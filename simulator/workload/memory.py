@@ -106,6 +106,7 @@ def gpu_memory(
     recompute: Recompute = "selective",
     precision: Precision | None = None,
     shard_optimizer: bool = False,
+    in_flight: float | None = None,
 ) -> GpuMemory:
     """Return what the fullest GPU of a replica keeps.
 
@@ -124,6 +125,8 @@ def gpu_memory(
         Bytes of a number.
     shard_optimizer : bool
         Whether replicas share the optimizer state among them (ZeRO stage 1).
+    in_flight : float, optional
+        Micro-batches whose activations a stage holds, where that is not as above.
 
     Raises
     ------
@@ -132,9 +135,10 @@ def gpu_memory(
     """
     precision = precision or Precision()
     parameters = max(stage_parameters(model, layout)) / layout.tensor
-    in_flight = float(min(micro_batches, layout.pipeline))
-    if layout.virtual_stages > 1:
-        in_flight *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual_stages)
+    if in_flight is None:
+        in_flight = float(min(micro_batches, layout.pipeline))
+        if layout.virtual_stages > 1:
+            in_flight *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual_stages)
     layer_bytes = layer_activation_bytes(
         model, micro_batch_sequences, layout.tensor, recompute=recompute, precision=precision
     )

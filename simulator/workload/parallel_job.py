@@ -21,6 +21,7 @@ from faultline.simulator.workload.kernels import AttentionKernel, Kernels, Matmu
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
 from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.takeover.rerouted_schedule import SplitBackward
 
 _BYTES = 2.0
 """Of an activation, a weight, a gradient within a replica: 16 bits."""
@@ -72,6 +73,8 @@ class ParallelJob:
         between replicas that hides behind compute.
     matmul_precision : {"bf16", "fp8"}
         Bits of the numbers in products with weights: 16 or 8.
+    split : SplitBackward or None
+        How pipelines split their backward pass; None for 1F1B.
 
     Raises
     ------
@@ -94,6 +97,7 @@ class ParallelJob:
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
     matmul_precision: MatmulPrecision = "bf16"
+    split: SplitBackward | None = None
     part_layers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,6 +125,11 @@ class ParallelJob:
                 f"job: {self.micro_batches} micro-batches on {self.layout.pipeline} stages with "
                 f"{self.layout.virtual_stages} parts each: interleaving needs a multiple of the "
                 "stages"
+            )
+        if self.layout.virtual_stages > 1 and self.split:
+            raise WorkloadError(
+                f"job: a schedule of split backward passes with {self.layout.virtual_stages} "
+                "parts per stage: use one virtual stage, or the 1f1b schedule"
             )
         parts = self.layout.pipeline * self.layout.virtual_stages
         object.__setattr__(self, "part_layers", layers_of_parts(self.model.layers, parts))
@@ -158,7 +167,8 @@ class ParallelJob:
                 self._flop(_OPTIMIZER_TRAFFIC * each / shards / self.kernels.memory_bytes_per_s)
                 for each in numbers
             ),
-        )
+            split=self.split,
+        ).scheduled()
         layer = replace(
             self._part(1, first=True, last=False), backward_tensor_bytes=self._tensor_bytes()[1]
         )

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
+from itertools import accumulate
 from math import ceil, inf
 
 _ROUNDING = 1e-9
@@ -65,6 +66,42 @@ class Rerouted:
 
     time: float
     orders: tuple[str, ...]
+
+    @property
+    def most_held(self) -> int:
+        """Most micro-batches whose activations a worker keeps at once."""
+        return max(map(_most_held, self.orders))
+
+
+def _most_held(order: str) -> int:
+    releases = "W" if "W" in order else "B"
+    return max(accumulate((kind == "F") - (kind == releases) for kind in order))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBackward:
+    """A job whose sound step splits its backward pass and staggers its optimizer.
+
+    Attributes
+    ----------
+    backward_share : float
+        Share of a micro-batch's time that is its backward pass.
+    activations_held : float
+        As in `Techniques`.
+    """
+
+    backward_share: float = 2 / 3
+    activations_held: float = 2.0
+
+    @property
+    def techniques(self) -> Techniques:
+        """What such a job's schedules may do."""
+        return Techniques(activations_held=self.activations_held)
+
+    def sound(self, stages: int, micro_batches: int) -> Rerouted:
+        """Return the iteration of a pipeline that has lost nothing."""
+        loads = (micro_batches,) * stages
+        return rerouted(loads, micro_batches, self.backward_share, self.techniques)
 
 
 @lru_cache(maxsize=4096)
@@ -113,7 +150,8 @@ class _Schedule:
             ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
         ]
         more = [allowed.held(load, stages, micro_batches) if split else inf for load in loads]
-        self._held = [min(each, max(1.0, allowed.most_held)) for each in more]
+        fits = allowed.most_held if allowed.most_held == inf else max(1, int(allowed.most_held))
+        self._held = [min(each, fits) for each in more]
         self._orders: list[list[str]] = [[] for _ in loads]
 
     def iteration(self) -> Rerouted:

@@ -149,15 +149,17 @@ NEARLY_FREE = [
 
 
 @pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=SLOW)])
+@pytest.mark.parametrize("schedule", ["1f1b", pytest.param("split-backward", marks=SLOW)])
 @pytest.mark.parametrize("scheme", sorted(all_strategies()))
 def test_no_scheme_gains_by_failing(
-    servers_of: Callable[..., Path], tmp_path: Path, scheme: str, engine: EngineName
+    servers_of: Callable[..., Path], tmp_path: Path, scheme: str, schedule: str, engine: EngineName
 ) -> None:
     """Recoveries cost next to nothing: all else that is gained would be a gain over sound steps."""
     rows = traced(tmp_path, "0.5,gpu-3,hardware", "1.1,gpu-21,hardware")
     redundancy = ["strategy.redundancy=2"] if "spare" in scheme or "replication" in scheme else []
     path = servers_of(domains=4, domains_per_leaf=4)
     changes = [*NEARLY_FREE, *rows, *redundancy, f"strategy.name={scheme}"]
+    changes.append(f"model.schedule={schedule}")
     record = run(load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"]), 1, engine)
     assert record["failures"] > 0
     assert record["goodput"] <= 1.0

@@ -184,6 +184,28 @@ class ModelTable(Table):
         1000,
         only_with=_MODELLED,
     )
+    schedule: Literal["1f1b", "split-backward"] = key(
+        "1f1b",
+        "In which order a stage of a pipeline computes its micro-batches, under every scheme and "
+        "before as after failures.",
+        "choice: what most published runs had",
+        choices={
+            "1f1b": "one forward, one backward; all stages step their optimizers together",
+            "split-backward": "weight gradients apart from those of inputs, and each stage steps "
+            "its optimizer by itself (Qi et al. 2024, zero-bubble, arXiv 2401.10241; Gandhi et al. "
+            "2024, ReCycle)",
+        },
+        only_with=_MODELLED,
+    )
+    activations_held: float = key(
+        2.0,
+        "Micro-batches for which a stage may owe the weight gradient, over those that the first "
+        "stage has under way in 1F1B.",
+        "choice: no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv 2401.10241)",
+        "1",
+        between=(1, 1000),
+        only_with={"model.schedule": "split-backward"},
+    )
     kernels: Literal["flat", "a100", "h100", "h100-500w", "gb200"] = key(
         "flat",
         "What the GPUs reach in matrix products, attention and memory-bound kernels.",

@@ -212,7 +212,7 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     if cell.machines != "stated":
         # Standbys are there for each failure under every scheme; the queue's machines are others'.
         spares = entry.question.standbys * ground.process(cell).layout.gpus_per_host
-    memory_bytes = held_bytes(strategy.stages_held)
+    memory_bytes = held_bytes(strategy.stages_held, strategy.activations_held)
     return {
         **_names_of(entry.candidate),
         "redundancy": entry.question.redundancy,

@@ -121,18 +121,19 @@ def is_combination(scheme: str) -> bool:
     return issubclass(strategy_class(scheme), NonuniformWithin)
 
 
-def held_bytes(stages: float) -> float:
-    """Return the bytes on a GPU that holds the state of so many stages.
+def held_bytes(stages: float, activations: float = 1.0) -> float:
+    """Return the bytes on a GPU that holds the state of so many stages, and so many activations.
 
     16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter on every replica, and
     activations under selective recomputation (`simulator.workload.memory`): the time of a step
     counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
-    has as many micro-batches fewer in flight.
+    has as many micro-batches fewer in flight. They count over those of a sound step.
 
     It is one stage where nothing has failed.
     """
     whole = _stage()
-    return stages * (whole.parameters + whole.gradients + whole.optimizer) + whole.activations
+    state_bytes = whole.parameters + whole.gradients + whole.optimizer
+    return stages * state_bytes + activations * whole.activations
 
 
 def fits(memory_bytes: float) -> bool:

@@ -43,11 +43,13 @@ DOWN = (0.03125, 0.0625, 0.09375)
 PUBLISHED = {"oobleck": 1.46, "bamboo": 1.64}
 """ReCycle's throughput over another's, at most."""
 
-VARIANTS: dict[str, dict[str, bool]] = {
-    "ReCycle": {},
-    "no stagger": {"staggered_optimizer": False},
-    "re-routing": {"staggered_optimizer": False, "split_backward": False},
-    "no swaps": {"role_swaps": False},
+PAPER: dict[str, object] = {"schedule": "split-and-staggered"}
+"""The paper's own comparison: a sound step does without what re-routed micro-batches may use."""
+VARIANTS: dict[str, dict[str, object]] = {
+    "ReCycle": PAPER,
+    "no stagger": {"schedule": "split"},
+    "re-routing": {},
+    "no swaps": {**PAPER, "role_swaps": False},
 }
 SYSTEMS = ("recycle", "oobleck", "bamboo")
 MTBF_S = {"2 h": 7200.0, "1 h": 3600.0, "30 min": 1800.0, "10 min": 600.0}
@@ -122,6 +124,8 @@ def run_points(hours: float, seeds: int) -> Iterator[Point]:
             "failures.mtbf_s": mtbf_s,
             "rejoin.repair_s": _REPAIR_S,
         }
+        if system == "recycle":
+            changes |= {f"strategy.recycle.{name}": choice for name, choice in PAPER.items()}
         scenario = load_scenario("mecefo-7b", changes)
         for seed in range(seeds):
             yield Point(scenario, seed, labels=(("system", system), ("every", name)))

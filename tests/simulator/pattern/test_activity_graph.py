@@ -17,13 +17,17 @@ from faultline.simulator.pattern.activity_graph import (
     passes_graph,
 )
 from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
-from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
+from faultline.strategies.base import Hit
 from faultline.strategies.step_shares import Pipeline, StageShare
+from faultline.strategies.takeover.rerouted_schedule import SplitBackward
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import built, lose
 
 
 def step(pipeline: int = 2, virtual_stages: int = 1, micro_batches: int = 4) -> StepPattern:
@@ -232,3 +236,23 @@ def test_interleaving_as_its_authors_draw_it() -> None:
     first_round = [(0, 0), (0, 1), (0, 2), (0, 3), (4, 0), (4, 1), (4, 2), (4, 3)]
     assert ahead == [*first_round, (0, 4), (0, 5), (0, 6)]
     assert passes[11] == Pass(False, 4, 0)
+
+
+def test_pipelines_of_all_schemes_follow_the_schedule_of_sound_steps() -> None:
+    """16 micro-batches take 16 times 3 without bubbles; 17 of a stage that lost a node, 17."""
+    whole = replace(step(4, 1, 16), data=64, split=SplitBackward()).scheduled()
+    alone = Fold((0,), (0,))
+    assert longest_path(passes_graph(whole, alone)) == pytest.approx(16 * 3, abs=1)
+    layout = {"stages": 4, "tensor": 1, "micro_batches": 16, "split": whole.split}
+    taken = {}
+    for scheme in ("recycle", "mecefo", "oobleck"):
+        strategy = built(scheme, 64, **layout)
+        lose(strategy, Hit(1, 0, 0, 4))
+        plan = strategy.plan()
+        cut = LayerCut((8,) * 4, PartWork(1 / 8, 2 / 8), Held())
+        teams = Teams(replace(whole, layers=cut), StepShares(plan.members, plan.pipelines)).teams
+        assert all("W" in "".join(team.pattern.orders) for team in teams)
+        taken[scheme] = max(longest_path(passes_graph(team.pattern, alone)) for team in teams)
+    assert taken["recycle"] == pytest.approx(17 * 3, abs=1)
+    # A node with two stages takes 1.129 of one (`strategies.takeover.node_costs`), in no bubbles.
+    assert taken["mecefo"] == pytest.approx(16 * 3 * 1.129, rel=0.01)
