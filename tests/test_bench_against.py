@@ -2,6 +2,8 @@
 
 import subprocess
 from pathlib import Path
+from signal import SIGTERM
+from time import monotonic, sleep
 
 import pytest
 
@@ -19,6 +21,34 @@ def test_a_commit_that_there_is_has_to_be_named(arguments: tuple[str, ...]) -> N
     assert done.returncode == 2
     assert ".ci/bench-against COMMIT" in done.stdout or "no-such-commit" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("pairs", ["many", "1", "-3", "1.5"])
+def test_pairs_that_are_no_number_are_one_line(pairs: str) -> None:
+    done = bench_against("HEAD", pairs)
+    assert done.returncode == 2
+    assert done.stderr == f"PAIRS is {pairs!r}; use a whole number from 2\n"
+
+
+def test_no_worktree_is_left_where_it_is_ended() -> None:
+    call = [str(ROOT / ".ci" / "bench-against"), "HEAD", "2"]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        try:
+            deadline_s = monotonic() + 60.0
+            while not (mine := worktrees(running.pid)) and monotonic() < deadline_s:
+                sleep(0.05)
+            assert mine
+        finally:
+            running.terminate()
+        assert running.wait(60.0) == 128 + SIGTERM
+    assert not worktrees(running.pid)
+
+
+def worktrees(pid: int) -> list[str]:
+    """Return the lines that name worktrees of a comparison."""
+    listing = ["git", "-C", str(ROOT), "worktree", "list", "--porcelain"]
+    told = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    return [line for line in told.splitlines() if f"faultline-bench-{pid}-" in line]
 
 
 @pytest.mark.slow
