@@ -6,7 +6,6 @@ Also with some keys changed, as on the command line; and as flat properties of a
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -15,13 +14,8 @@ from faultline.platforms import xml_names
 from faultline.platforms.errors import KeyedError, PlatformError, nearest
 from faultline.platforms.files import MEBIBYTE, read_text
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.toml_lines import line_of
+from faultline.platforms.toml_lines import line_of, load_toml
 from pydantic import BaseModel, ValidationError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _Location = tuple[str | int, ...]
 
@@ -61,8 +55,8 @@ def parse_spec(text: str, where: str = "spec") -> ClusterSpec:
 
 def _tables(text: str, where: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return load_toml(text)
+    except (ValueError, OverflowError, RecursionError) as error:
         raise PlatformError(f"is no TOML: {error}", where) from None
 
 
@@ -139,12 +133,6 @@ def _explain(error: ValidationError) -> tuple[_Location, str]:
     return location, f"{first['input']!r} is wrong: {message}"
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
 def with_overrides(
     mapping: Mapping[str, Any], overrides: Mapping[str, object], where: str
 ) -> dict[str, Any]:
@@ -192,8 +180,8 @@ def read_settings(settings: Iterable[str]) -> dict[str, object]:
         if not equals or not key:
             raise PlatformError("write key=value, for example domains=4", f"--set {setting}")
         try:
-            overrides[key] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+            overrides[key] = load_toml(f"value = {text}")["value"]
+        except (ValueError, OverflowError, RecursionError):
             overrides[key] = text
     return overrides
 

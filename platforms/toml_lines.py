@@ -1,4 +1,4 @@
-"""Find the line of a key in a TOML text, for error messages.
+"""Read TOML of anybody within bounds, and find the line of a key for error messages.
 
 The standard library's parser keeps no positions. A scan for table headers and keys at the start of
 a line is enough for configuration files; where it finds nothing, the closest enclosing table is
@@ -8,10 +8,37 @@ named.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_\-."' ]+?)\s*=""")
+
+# The library's time grows with the square of the parts of a key.
+_ENDLESS_KEY = re.compile(
+    r"""(?<![\w\-"'.])(?:(?:[\w\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}"""
+)
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text.
+
+    Raises
+    ------
+    RecursionError
+        Lists or tables are nested too deeply, or a key has 50 parts.
+    ValueError, OverflowError
+        The text is no TOML, or a number has too many digits.
+    """
+    if _ENDLESS_KEY.search(text):
+        raise RecursionError("keys of 50 parts are nested too deeply")
+    return tomllib.loads(text)
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

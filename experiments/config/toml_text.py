@@ -20,7 +20,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, Mistake, and_more
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import MEBIBYTE, read_text
-from faultline.platforms.toml_lines import key_lines
+from faultline.platforms.toml_lines import key_lines, load_toml
 from tomlkit.items import Float, Integer, Item, Trivia
 
 if sys.version_info >= (3, 11):
@@ -30,10 +30,6 @@ else:
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _BARE_WORD = re.compile(r"\s*(?P<key>[\w.\- ]+?)\s*=\s*(?P<word>[A-Za-z][\w./\-]*)\s*(?:#.*)?")
-# The library's time grows with the square of the parts of a key.
-_ENDLESS_KEY = re.compile(
-    r"""(?<![\w\-"'.])(?:(?:[\w\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}"""
-)
 _REPEATED = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Duplicate")
 _MOST_MISTAKES = 20
 _MOST_READ_AGAIN = 2_000_000
@@ -165,21 +161,15 @@ def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
 def parse_toml_value(text: str) -> Any:
     """Return a single TOML value; text that is none stands for itself, without quotes."""
     try:
-        tables = _loads(f"value = {text}")
+        tables = load_toml(f"value = {text}")
     except (ValueError, OverflowError, RecursionError):
         return text
     return tables["value"] if len(tables) == 1 else text
 
 
-def _loads(text: str) -> dict[str, Any]:
-    if _ENDLESS_KEY.search(text):
-        raise RecursionError
-    return tomllib.loads(text)
-
-
 def _read(lines: list[str]) -> dict[str, Any] | SyntaxMistake:
     try:
-        return _loads("\n".join(lines))
+        return load_toml("\n".join(lines))
     except tomllib.TOMLDecodeError as error:
         return _explain(str(error), lines)
     except RecursionError:
@@ -243,7 +233,7 @@ def _leave_out(mistake: SyntaxMistake, lines: list[str]) -> bool:
 
 def _wrong_by_itself(line: str) -> bool:
     try:
-        _loads(line.strip())
+        load_toml(line.strip())
     except (ValueError, RecursionError):
         return True
     return False
