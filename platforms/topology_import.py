@@ -23,10 +23,21 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES
-from faultline.platforms.xml_tree import Element, parse_xml
+from faultline.platforms.xml_tree import Element, Listed, parse_xml
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _LINKS = re.compile(r"NV[0-9]{1,4}")
+_OF_NCCL: Listed = {
+    "": ("system",),
+    "system": ("cpu",),
+    "cpu": ("pci", "nic"),
+    "pci": ("pci", "gpu", "nic", "nvlink"),
+    "gpu": ("nvlink", "c2c"),
+    "nic": ("net",),
+    "net": (),
+    "nvlink": (),
+    "c2c": (),
+}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -102,11 +113,10 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     PlatformError
         If it is something else, or the GPUs or adapters are not all alike.
     """
-    system = parse_xml(content, where)
-    if system.tag != "system":
-        raise PlatformError(
-            f"is no topology of NCCL: it begins with <{system.tag}>; {READS}", where
-        )
+    try:
+        system = parse_xml(content, where, _OF_NCCL)
+    except PlatformError as error:
+        raise PlatformError(f"is no topology of NCCL: {error}; {READS}", where) from None
     # The GPU of a device is below its place on the PCI bus, by which NVLink names its other end.
     gpus = {
         device.attributes.get("busid", ""): gpu

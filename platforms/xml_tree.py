@@ -9,7 +9,7 @@ SimGrid sees it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
@@ -49,8 +49,12 @@ class Element:
             waiting += element.children[::-1]
 
 
-def parse_xml(content: bytes, where: str) -> Element:
-    """Parse an XML document and return its root.
+Listed = Mapping[str, tuple[str, ...]]
+"""Which elements may stand in which; the key of the root is empty."""
+
+
+def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Element:
+    """Parse an XML document and return its root; by default, a platform of SimGrid.
 
     Only what SimGrid's reader takes for the same is let through: plain elements and attributes in
     UTF-8, of bounded depth and length. The first element that is not on the list ends it: a file of
@@ -61,6 +65,7 @@ def parse_xml(content: bytes, where: str) -> Element:
     PlatformError
         The document is not well-formed, or has what a platform file never needs; names the line.
     """
+    known = _INSIDE if listed is None else listed
     _check_encoding(content, where)
     parser = expat.ParserCreate("UTF-8")
     parser.buffer_text = True
@@ -74,8 +79,8 @@ def parse_xml(content: bytes, where: str) -> Element:
         if len(open_elements) > _DEEPEST:
             refuse(f"more than {_DEEPEST} elements stand in one another: SimGrid reads no more")
         inside = open_elements[-1].tag
-        if tag not in _INSIDE[inside]:
-            refuse(_not_understood(tag, inside))
+        if tag not in known[inside]:
+            refuse(_not_understood(tag, inside, known[inside]))
         for name, value in attributes.items():
             if len(value) > _LONGEST:
                 refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
@@ -109,10 +114,11 @@ def parse_xml(content: bytes, where: str) -> Element:
     return document.children[0]
 
 
-def _not_understood(tag: str, inside: str) -> str:
+def _not_understood(tag: str, inside: str, listed: tuple[str, ...]) -> str:
+    known = ", ".join(f"<{one}>" for one in listed) or "nothing"
     if not inside:
-        return f"starts with <{tag}>: a SimGrid platform starts with <platform>"
-    known = ", ".join(f"<{one}>" for one in _INSIDE[inside]) or "nothing"
+        what = "a SimGrid platform" if listed == _INSIDE[""] else "such a file"
+        return f"starts with <{tag}>: {what} starts with {known}"
     return f"<{tag}> is not understood in <{inside}>: what may stand there is {known}"
 
 
@@ -134,7 +140,7 @@ def _check_encoding(content: bytes, where: str) -> None:
 
 _POINT = ("prop",)
 _WAY = ("link_ctn",)
-_INSIDE: dict[str, tuple[str, ...]] = {
+_INSIDE: Listed = {
     "": ("platform",),
     "platform": ("config", "zone"),
     "config": ("prop",),

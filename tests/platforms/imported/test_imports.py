@@ -158,7 +158,7 @@ def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
         (nccl().replace(b'count="18"', b'count="many"', 1), "count = 'many': write a whole"),
         (nccl().replace(b' count="18"', b"", 1), "<nvlink> has no 'count'"),
         (b"<system/>", "has no <gpu>; faultline platform import reads nvidia-smi topo -m, NCCL"),
-        (b"<platform/>", "begins with <platform>"),
+        (b"<platform/>", "starts with <platform>: such a file starts with <system>"),
         (b"GPU0", "no well-formed XML"),
     ],
 )
