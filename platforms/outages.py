@@ -182,7 +182,9 @@ class _Ways:
         self._levels = switch_levels(platform)
         self._top = max(self._levels.values(), default=0)
         self._shares = self._shares_of_switches()
-        self._graphs = {domain: self._graph(domain) for domain in platform.domains}
+        # Grouped once: the property groups all GPUs anew.
+        self._domains = platform.domains
+        self._graphs = {domain: self._graph(domain) for domain in self._domains}
         gpus = set(platform.gpu_names)
         self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
         self._before = cache(lambda domain: _largest_flow(self._graphs[domain]))
@@ -201,7 +203,7 @@ class _Ways:
             before = self._before(domain) / len(self._reaching[domain])
             share = _largest_flow(self._graphs[domain], gone) / len(still) / before
             if share < 1 - 1e-9:
-                gpus = (gpu for gpu in self._platform.domains[domain] if gpu.name in still)
+                gpus = (gpu for gpu in self._domains[domain] if gpu.name in still)
                 left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
         return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
 
@@ -228,7 +230,7 @@ class _Ways:
         import networkx as nx
 
         graph: nx.DiGraph[_Node] = nx.DiGraph()
-        names = {gpu.name for gpu in self._platform.domains[domain]}
+        names = {gpu.name for gpu in self._domains[domain]}
         graph.add_node(_OUTSIDE)
         for name in names:
             graph.add_edge(_EVERYBODY, ("point", name))

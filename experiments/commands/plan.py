@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json(answer(plan, advice, optimised, arguments.price))
     else:
         # Wide enough that the table is never folded in a file.
-        print_plan(Screen(), plan, advice, optimised, arguments.price)
+        print_plan(Screen(), plan, advice, optimised, arguments.price, all_lines=arguments.all)
     if arguments.page is not None:
         command = shlex.join(("faultline", *sys.argv[1:]))
         page = decision_page(plan, advice, command, arguments.price)

@@ -33,18 +33,27 @@ def print_plan(
     advice: Advice,
     optimised: Sequence[Optimised],
     price_per_gpu_hour: float | None = None,
+    *,
+    all_lines: bool = False,
 ) -> None:
-    """Print what was planned; with a price, in any currency, what each choice costs."""
+    """Print what was planned; with a price, in any currency, what each choice costs.
+
+    The table has each scheme's soonest choice, or all lines.
+    """
     title, *job = job_texts(plan)
     _say(console, title, "bold")
     for text in job:
         _say(console, text)
     if plan.lines:
-        table = choices_table(plan, price_per_gpu_hour)
+        lines = plan.lines if all_lines else plan.first_of_schemes()
+        table = choices_table(plan, price_per_gpu_hour, lines)
         unbounded = console.options.update(max_width=_WIDER_THAN_ANY)
         if console.measure(table, options=unbounded).maximum > console.width:
-            table = choices_table(plan, price_per_gpu_hour, brief=True)
+            table = choices_table(plan, price_per_gpu_hour, lines, brief=True)
         console.print(table)
+        if len(lines) < len(plan.lines):
+            later = len(plan.lines) - len(lines)
+            _say(console, f"{later:,} more choices of the same schemes take longer (--all)")
         for text in _notes(plan):
             _say(console, text)
     for text in (*left_out_texts(plan), *map(optimised_text, optimised)):
@@ -97,26 +106,31 @@ def _seconds_text(span_s: float) -> str:
 
 
 def choices_table(
-    plan: Plan, price_per_gpu_hour: float | None = None, *, brief: bool = False
+    plan: Plan,
+    price_per_gpu_hour: float | None = None,
+    shown: Sequence[Line] | None = None,
+    *,
+    brief: bool = False,
 ) -> Table:
-    """Return a line for each choice; with a price, in any currency, with its cost.
+    """Return a line for each choice of a plan, or those shown; with a price, with its cost.
 
     What is brief fits into 80 columns: without the ratio and what was predicted.
     """
     in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
     hours_name = f"{in_millions}GPU-h"
     names = ["r", "days", "goodput", "every", hours_name, "ratio", "predicted", "error"]
-    rows = [_cells(plan, line) for line in plan.lines]
+    lines = plan.lines if shown is None else shown
+    rows = [_cells(plan, line) for line in lines]
     if price_per_gpu_hour is not None:
         place = names.index("ratio")
         names.insert(place, f"{in_millions}cost")
-        for row, line in zip(rows, plan.lines, strict=True):
+        for row, line in zip(rows, lines, strict=True):
             hours = plan.situation.gpu_hours(line.ratio)
             cost = _counted(plan, hours * price_per_gpu_hour) if line.finished else "-"
             row.insert(2 + place, cost)
     if brief:
-        shown = names.index("ratio")
-        names, rows = names[:shown], [row[: 2 + shown] for row in rows]
+        kept = names.index("ratio")
+        names, rows = names[:kept], [row[: 2 + kept] for row in rows]
     columns: list[dict[str, Any]] = [
         {"header": "scheme", "min_width": 11},
         {"header": "state kept by", "min_width": 8},
@@ -191,10 +205,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         seeds = "1 seed" if most == 1 else seeds
         yield f"days to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
     if any(each.stopped_at for each in verified):
-        yield (
-            f"stopped: its first seed took more than {HOPELESS:g} times as long as what closed "
-            "forms put first"
-        )
+        yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
     yield (

@@ -1,7 +1,8 @@
 """Choices verified on the replay engine: all meet the same failures, the hopeless are stopped.
 
 1. The choice that is first by closed forms is played with the first seed.
-2. All others are played with that seed, and stopped where they take `HOPELESS` times as long.
+2. All others are played with that seed. Those that take `HOPELESS` times as long as the soonest of
+   all are stopped: whether one is stopped depends on no third choice.
 3. Those that were not stopped are played with the other seeds.
 4. While the soonest cannot be told from others, these and it get more seeds, up to `MOST_SEEDS`.
 
@@ -145,13 +146,11 @@ def verify(
     """
     questions = [choice.question for choice in choices]
     (first,) = simulate(questions[:1], seeds[:1], steps, on_done)
-    limit_s, stopped_at = None, None
+    limit_s = None
     if first.finished:
         limit_s = HOPELESS * first.ratios[0] * first.steps * questions[0].ideal_step_s
-        stopped_at = HOPELESS
     others = simulate(questions[1:], seeds[:1], steps, on_done, limit_s)
-    results = [first]
-    results += [one if one.finished else replace(one, stopped_at=stopped_at) for one in others]
+    results = _stopped([first, *others], limited=limit_s is not None)
     going = [place for place, result in enumerate(results) if result.stopped_at is None]
     _play_more(results, going, questions, seeds[1:], steps, on_done)
     played = len(seeds)
@@ -161,6 +160,20 @@ def verify(
         _play_more(results, undecided, questions, more, steps, on_done)
         played = len(seeds)
     return results
+
+
+def _stopped(results: list[Simulated], *, limited: bool) -> list[Simulated]:
+    """Return results of one seed; those that are hopeless beside the soonest have no ratio.
+
+    Where no time limited the jobs, one without a ratio gave up by itself.
+    """
+    most = HOPELESS * min(one.ratios[0] for one in results)
+    return [
+        replace(one, ratios=(inf,), stopped_at=HOPELESS)
+        if one.ratios[0] > most and (limited or one.finished)
+        else one
+        for one in results
+    ]
 
 
 def change_of(ours: Simulated, theirs: Simulated) -> Interval:

@@ -93,6 +93,8 @@ def _play(assignment: Assignment, known: KnownDurations, owner: Connection) -> R
         # Not on this machine. Where we are, a relative path might name some other file.
         os.chdir("/")
     began_s = monotonic()
+    if isinstance(request.task, Point):
+        request.task.read_ahead()
     starts = 0
     while True:
         starts += 1

@@ -8,6 +8,7 @@ import re
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import check_platform
+from faultline.experiments.job.platform_files import check_platform, is_as_generated
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import asked_hash, run
 from faultline.simulator.job import Durations
@@ -108,6 +109,17 @@ class Point:
         # The protection itself is one of the scenario.
         kept = (asked.protected.times, asked.protected.snapshot_interval_steps)
         return _digest(name, asked.redundancy, asked.interval_steps, asked.durations, *kept)
+
+    def read_ahead(self) -> None:
+        """Read what all runs on this platform need, so that forked processes have it.
+
+        Only where the scenario is resolved already: then this simulates nothing. The run itself
+        reports what is wrong.
+        """
+        if self.question is not None:
+            with suppress(*EXPLAINED):
+                self.question.job(self.seed)
+                is_as_generated(self.question.scenario)
 
     def play(self, known: KnownDurations) -> Played:
         """Play it in this process."""

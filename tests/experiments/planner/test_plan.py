@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import has_course, predicted_ratio
-from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.planner import verification
 from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
@@ -503,3 +505,45 @@ def test_a_job_that_fills_its_cluster_keeps_less_than_one_with_a_queue() -> None
     assert waited_s == pytest.approx(86_400.0 - queue_s, rel=1e-3)
     ratios = [simulate([each], (0, 1), 100_000)[0].ratios for each in (filled, shared)]
     assert min(ratios[0]) > max(ratios[1]) > 1.0
+
+
+@pytest.mark.parametrize("order", [(3.0, 1.2, 2.3), (1.2, 2.3, 3.0), (2.3, 3.0, 1.2)])
+def test_whether_a_choice_is_stopped_depends_on_the_soonest_alone(
+    order: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.3 is within twice 1.2, 3.0 is not, whichever of them is simulated first."""
+    choice = choices_of(small(), "spare", "storage")[0]
+    choices = [replace(choice, question=replace(choice.question)) for _ in order]
+    ratios = {id(one.question): ratio for one, ratio in zip(choices, order, strict=True)}
+    ideal_s = 100 * choice.question.ideal_step_s
+
+    def simulated(
+        questions: Sequence[ResolvedJob],
+        seeds: Sequence[int],
+        steps: int,
+        on_done: object = None,
+        limit_s: float | None = None,
+    ) -> list[Simulated]:
+        results = []
+        for question in questions:
+            ratio = ratios[id(question)]
+            ratio = inf if limit_s is not None and ratio * ideal_s > limit_s else ratio
+            several = (ratio,) * len(seeds)
+            results.append(Simulated(several, several, several, several, steps))
+        return results
+
+    monkeypatch.setattr(verification, "simulate", simulated)
+    results = verify(choices, range(3), 100)
+    assert [one.finished for one in results] == [ratio < 2.4 for ratio in order]
+    assert [one.stopped_at is None for one in results] == [ratio < 2.4 for ratio in order]
+
+
+def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
+    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 6)
+    assert len(plan.lines) > 2
+    for all_lines in (False, True):
+        screen = StringIO()
+        print_plan(Console(file=screen, width=160), plan, advise(plan), (), all_lines=all_lines)
+        table = screen.getvalue().split("\n \u2500")[1].split("every:")[0]
+        assert table.count(" storage ") == (len(plan.lines) if all_lines else 2)
+        assert ("(--all)" in table) != all_lines

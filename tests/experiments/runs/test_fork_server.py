@@ -23,6 +23,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
+from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import fork_server, local
@@ -54,6 +55,7 @@ from tests.experiments.runs.processes import (
     running,
     wait_for,
 )
+from tests.stated_times import NOTHING_MEASURED
 
 MEBIBYTE = 2**20
 PATIENT = Limits(time_s=60.0)
@@ -506,3 +508,29 @@ def test_relative_paths_start_where_the_sweep_was_started(
         error = played_in(elsewhere).played.error
         assert error is not None
         assert error.startswith("platform.file = 'servers.xml': no such file")
+
+
+def test_a_platform_is_read_once_for_all_that_is_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run of a plan once read the XML again: 4 s of 5 at 2,048 GPUs."""
+    path = tmp_path / "cluster.xml"
+    write_xml(load_preset("hgx-h100"), path)
+    settings = [f"platform.file={path}", "failures.model=mix", "job.gpus=256", "job.groups=32"]
+    question = resolve(load_scenario("spare-sound", [*settings, *NOTHING_MEASURED]))
+    point = Point.of(question, 0)
+
+    def forked(*_: object) -> Played:
+        monkeypatch.setattr(platform_files, "platform_at", not_again)
+        platform_files.is_as_generated(question.scenario)
+        return Played({})
+
+    def not_again(path: Path) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(fork_server, "supervise", forked)
+    ours, theirs = Pipe()
+    with ours, theirs:
+        assignment = Assignment(Request("a", point), Limits(), str(tmp_path))
+        played = fork_server._play(assignment, KnownDurations(), ours)
+    assert played.played.error is None
