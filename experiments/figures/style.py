@@ -151,6 +151,7 @@ LOG_SPAN = 8.0
 """What is measured is on a logarithmic scale where it spans more than this ratio."""
 
 _NOTE_INCHES_PER_LETTER = 0.062
+_BELOW = "legend-below"
 
 
 def in_order(values: pd.Series) -> list[Any]:
@@ -271,7 +272,8 @@ def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:
 def legend_below(figure: Figure, entries: Axes | Sequence[Artist], columns: int = 4) -> None:
     """Name lines below a figure: those of one of its panels, or some entries."""
     known = entries.get_legend_handles_labels()[0] if isinstance(entries, Axes) else entries
-    figure.legend(handles=list(known), loc="outside lower center", ncols=columns)
+    legend = figure.legend(handles=list(known), loc="outside lower center", ncols=columns)
+    legend.set_gid(_BELOW)
 
 
 def draw_means(axis: Axes, x: ArrayLike, table: pd.DataFrame, **look: Any) -> None:
@@ -310,14 +312,21 @@ def write_title(figure: Figure, text: str) -> None:
 
 
 def write_notes(figure: Figure, notes: Sequence[str]) -> None:
-    """Write sentences below a figure, in as many lines as they need."""
+    """Write sentences below a figure, in as many lines as they need; after `legend_below`."""
     if not notes:
         return
     letters = int(figure.get_figwidth() / _NOTE_INCHES_PER_LETTER)
+    text = textwrap.fill(" ".join(notes), letters, break_on_hyphens=False)
+    look: dict[str, Any] = {"fontsize": 8, "color": "#555555"}
+    for legend in figure.legends:
+        if legend.get_gid() == _BELOW:
+            # The layout keeps room for the taller of a label and a legend, not for both.
+            legend.set_title(text)
+            legend.get_title().set(**look)
+            legend.set_alignment("left")
+            return
     # As the label of the whole figure, the layout keeps room for it.
-    figure.supxlabel(
-        textwrap.fill(" ".join(notes), letters), x=0.01, ha="left", fontsize=8, color="#555555"
-    )
+    figure.supxlabel(text, x=0.01, ha="left", **look)
 
 
 def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], what: str) -> list[str]:

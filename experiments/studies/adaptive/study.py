@@ -22,7 +22,13 @@ from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.palette import LineLook, look_of
-from faultline.experiments.figures.style import draw_band, ticks_at, write_notes, write_title
+from faultline.experiments.figures.style import (
+    draw_band,
+    legend_below,
+    ticks_at,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import (
@@ -37,6 +43,7 @@ from faultline.experiments.studies.base import (
 )
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -203,8 +210,8 @@ def runs_at(runs: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
     return runs.merge(best[keys], on=keys)
 
 
-def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
-    """Draw the ratio over redundancy, a row a scheme and a column a question.
+def draw_curves(runs: pd.DataFrame, groups: int, scheme: str) -> Figure:
+    """Draw the ratio of a scheme over redundancy, a panel a question.
 
     Bands are 95 % intervals of the means over seeds. Plain SPARe is a grey line in every panel of
     the other schemes.
@@ -215,7 +222,11 @@ def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
         for metric in METRICS
     }
 
-    def draw(axis: Axes, scheme: str, question: _Question) -> None:
+    # Bands of few seeds may reach far beyond the means.
+    drawn = pd.concat(tables.values())
+    seen = drawn["mean"][drawn.strategy.isin({scheme, "spare"})]
+
+    def draw(axis: Axes, question: _Question) -> None:
         table = tables[question.metric]
         if scheme != "spare":
             plain = table[(table.strategy == "spare") & (table.variant == BASELINE)]
@@ -229,6 +240,7 @@ def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
             draw_band(axis, line.redundancy, line, look.colour)
         # Logarithmic: at r = 2 the ratio is twice that of the optimum.
         axis.set_yscale("log")
+        axis.set_ylim(0.95 * seen.min(), 1.05 * seen.max())
         ticks_at(axis.yaxis, [2, 2.5, 3, 4, 5, 6, 8, 10])
 
     notes = [
@@ -236,27 +248,24 @@ def draw_curves(runs: pd.DataFrame, groups: int) -> Figure:
         f"{mine.steps.iloc[0]:,} steps, bands: its 95 % interval. Spares come on top of a repair",
         "of 3 h; GPU-hours: the ratio times 1 + spares / N.",
     ]
-    return _draw_grid("ratio (log)", f"Time to train, N = {groups} groups", notes, draw)
+    title = f"{look_of(scheme).label}: time to train, N = {groups} groups"
+    return _draw_grid("ratio (log)", title, notes, draw)
 
 
-def draw_changes(changes: pd.DataFrame, groups: int) -> Figure:
+def draw_changes(changes: pd.DataFrame, groups: int, scheme: str) -> Figure:
     """Draw each variant's change against the plain scheme at the same redundancy, with intervals.
 
     `changes` is that of `changes_of`.
     """
-    mine = changes[changes.groups == groups]
+    mine = changes[(changes.groups == groups) & (changes.strategy == scheme)]
 
-    def draw(axis: Axes, scheme: str, question: _Question) -> None:
+    def draw(axis: Axes, question: _Question) -> None:
         axis.axhline(0.0, color="#000000", lw=1.0)
         for place, name in enumerate(question.variants):
-            line = mine[
-                (mine.metric == question.metric)
-                & (mine.strategy == scheme)
-                & (mine.variant == name)
-            ]
+            line = mine[(mine.metric == question.metric) & (mine.variant == name)]
             look = _LOOKS[name]
-            beside = line.redundancy + 0.09 * (place - (len(question.variants) - 1) / 2)
-            _plot(axis, beside, line.change, look)
+            beside = line.redundancy + 0.18 * (place - (len(question.variants) - 1) / 2)
+            _plot(axis, beside, line.change, look, lw=0.0)
             axis.vlines(beside, line.change_low, line.change_high, color=look.colour, lw=1.2)
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
@@ -264,7 +273,7 @@ def draw_changes(changes: pd.DataFrame, groups: int) -> Figure:
         "Below zero: better than plain. Differences by seed, as shares of the plain mean;",
         f"bars: 95 % intervals by paired t over {mine.pairs.max()} seeds.",
     ]
-    title = f"Change against the plain scheme, N = {groups} groups"
+    title = f"{look_of(scheme).label}: change against the plain scheme, N = {groups} groups"
     return _draw_grid("change", title, notes, draw)
 
 
@@ -281,30 +290,29 @@ def draw_causes(runs: pd.DataFrame, best: pd.DataFrame, groups: int) -> Figure:
 
 
 def _draw_grid(
-    label: str, title: str, notes: list[str], draw: Callable[[Axes, str, _Question], None]
+    label: str, title: str, notes: list[str], draw: Callable[[Axes, _Question], None]
 ) -> Figure:
-    """Draw a row a scheme and a column a question; legends stand in the lower row."""
-    figure, axes = plt.subplots(
-        len(SCHEMES), len(_QUESTIONS), figsize=(13.0, 6.8), sharex="row", sharey="row"
-    )
-    for row, scheme in enumerate(SCHEMES):
-        for column, question in enumerate(_QUESTIONS):
-            axis = axes[row][column]
-            draw(axis, scheme, question)
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axis.set_xlabel("redundancy r")
-            if row == 0:
-                axis.set_title(question.title)
-            if column == 0:
-                axis.set_ylabel(f"{look_of(scheme).label}\n{label}")
-            axis.legend(fontsize=7.5)
+    """Draw a panel a question, and one legend of all their lines below."""
+    figure, axes = plt.subplots(2, 2, figsize=(9.2, 7.6), sharex=True, sharey=True)
+    lines: dict[Any, Artist] = {}
+    for axis, question in zip(axes.flat, _QUESTIONS, strict=True):
+        draw(axis, question)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_title(question.title)
+        handles, labels = axis.get_legend_handles_labels()
+        lines |= dict(zip(labels, handles, strict=True))
+    for axis in axes[1]:
+        axis.set_xlabel("redundancy r")
+    for axis in axes[:, 0]:
+        axis.set_ylabel(label)
+    legend_below(figure, list(lines.values()))
     write_title(figure, title)
     write_notes(figure, notes)
     return figure
 
 
-def _plot(axis: Axes, x: pd.Series, y: pd.Series, look: LineLook) -> None:
-    axis.plot(x, y, color=look.colour, marker=look.marker, markersize=4.5, lw=1.4, label=look.label)
+def _plot(axis: Axes, x: pd.Series, y: pd.Series, look: LineLook, lw: float = 1.4) -> None:
+    axis.plot(x, y, color=look.colour, marker=look.marker, markersize=4.5, lw=lw, label=look.label)
 
 
 _SHOWN = {"spare": (2, 3, 9), "replication": (2, 3, 4)}
@@ -336,8 +344,9 @@ class AdaptiveStudy(Study):
         runs, changes, best = (results[name] for name in ("runs", "changes", "best"))
         drawn: dict[str, Draw] = {}
         for n in runs.groups.unique():
-            drawn[f"curves-{n}.png"] = partial(draw_curves, runs, n)
-            drawn[f"changes-{n}.png"] = partial(draw_changes, changes, n)
+            for scheme in SCHEMES:
+                drawn[f"curves-{scheme}-{n}.png"] = partial(draw_curves, runs, n, scheme)
+                drawn[f"changes-{scheme}-{n}.png"] = partial(draw_changes, changes, n, scheme)
             drawn[f"badput-{n}.png"] = partial(draw_causes, runs, best, n)
         return drawn
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import legend_below, mark, pale, write_notes
+from faultline.experiments.figures.style import (
+    legend_below,
+    mark,
+    name_rows,
+    pale,
+    ticks_at,
+    write_notes,
+    write_title,
+)
 from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
 from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, FACTS, SETTINGS
 from matplotlib import patheffects
@@ -20,7 +27,6 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, label
 
@@ -136,63 +142,74 @@ def _too_large(table: pd.DataFrame) -> list[str]:
 
 
 def draw_settings(table: pd.DataFrame) -> Figure:
-    """Draw the candidates of each setting in the order of their ratios, with 95 % intervals."""
+    """Draw each candidate's time to train, a panel a setting, with 95 % intervals.
+
+    All panels have the candidates in one order: that of the mean ratio over the settings.
+    """
     mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    size = len(FACTS), len(SETTINGS)
-    figure, rows = plt.subplots(*size, figsize=(14.5, 10.2), layout="constrained")
-    for (y, fact), (place, (setting, mtbf_s)) in product(
-        enumerate(FACTS), enumerate(SETTINGS.items())
-    ):
-        panel = rows[y][place]
-        ranked = mine[(mine["x"] == place) & (mine["y"] == y)]
-        ranked = ranked.sort_values("ratio", ascending=False)
-        # Combinations that come to NTP without a restart are one candidate, to all digits.
-        again = ranked.duplicated(["scheme", "protection"]) & (ranked["scheme"] == NTP_ALONE)
-        ranked = ranked[~again]
-        _dots(panel, ranked[np.isfinite(ranked["ratio"])])
-        panel.set_title(f"{setting}, {fact}: a failure every {_time(mtbf_s)}")
-    rows[-1][1].set_xlabel("over a run without failures (logarithmic, 95 % intervals)")
-    of_all = {"color": "#444444", "linestyle": "none"}
+    mine = mine[np.isfinite(mine["ratio"])]
+    # Combinations that come to NTP without a restart are one candidate, to all digits.
+    again = mine.duplicated(["x", "y", "scheme", "protection"]) & (mine["scheme"] == NTP_ALONE)
+    mine = mine[~again]
+    logarithms = np.log(mine["ratio"]).groupby([mine["scheme"], mine["protection"]]).mean()
+    order = {pair: place for place, pair in enumerate(logarithms.sort_values().index)}
+    figure, panels = plt.subplots(
+        1, len(SETTINGS), figsize=(9.4, 0.36 * len(order) + 1.8), sharey=True
+    )
+    for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
+        here = mine[mine["x"] == place]
+        _dots(panel, here, order)
+        panel.set_title(f"{setting}: a failure\nevery {_time(mtbf_s)}")
+        panel.set_xlabel("time to train (log)")
+    names = [f"{name_of(scheme)} · {_KEPT.get(kept, kept)}" for scheme, kept in order]
+    name_rows(panels[0], range(len(order)), names)
     handles = [
-        mark("time to train", marker="o", **of_all),
-        mark("GPU-hours, spares included", marker="D", markerfacecolor="white", **of_all),
+        mark(f"machines: {fact}", linestyle="none", **look)
+        for fact, look in zip(FACTS, _FACT_LOOKS, strict=True)
     ]
     legend_below(figure, handles, 2)
-    write_notes(figure, [_APPROXIMATE])
+    soonest = set(mine.loc[mine.groupby(["x", "y"])["ratio"].idxmin(), "scheme"])
+    title = "Time to train, in the order of the mean over all settings"
+    if len(soonest) == 1:
+        title = f"{name_of(soonest.pop())} trains soonest in every setting"
+    write_title(figure, title)
+    standby = mine[(mine["y"] == 1) & (mine["spare_gpus"] > 0)]
+    extra = (standby["gpu_ratio"] / standby["ratio"] - 1).groupby(standby["x"]).max()
+    told = ", ".join(f"{extra[place]:.1%} ({name})" for place, name in enumerate(SETTINGS)
+                     if place in extra)  # fmt: skip
+    notes = [f"Standbys add up to these GPU-hours: {told}."] if told else []
+    about = "Time over that of a run without failures, with 95 % intervals."
+    write_notes(figure, [about, *notes, _APPROXIMATE])
     return figure
 
 
-def _dots(panel: Axes, ranked: pd.DataFrame) -> None:
-    for place, row in enumerate(ranked.itertuples(index=False)):
-        colour = colour_of(row.scheme)
-        panel.plot(
-            [row.ratio, row.gpu_ratio], [place, place], color="#d0d0d0", linewidth=2, zorder=1
-        )
+_FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
+    {"marker": "o"},
+    {"marker": "s", "markerfacecolor": "white"},
+)
+"""How marks look by where machines come from, in the order of `FACTS`."""
+
+
+def _dots(panel: Axes, here: pd.DataFrame, order: Mapping[tuple[str, str], int]) -> None:
+    for row in here.itertuples(index=False):
+        # The colour of a region is too pale for a mark.
+        colour = "#999999" if row.scheme == NTP_ALONE else colour_of(row.scheme)
+        # One above the other, so that neither hides the other.
+        place = order[row.scheme, row.protection] + (0.18 if row.y else -0.18)
         panel.errorbar(
             row.ratio, place, xerr=[[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]],
-            fmt="o", color=colour, capsize=3, markersize=7, zorder=3,
+            color=colour, markersize=5, elinewidth=1.2, **_FACT_LOOKS[int(row.y)],
         )  # fmt: skip
-        panel.plot(
-            row.gpu_ratio, place, marker="D", linestyle="none", markerfacecolor="white",
-            markeredgecolor=colour, markersize=6, zorder=2,
-        )  # fmt: skip
-    panel.set_yticks(
-        range(len(ranked)),
-        [
-            f"{name_of(row.scheme)} · {_KEPT.get(row.protection, row.protection)}"
-            for row in ranked.itertuples(index=False)
-        ],
-    )
     panel.set_xscale("log")
+    panel.tick_params(axis="y", length=0)
     panel.grid(axis="x")
     panel.grid(axis="y", visible=False)
-    # Where ratios go far the small ones would run into each other.
-    far = ranked["gpu_ratio"].max() > 4.0
-    ticks = np.array([1, *(() if far else (1.1, 1.2)), 1.5, 2, 3, 5, 10, 20])
-    low, high = 0.9 * ranked["ratio"].min(), 1.1 * ranked["gpu_ratio"].max()
-    panel.set_xticks(ticks[(low <= ticks) & (ticks <= high)])
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.xaxis.set_minor_formatter(NullFormatter())
+    # Bands of every second candidate lead the eye from the name.
+    for place in range(0, len(order), 2):
+        panel.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
+    far = here["ratio"].max() > 4.0
+    ticks_at(panel.xaxis, [1, 2, 5, 10] if far else [1, 1.2, 1.5, 2, 3])
+    panel.set_xlim(0.97, 1.06 * here["ratio_high"].max())
 
 
 def _time(seconds: float) -> str:

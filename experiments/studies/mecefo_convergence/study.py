@@ -18,7 +18,7 @@ from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
-from faultline.experiments.figures.style import draw_band, write_title
+from faultline.experiments.figures.style import legend_below, mark, write_notes, write_title
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
 from faultline.experiments.studies.mecefo.runs import MODELS, SCENARIOS, scenario_of
@@ -40,7 +40,6 @@ from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
 
 _DROPPED_AT = "low"
 _RANKS = (1, 2, 4, 8, 16)
@@ -249,26 +248,36 @@ def _draw_inflation(axis: Axes, runs: pd.DataFrame) -> None:
 
 
 def draw_norms(norms: pd.DataFrame) -> Figure:
-    """Draw the mean squared norm of the exact gradient over nT."""
-    figure, axis = plt.subplots(figsize=(7.2, 4.6))
-    for where, look in _NORMS.items():
-        mine = norms[norms["where"] == where]
-        table = mean_over_seeds(mine, ["n_t"], "square")
-        axis.plot(table.n_t, table["mean"], markersize=4, **look.line)
-        draw_band(axis, table.n_t, table, look.colour)
-    ends = np.array([norms.n_t.min(), norms.n_t.max()])
-    first = norms[(norms["where"] == "nowhere") & (norms.n_t == ends[0])].square.mean()
-    axis.plot(ends, first * np.sqrt(ends[0] / ends), color="#999999", ls="--", label="1/√(nT)")
-    axis.set_xscale("log", base=2)
-    axis.set_yscale("log")
+    """Draw the mean squared norm of the exact gradient by nT: marks are seeds, bars means."""
+    figure, axis = plt.subplots(figsize=(8.0, 4.6))
     counts = sorted(norms.n_t.unique())
-    axis.set_xticks(counts, [f"{count:,}" for count in counts])
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    for number, (where, look) in enumerate(_NORMS.items()):
+        mine = norms[norms["where"] == where]
+        # Side by side, so that none hides another.
+        places = {n_t: place + 0.22 * (number - 1) for place, n_t in enumerate(counts)}
+        axis.plot(
+            mine.n_t.map(places), mine.square, look.marker, color=look.colour, markersize=5,
+            markerfacecolor="white",
+        )  # fmt: skip
+        means = mine.groupby("n_t").square.mean()
+        x = np.array([places[n_t] for n_t in means.index])
+        axis.hlines(means, x - 0.09, x + 0.09, color=look.colour, linewidth=3)
+    first = norms[(norms["where"] == "nowhere") & (norms.n_t == counts[0])].square.mean()
+    theory = first * np.sqrt(counts[0] / np.array(counts))
+    axis.plot(range(len(counts)), theory, color="#999999", ls="--")
+    axis.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
+    axis.set_ylim(0, None)
     axis.set_xlabel("ranks × steps, nT")
     axis.set_ylabel("mean squared norm of the exact gradient")
-    axis.set_title("Plain gradient descent, rate ∝ √(n/T)")
-    axis.legend()
+    seeds = {"linestyle": "none", "markerfacecolor": "white"}
+    entries = [
+        *(mark(look.label, look.colour, marker=look.marker, **seeds) for look in _NORMS.values()),
+        mark("mean over seeds", linewidth=3),
+        mark("1/√(nT)", "#999999", linestyle="--"),
+    ]
+    legend_below(figure, entries, 5)
+    write_title(figure, "Approximate gradients leave the gradient norm within the seeds' spread")
+    write_notes(figure, ["Plain gradient descent, learning rate ∝ √(n/T). A mark is one seed."])
     return figure
 
 

@@ -6,7 +6,7 @@ band. Outputs that were withheld from whoever wrote the study have no published 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -14,22 +14,29 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.figures.style import legend_below
+from faultline.experiments.figures.style import (
+    legend_below,
+    mark,
+    name_rows,
+    pale,
+    write_title,
+)
 from faultline.experiments.studies import claims
 from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import loop, models, scale
 from faultline.experiments.studies.operators.jobs import bloom_rows, loop_jobs
-from faultline.experiments.studies.operators.scale import EXCESS, FAIL_STOP, KINDS, bands
+from faultline.experiments.studies.operators.scale import EXCESS, KINDS, bands
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 Test = claims.Test | Literal["unknown", "ours"]
 
 _COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "too wide": "#999999", "outside": "#D55E00"}
+_PUBLISHED: Mapping[str, Any] = {"color": "black", "markersize": 11, "markeredgewidth": 1.6}
 _SECTIONS = {
     "A": "RSC's closed form",
     "B": "torchft's stress test",
@@ -124,70 +131,109 @@ def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
     return verdict_of(row, output.test, within)
 
 
+def run_name(setting: str) -> str:
+    """Return what readers call a setting: its run by name, for the code it begins with."""
+    runs = {row["code"]: row for row in read_rows("operators", "runs")}
+    known = [code for code in runs if setting == code or setting.startswith(f"{code} ")]
+    if not known:
+        return setting
+    code = max(known, key=len)
+    rest, run = setting.removeprefix(code).strip(), runs[code]
+    return " ".join(part for part in (run["name"], rest, run.get("after", "")) if part)
+
+
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw every published share of time with what was simulated: a point a run, bands as lines."""
     shares = table[table.unit.eq("1") & table.published.notna() & ~table.verdict.eq("unknown")]
-    shares = shares.iloc[::-1].reset_index(drop=True)
-    figure, axis = plt.subplots(figsize=(7.6, 0.27 * len(shares) + 1.2))
+    shares = shares.reset_index(drop=True)
+    figure, axis = plt.subplots(figsize=(8.6, 0.27 * len(shares) + 1.6))
     for place, one in enumerate(shares.itertuples()):
         colour = _COLOURS[one.verdict]
-        axis.plot([one.low, one.high], [place, place], color=colour, linewidth=3, alpha=0.45)
+        axis.plot([one.low, one.high], [place, place], color=colour, linewidth=4, alpha=0.4)
         fill = colour if one.kind == "prediction" else "white"
-        axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=6)
-        axis.plot(one.published, place, "D", color="black", markerfacecolor="none", markersize=7)
-    names = [f"{one.setting} {one.quantity}, {one.scheme}" for one in shares.itertuples()]
-    axis.set_yticks(range(len(shares)), names, fontsize=8)
-    axis.set_ylim(-0.7, len(shares) - 0.3)
+        axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=5)
+        # A bar, which hides no circle that it meets.
+        axis.plot(one.published, place, "|", **_PUBLISHED)
+    names = [
+        f"{run_name(one.setting)}: {one.quantity}"
+        + (", closed form" if one.scheme == "RSC's form" else "")
+        for one in shares.itertuples()
+    ]
+    name_rows(axis, range(len(shares)), names)
     axis.set_xlim(0, 1.02)
     axis.xaxis.set_major_formatter(PercentFormatter(1))
-    axis.plot([], [], "D", color="black", markerfacecolor="none", label="published")
-    axis.plot([], [], "o-", color=_COLOURS["inside"], label="simulated; band of what is not stated")
-    axis.plot([], [], "o", color=_COLOURS["inside"], markerfacecolor="white", label="no prediction")
-    axis.plot([], [], "o-", color=_COLOURS["outside"], label="missed")
-    figure.legend(loc="outside lower center", ncols=2)
+    axis.set_xlabel("share of time")
+    blue, line = _COLOURS["inside"], {"marker": "o", "linewidth": 4}
+    entries = [
+        mark("published", linestyle="none", marker="|", **_PUBLISHED),
+        mark("simulated, a prediction", blue, linestyle="none", marker="o"),
+        mark("simulated, no prediction", blue, linestyle="none", marker="o",
+             markerfacecolor="white"),
+        mark("range of what is not stated", pale(blue, 0.4), linewidth=4),
+        mark("bound met in part", _COLOURS["partly"], **line),
+        mark("range too wide to tell", _COLOURS["too wide"], **line),
+        mark("missed", _COLOURS["outside"], **line),
+    ]  # fmt: skip
+    legend_below(figure, entries, 3)
+    write_title(figure, "Simulation meets most published shares of time")
     return figure
 
 
 def draw_scale(table: pd.DataFrame) -> Figure:
-    """Draw goodput over GPUs by scheme, a panel a rate of failures.
+    """Draw goodput by GPUs and scheme, a panel a rate of failures and a row a scheme.
 
     Filled: what fails is of all kinds, bars are recoveries and seeds. Hollow: stops only, at the
     same rate.
     """
-    figure, axes = plt.subplots(1, 4, figsize=(13, 4.6), sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(9.2, 9.6), sharex=True, sharey=True)
     grid = bands(table[table.variant == ""])
-    labels = list(dict.fromkeys(grid.label))
+    labels, sizes = list(dict.fromkeys(grid.label)), sorted(grid.gpus.unique())
+    # A row a scheme, below a row that names the size.
+    block = len(labels) + 1
+    places = {
+        (gpus, label): number * block + 1 + row
+        for number, gpus in enumerate(sizes)
+        for row, label in enumerate(labels)
+    }
     panels = grid.groupby(["rate", "excess"], sort=False)
-    for axis, ((rate, excess), mine) in zip(axes, panels, strict=True):
-        for place, label in enumerate(labels):
-            scheme, _, protection = label.partition(",")
-            look = look_of(scheme)
-            ours = mine[mine.label == label]
-            cells, stops = (
-                ours[ours.failing == failing].sort_values("gpus") for failing in (KINDS, FAIL_STOP)
-            )
-            # Side by side, so that no bar hides another.
-            x = cells.gpus.to_numpy() * 1.1 ** (place - (len(labels) - 1) / 2)
-            axis.vlines(x, cells.low, cells.high, color=look.colour, linewidth=4, alpha=0.35)
-            axis.vlines(x, stops.low, stops.high, color=look.colour, linewidth=0.8)
+    for axis, ((rate, excess), mine) in zip(axes.flat, panels, strict=True):
+        for one in mine.itertuples():
+            look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
+            # One above the other, so that neither hides the other.
+            place = places[one.gpus, one.label] + (-0.18 if has_kinds else 0.18)
+            width = 4 if has_kinds else 1.2
+            axis.hlines(place, one.low, one.high, color=pale(look.colour, 0.4), linewidth=width)
+            fill = look.colour if has_kinds else "white"
             axis.plot(
-                x, cells.goodput, "--" if protection else "-", linewidth=1.0, marker=look.marker,
-                markersize=5, color=look.colour,
-                label=look.label + (f",{protection}" if protection else ""),
+                one.goodput, place, look.marker, markersize=5, color=look.colour,
+                markerfacecolor=fill,
             )  # fmt: skip
-            hollow = {"color": look.colour, "markerfacecolor": "white"}
-            axis.plot(x, stops.goodput, look.marker, markersize=5, **hollow)
-        axis.set_xscale("log")
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_xticks(sorted(mine.gpus.unique()), ["16k", "98k", "600k"])
-        axis.set_title(f"{rate}" + (f", bursts of {EXCESS:g}" if excess else ""))
-        axis.set_xlabel("GPUs")
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
-    axes[0].set_ylim(0, 1)
-    axes[0].set_ylabel("goodput")
-    axes[0].plot([], [], "o", color="grey", markerfacecolor="white", label="stops only, as often")
-    figure.suptitle("Failures of all kinds leave little at 600k GPUs, whatever the scheme")
-    legend_below(figure, axes[0], 6)
+        axis.set_title(f"{rate}'s rate" + (f", bursts of {EXCESS:g}" if excess else ""))
+        axis.xaxis.set_major_formatter(PercentFormatter(1))
+    names = {number * block: f"{gpus:,} GPUs" for number, gpus in enumerate(sizes)}
+    for (_, label), place in places.items():
+        scheme, _, protection = label.partition(",")
+        names[place] = look_of(scheme).label + (f",{protection}" if protection else "")
+    rows = sorted(names)
+    name_rows(axes[0, 0], rows, [names[row] for row in rows])
+    for axis in axes.flat:
+        axis.tick_params(axis="y", length=0)
+        axis.grid(visible=False, axis="y")
+        axis.grid(visible=True, axis="x")
+        for number in range(len(sizes)):
+            axis.axhspan(number * block - 0.5, number * block + 0.5, color="#f0f0f0", zorder=0)
+    for axis in axes[:, 0]:
+        for text in axis.get_yticklabels():
+            text.set_fontweight("bold" if text.get_text().endswith("GPUs") else "normal")
+    for axis in axes[1]:
+        axis.set_xlabel("goodput")
+    axes[0, 0].set_xlim(-0.02, 1)
+    entries = [
+        mark("failures of all kinds; range of recoveries and seeds", marker="o", linewidth=3),
+        mark("stops only, at the same rate", marker="o", markerfacecolor="white", linewidth=1),
+    ]
+    legend_below(figure, entries, 2)
+    write_title(figure, "Goodput falls with the GPUs of the job, whatever the scheme")
     return figure
 
 

@@ -14,7 +14,13 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed, columns_of
-from faultline.experiments.figures.style import BarLook, legend_below, stack_bars
+from faultline.experiments.figures.style import (
+    BarLook,
+    legend_below,
+    name_rows,
+    stack_bars,
+    write_title,
+)
 from faultline.experiments.studies.base import Kinds, Results, Row, Study, rows_by
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
@@ -236,7 +242,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
                 place + offset, cell.too_long, marker, markersize=7, color=_COLOURS[gpu],
                 markerfacecolor=fill,
             )  # fmt: skip
-    names = [f"{section}\n{SECTIONS[section]['name']}".replace("|", "\n") for section in sections]
+    names = [section_name(section, "\n") for section in sections]
     axis.set_xticks(range(len(sections)), names)
     axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axis.set_ylabel("predicted step time against published")
@@ -248,21 +254,52 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 def draw_parts(table: pd.DataFrame) -> Figure:
-    """Draw what the step of every row is made of."""
-    mine = table.drop_duplicates("case").reset_index(drop=True)
-    half = -(-len(mine) // 2)
-    figure, axes = plt.subplots(1, 2, figsize=(12, 0.2 * half + 1.4))
-    for axis, rows in zip(axes, (mine[:half], mine[half:]), strict=True):
-        places = np.arange(len(rows))
-        shares = rows[list(PARTS)].div(rows.step_s, axis=0).rename(columns=PARTS)
-        stack_bars(axis, places, shares, (_LOOKS[part] for part in PARTS))
-        axis.set_yticks(places, list(rows["case"]), fontsize=7)
-        axis.invert_yaxis()
+    """Draw what the step of every published row is made of, by source."""
+    known = table[table.published.notna()].drop_duplicates("case")
+    known = known.assign(source=[section_name(section) for section in known.section])
+    parts = {part: name for part, name in PARTS.items() if known[part].any()}
+    # Whole sources in each column, as many bars left as right; a source's name has a row as well.
+    lengths = known.groupby("source", sort=False).size() + 1
+    above = lengths.cumsum() - lengths / 2 < lengths.sum() / 2
+    halves = [names for names in (lengths.index[above], lengths.index[~above]) if len(names)]
+    tallest = max(lengths[names].sum() for names in halves)
+    figure, axes = plt.subplots(1, len(halves), figsize=(9.4, 0.24 * tallest + 1.6), squeeze=False)
+    for axis, names in zip(axes[0], halves, strict=True):
+        labels = dict[float, str]()
+        for name in names:
+            rows, first = known[known.source == name], len(labels) + 1
+            labels[first - 1] = name
+            places = np.arange(first, first + len(rows))
+            shares = rows[list(parts)].div(rows.step_s, axis=0).rename(columns=parts)
+            stack_bars(axis, places, shares, (_LOOKS[part] for part in parts))
+            labels |= dict(zip(places, map(_row_name, rows["case"], rows.gpus), strict=True))
+        name_rows(axis, list(labels), list(labels.values()))
+        axis.set_ylim(tallest - 0.4, -0.6)
+        for text in axis.get_yticklabels():
+            text.set_fontweight("bold" if text.get_text() in set(names) else "normal")
+            text.set_fontsize(8.5)
         axis.set_xlim(0, 1)
+        axis.set_xlabel("share of the step")
         axis.xaxis.set_major_formatter(PercentFormatter(1))
-        axis.set_ylim(len(rows) - 0.4, -0.6)
-    legend_below(figure, axes[0], 7)
+    one_of_each = dict(zip(*axes[0][0].get_legend_handles_labels()[::-1], strict=True))
+    legend_below(figure, list(one_of_each.values()), 4)
+    write_title(figure, "Computation is most of nearly every step")
     return figure
+
+
+def section_name(section: str, between: str = " ") -> str:
+    """Return what readers call a section: the name of its source."""
+    name = str(SECTIONS[section]["name"])
+    return name.replace("-|", f"-{between.strip(' ')}").replace("|", between)
+
+
+def _row_name(case: str, gpus: int) -> str:
+    """Return what is particular to a row, without its section's code, and its GPUs."""
+    # Labels that count replicas state no GPUs.
+    words = case.split()[1:]
+    if "replica" not in case and str(gpus) in words:
+        words.remove(str(gpus))
+    return ", ".join(filter(None, [" ".join(words), f"{gpus:,} GPU{'s' * (gpus > 1)}"]))
 
 
 def _by_size(case: Case) -> tuple[str, int]:

@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import legend_below, ticks_at, write_title
+from faultline.experiments.figures.style import legend_below, ticks_at, write_notes, write_title
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _SIMULATED, _CLOSED, _PAPER, _OTHER = "black", "#0072B2", "#D55E00", "#009E73"
 _ERROR_PANELS = {
-    "plain_error_middle": "failures to a wipe-out (less 1/2)\npaper: μ(N, r)",
-    "closed_error": "failures to a wipe-out\nhere: shared hosts counted",
-    "plain_work_error": "least mean stacks\npaper: mean up to ⌊μ⌋",
-    "closed_work_error": "least mean stacks\nhere: weighed by P(k)",
+    "failures to a wipe-out": {
+        "plain_error_middle": "paper: μ(N, r) + 1/2",
+        "closed_error": "here: shared hosts counted",
+    },
+    "least mean stacks": {
+        "plain_work_error": "paper: mean up to ⌊μ⌋",
+        "closed_work_error": "here: weighed by P(k)",
+    },
 }
 
 
 def draw_errors(counts: pd.DataFrame) -> Figure:
-    """Draw the relative errors of SPARe's closed forms over N, a line a redundancy."""
+    """Draw the relative errors of SPARe's closed forms by N: a mark a redundancy."""
     spare = counts[counts.scheme == "spare"]
     noise = 2 * float((spare.standard_error / spare.simulated).max())
-    figure, axes = plt.subplots(2, 2, figsize=(10.0, 7.0), sharex=True, sharey="row")
-    redundancies = sorted(spare.redundancy.unique())
-    colours = plt.get_cmap("viridis", 256)
-    norm = BoundaryNorm([1.5, *(r + 0.5 for r in redundancies)], 256)
-    for axis, (column, title) in zip(axes.flat, _ERROR_PANELS.items(), strict=True):
+    figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.6), sharey=True)
+    sizes = sorted(spare.groups.unique())
+    looks = ((_PAPER, "D"), (_CLOSED, "o"))
+    for axis, (title, forms) in zip(axes, _ERROR_PANELS.items(), strict=True):
         axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
-        for redundancy, line in spare.groupby("redundancy"):
-            colour = colours(norm(redundancy))
-            axis.plot(line.groups, line[column], color=colour, marker="o", markersize=3)
-        axis.set(title=title, xscale="log")
-        ticks_at(axis.xaxis, [50, 100, 200, 600, 1000, 10_000])
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-    for axis in axes[1]:
+        # The paper's marks are left of ours; within them redundancy grows to the right.
+        for side, ((column, label), (colour, marker)) in enumerate(
+            zip(forms.items(), looks, strict=True)
+        ):
+            for place, size in enumerate(sizes):
+                mine = spare[spare.groups == size].sort_values("redundancy")
+                x = place + np.linspace(-0.38, -0.06, len(mine)) + 0.44 * side
+                axis.plot(x, mine[column], marker, color=colour, markersize=3.5)
+            axis.plot([], [], marker, color=colour, label=label)
+        axis.set_title(title)
+        axis.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
         axis.set_xlabel("groups N")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("closed form / Monte Carlo − 1")
-    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, label="redundancy r")
-    bar.set_ticks(redundancies[::2], labels=[str(r) for r in redundancies[::2]])
-    write_title(figure, "SPARe: closed forms against Monte Carlo (grey: two standard errors)")
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, columnspacing=1.0)
+    axes[0].set_ylabel("closed form / Monte Carlo − 1")
+    write_title(figure, "The paper's closed forms are low for few groups; those used here are not")
+    write_notes(
+        figure,
+        ["Per N, marks from left to right have more redundancy. Grey: two standard errors."],
+    )
     return figure
 
 

@@ -28,7 +28,10 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     figure_style,
+    legend_below,
+    mark,
     save_figure,
+    write_notes,
 )
 from faultline.experiments.figures.sweep_pictures import usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
@@ -497,3 +500,17 @@ def test_powers_of_ten_are_written_plainly(
         written = {label.get_text() for label in shown}
     assert texts <= written
     assert not any("$" in text for text in written)
+
+
+def test_notes_and_a_legend_below_do_not_overlap() -> None:
+    with figure_style():
+        figure, axis = plt.subplots(figsize=(6.0, 4.0))
+        axis.set_xlabel("redundancy")
+        legend_below(figure, [mark(name, marker="o") for name in "abcdef"])
+        write_notes(figure, ["A sentence of a length that needs a second line."] * 3)
+        figure.canvas.draw()
+    (legend,) = figure.legends
+    assert figure.get_supxlabel() == ""
+    notes, line = legend.get_title().get_window_extent(), legend.get_texts()[0].get_window_extent()
+    assert notes.y0 >= line.y1
+    assert axis.xaxis.label.get_window_extent().y0 >= notes.y1

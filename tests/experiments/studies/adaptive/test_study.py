@@ -130,6 +130,7 @@ def test_rows_tables_and_figures(runs: pd.DataFrame, saved_bytes: Callable[[Figu
     assert "at r = 2" in dynamic
     assert "GPU-hours" in rejoin
     for draw in asked.figures(results).values():
+        assert len(draw().axes) <= 4
         assert saved_bytes(draw()) > 10_000
 
 
@@ -156,5 +157,6 @@ def test_the_whole_study_from_the_command_line(ask: Ask, tmp_path: Path) -> None
     names = {path.name for path in tmp_path.iterdir() if path.is_file()}
     assert names == {
         *(f"{table}.csv" for table in ("runs", "changes", "best", "rows")),
-        *(f"{figure}-200.png" for figure in ("curves", "changes", "badput")),
+        "badput-200.png",
+        *(f"{figure}-{scheme}-200.png" for figure in ("curves", "changes") for scheme in SCHEMES),
     }

@@ -352,6 +352,11 @@ def test_maps_and_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> No
     )
     assert saved_bytes(draw_phase_diagram(table)) > 50_000
     assert saved_bytes(draw_settings(table)) > 10_000
+    panels = draw_settings(table).axes
+    assert len(panels) == len(SETTINGS)
+    assert all(panels[0].get_shared_y_axes().joined(panels[0], panel) for panel in panels)
+    names = [text.get_text() for text in panels[0].get_yticklabels()]
+    assert [name.partition(" ")[0] for name in names] == ["checkpoint", "SPARe", "MeCeFO*"]
 
 
 def test_planes_reach_from_corner_to_corner() -> None:

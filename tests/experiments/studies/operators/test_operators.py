@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,9 @@ from faultline.experiments.studies.operators.study import (
     OperatorsStudy,
     Output,
     draw_agreement,
+    draw_scale,
     outputs,
+    run_name,
     verdicts,
 )
 from faultline.experiments.studies.stage import Stage
@@ -247,6 +250,26 @@ def test_a_setting_that_cannot_finish_is_a_result() -> None:
 def test_repairs_of_the_payoff_case_are_those_its_source_states() -> None:
     pool = POOLS["G2"]
     assert (pool.fixed_by_automatic, pool.fixed_by_manual) == (0.40, 0.25)
+
+
+def test_figures_name_the_runs_and_not_their_codes() -> None:
+    drawn = [one for one in outputs() if one.unit == "1" and one.published is not None]
+    names = {one.setting: run_name(one.setting) for one in drawn}
+    assert not [name for name in names.values() if re.match(r"[A-G]\d", name)]
+    assert len(set(names.values())) == len(names)
+
+
+def test_no_mark_of_a_scheme_at_scale_hides_another() -> None:
+    cells = product((16_384, 600_064), ("Llama 3",), (False, True), (KINDS, FAIL_STOP), ("spare",))
+    table = pd.DataFrame(
+        [(*cell, prices, "", seed, 0.05) for cell in cells for prices in ("scalable", "stock")
+         for seed in range(2)],
+        columns=["gpus", "rate", "excess", "failing", "label", "prices", "variant", "seed",
+                 "goodput"],
+    )  # fmt: skip
+    for axis in draw_scale(table).axes[:2]:
+        marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axis.lines]
+        assert len(marks) == len(set(marks)) == 4
 
 
 def test_the_first_group_is_never_killed_and_the_same_seed_gives_the_same_run() -> None:

@@ -211,6 +211,10 @@ def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
     for draw in (study.draw_agreement, study.draw_parts):
         draw(small).savefig(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").stat().st_size > 10_000
+    (axis,) = study.draw_parts(small).axes
+    names = [text.get_text() for text in axis.get_yticklabels()]
+    assert names[:2] == ["Megatron-LM 2021", "1.7B, 32 GPUs"]
+    assert not [name for name in names if name.startswith("A1")]
 
 
 @pytest.mark.parametrize("gpu", GPUS)
