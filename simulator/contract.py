@@ -122,7 +122,10 @@ class Contract:
         plan = self._strategy.plan()
         self._check_dropped(verdict.dropped, plan.members)
         self._check_numbers(plan)
-        self._check_patch(verdict, plan.members)
+        if verdict.patch:
+            self._check_patch(verdict, plan.members)
+        if verdict.recovery is not None and verdict.recovery.moves:
+            self._check_moves(verdict.recovery.moves)
         self._members = plan.members
         if len(plan.members) < self._strategy.shape.least_groups:
             self._strategy.states_refused += 1
@@ -175,15 +178,16 @@ class Contract:
                 f"on_failures() has group {group} compute a patch, which is no member",
                 "let members compute it",
             )
-        if patch:
-            whole = set(map(type, patch.values())) == {int}
-            if not whole or not 0 <= min(patch.values()) <= max(patch.values()) <= _MOST:
-                group, stacks = next(one for one in patch.items() if not _is_count(one[1], 0))
-                self._breach(
-                    f"on_failures() has group {group} compute {_short(stacks)} stacks",
-                    f"use a whole number from 0 to {_MOST:,}",
-                )
-        for move in verdict.recovery.moves if verdict.recovery else ():
+        whole = set(map(type, patch.values())) == {int}
+        if not whole or not 0 <= min(patch.values()) <= max(patch.values()) <= _MOST:
+            group, stacks = next(one for one in patch.items() if not _is_count(one[1], 0))
+            self._breach(
+                f"on_failures() has group {group} compute {_short(stacks)} stacks",
+                f"use a whole number from 0 to {_MOST:,}",
+            )
+
+    def _check_moves(self, moves: Sequence[Move]) -> None:
+        for move in moves:
             if not (0 <= move.group < self._groups and 0 <= move.of < move.stages):
                 self._breach(f"on_failures() moves state that is none of the job's: {move}")
 
