@@ -33,7 +33,7 @@ from faultline.experiments.studies.operators.loop import (
 )
 from faultline.experiments.studies.operators.models import POOLS, UNFINISHED, play_quorum
 from faultline.experiments.studies.operators.quorum import QuorumRules, StressTest
-from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS
+from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS, RATES
 from faultline.experiments.studies.operators.server_pool import Cluster, Pool, PoolRun, incidents
 from faultline.experiments.studies.operators.study import (
     OperatorsStudy,
@@ -260,14 +260,14 @@ def test_figures_name_the_runs_and_not_their_codes() -> None:
 
 
 def test_no_mark_of_a_scheme_at_scale_hides_another() -> None:
-    cells = product((16_384, 600_064), ("Llama 3",), (False, True), (KINDS, FAIL_STOP), ("spare",))
+    cells = product((16_384, 600_064), RATES, (False, True), (KINDS, FAIL_STOP), ("spare",))
     table = pd.DataFrame(
         [(*cell, prices, "", seed, 0.05) for cell in cells for prices in ("scalable", "stock")
          for seed in range(2)],
         columns=["gpus", "rate", "excess", "failing", "label", "prices", "variant", "seed",
                  "goodput"],
     )  # fmt: skip
-    for axis in draw_scale(table).axes[:2]:
+    for axis in draw_scale(table).axes:
         marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axis.lines]
         assert len(marks) == len(set(marks)) == 4
 
