@@ -31,7 +31,7 @@ from faultline.simulator.simgrid_engine.step_timing import time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when the same step would be played otherwise.
-_PLAY_VERSION = 4
+_PLAY_VERSION = 5
 
 
 def is_played(scenario: Scenario) -> bool:

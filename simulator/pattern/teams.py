@@ -284,10 +284,14 @@ class Teams:
         known = self._rings.get(unit)
         if known is None:
             ranks = [self.rank(*member, 0) for member in self.ring(unit)]
+            domains = [self.domain_of(rank) for rank in ranks]
             known = _Edges([[] for _ in ranks], [[] for _ in ranks])
-            for edge in ring_edges([self.domain_of(rank) for rank in ranks]):
+            for edge in ring_edges(domains):
                 known.sent[edge.sender].append(edge)
                 known.received[edge.receiver].append(edge)
+            # In one order for all teams: alike teams have equal patterns, and one is played.
+            for edges in known.received:
+                edges.sort(key=lambda edge: domains[edge.sender] != domains[edge.receiver])
             self._rings[unit] = known
         return known
 

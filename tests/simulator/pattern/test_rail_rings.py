@@ -6,6 +6,9 @@ from collections import Counter
 
 import pytest
 from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
+from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.teams import Teams
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,3 +36,18 @@ def test_each_domain_sends_and_receives_the_bytes_of_one_ring(sizes: list[int]) 
             assert share == pytest.approx(1.0 - 1.0 / sizes[domains[here]])
     assert set(left.values()) == set(entered.values()) == {min(sizes)}
     assert len(left) == len(entered) == len(sizes)
+
+
+@pytest.mark.parametrize("servers", [2, 3])
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_replicas_of_equal_servers_stand_for_each_other(servers: int, replicas: int) -> None:
+    """One replica is simulated then, and a few of its micro-batches."""
+    groups = servers * replicas
+    pattern = StepPattern(
+        groups, 2, 8 // replicas, 1, 8, (PartWork(1.0, 2.0, 0.0),) * 2, 0.0, 1.0,
+        hidden_gradient_bytes=(1.0, 1.0), gradient_bytes=(1.0, 1.0), optimizer_flop=(1.0, 1.0),
+    )  # fmt: skip
+    everybody = StepShares(tuple(range(groups)))
+    teams = Teams(pattern, everybody, lambda rank: (rank.replica // replicas, rank.stage))
+    apart, near = teams.kinds()
+    assert (len(apart), near) == (1, [])
