@@ -16,6 +16,7 @@ from faultline.experiments.commands.output import (
     progress_of,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
+from faultline.experiments.config.model_numbers import assumed_of_step
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
@@ -52,6 +53,9 @@ def execute(arguments: argparse.Namespace) -> None:
     console = Screen()
     console.print(summary_title(record), style="bold")
     console.print(pairs_table(summary_rows(record, arguments.price)))
+    if assumed := assumed_of_step(scenario):
+        values = " and ".join(f"{key} = {value}" for key, value in assumed.items())
+        console.print(f"The step time assumes {values}; state your job's values.", style="dim")
     if record["completed_steps"] < record["steps"]:
         console.print(
             "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"

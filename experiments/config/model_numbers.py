@@ -202,6 +202,17 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     )
 
 
+def assumed_of_step(scenario: Scenario) -> dict[str, int]:
+    """Return the keys that decide the step time of a pipeline and that the scenario leaves out."""
+    model = scenario.model
+    if model.name == "stated" or scenario.times.compute_s is not None or model.pipeline == 1:
+        return {}
+    keys = ("virtual_stages", "micro_batch_sequences")
+    return {
+        f"model.{key}": getattr(model, key) for key in keys if key not in model.model_fields_set
+    }
+
+
 def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
     """Return the MFU of a step: its model FLOP over what the GPUs could do at their dense peak.
 

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.step_time.published import Case
+from faultline.experiments.studies.step_time.published import Case, Choice
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_reader import read_platform
@@ -100,25 +101,28 @@ class WindowTimer:
         self._known: dict[StepPattern, StepTime] = {}
 
     def __call__(self, job: ParallelJob, slowdown: float = 0.0) -> StepTime:
-        """Return how long a step takes if its middle stage computes longer by a part."""
+        """Return how long a step takes if its middle stage computes longer by a part.
+
+        Each stage waits for the slowest of its GPUs, in all replicas.
+        """
         window = Window.of(job.layout, self._domain_gpus)
-        pattern = _with_slow_stage(window.pattern(job), slowdown)
+        slowest = slowest_gpu(job.layout.data * job.layout.tensor)
+        pattern = _slowed(window.pattern(job), slowest, slowdown)
         if pattern not in self._known:
             hosts = place_on_platform(window.layout, self._platform)
             self._known[pattern] = self._timer(hosts, pattern)
         return self._known[pattern]
 
 
-def _with_slow_stage(pattern: StepPattern, slowdown: float) -> StepPattern:
-    stage = pattern.pipeline // 2
+def _slowed(pattern: StepPattern, everywhere: float, in_the_middle: float) -> StepPattern:
+    factors = [1.0 + everywhere] * pattern.pipeline
+    factors[pattern.pipeline // 2] *= 1.0 + in_the_middle
     parts = tuple(
         replace(
             part,
-            forward_flop=(1.0 + slowdown) * part.forward_flop,
-            backward_flop=(1.0 + slowdown) * part.backward_flop,
+            forward_flop=factors[number % pattern.pipeline] * part.forward_flop,
+            backward_flop=factors[number % pattern.pipeline] * part.backward_flop,
         )
-        if number % pattern.pipeline == stage
-        else part
         for number, part in enumerate(pattern.parts)
     )
     return replace(pattern, parts=parts)
@@ -145,23 +149,29 @@ class Group:
 
     cases: tuple[Case, ...]  # What is predicted.
     fitted: Case  # The row that the efficiency is fitted on.
-    # Efficiency by parts of a stage of the fitted row, where it is known already.
-    efficiencies: Mapping[int, float] = field(default_factory=dict)
-    # Whether every number of parts of a stage is played where nobody says, or the extremes only.
+    # Efficiency by choices for the fitted row, where it is known already.
+    efficiencies: Mapping[Choice, float] = field(default_factory=dict)
+    # Whether all legal choices are played, or the ends of each alone.
     sweeps: bool = True
 
-    def parts(self, case: Case) -> tuple[int, ...]:
-        """Return which numbers of parts a stage of a case may have, the likeliest first."""
-        others = case.virtual_choices
-        return (case.layout.virtual_stages, *(others if self.sweeps else others[:1]))
+    def choices(self, case: Case) -> tuple[Choice, ...]:
+        """Return the choices of a case that are played, the one that is taken first."""
+        every = case.choices
+        taken = every[0]
+        if self.sweeps:
+            return every
+        parts = [one for one in every if one.micro_batch == taken.micro_batch]
+        sizes = [one for one in every if one.virtual_stages == taken.virtual_stages]
+        ends = (min(parts), max(parts), min(sizes), max(sizes))
+        return tuple(dict.fromkeys((taken, *ends)))
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
     """What became of a group."""
 
-    efficiencies: dict[int, float]  # Efficiency by parts of a stage of the fitted row.
-    rows: pd.DataFrame  # A row a case and number of parts of a stage.
+    efficiencies: dict[Choice, float]  # Efficiency by choices for the fitted row.
+    rows: pd.DataFrame  # A row a case and choice.
 
 
 def play(group: Group) -> Predicted:
@@ -179,22 +189,23 @@ def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
     efficiencies = dict(group.efficiencies) or {
-        parts: fit(fitted, parts, time_job) for parts in group.parts(fitted)
+        choice: fit(fitted, choice, time_job) for choice in group.choices(fitted)
     }
-    usual = efficiencies[fitted.layout.virtual_stages]
+    usual = efficiencies[fitted.choices[0]]
     rows: list[dict[str, Any]] = []
     for case in group.cases:
         alike = case.model.layers == fitted.model.layers
         alike = alike and case.layout.pipeline == fitted.layout.pipeline
-        for parts in group.parts(case):
+        for choice in group.choices(case):
             # Where the fitted row has the same choice, it is made once for both.
-            efficiency = efficiencies.get(parts, usual) if alike else usual
-            time = expected_step(case, case.job(efficiency, parts), time_job)
+            efficiency = efficiencies.get(choice, usual) if alike else usual
+            time = expected_step(case, case.job(efficiency, choice), time_job)
             rows.append(
                 {
                     "case": case.label,
-                    "parts": parts,
-                    "stated": parts == case.layout.virtual_stages,
+                    "parts": choice.virtual_stages,
+                    "micro_batch": choice.micro_batch,
+                    "stated": choice == case.choices[0],
                     "efficiency": efficiency,
                     "step_s": time.step_s,
                     **asdict(time),
@@ -222,7 +233,25 @@ def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
     return replace(sound, **mean)
 
 
-def fit(case: Case, parts: int, time_job: TimeJob) -> float:
+_HOST_SPREAD = 0.05
+"""Of the speeds of eight equal GPUs in a host (Bekman, ML engineering handbook)."""
+
+
+def slowest_gpu(gpus: int) -> float:
+    """Return by what part the slowest of so many GPUs computes longer than the median GPU.
+
+    Speeds are normal. The slowest and the fastest of eight differ by `_HOST_SPREAD`. The median of
+    the slowest counts; that of a single GPU is no slower.
+    """
+
+    def deviations(count: int) -> float:
+        """Return the median of the largest of so many standard normal numbers."""
+        return NormalDist().inv_cdf(0.5 ** (1.0 / count))
+
+    return _HOST_SPREAD / 2.0 * deviations(gpus) / deviations(8)
+
+
+def fit(case: Case, choice: Choice, time_job: TimeJob) -> float:
     """Return the efficiency at which a played step takes as long as published.
 
     A step's time is nearly a + b / efficiency: secants over its inverse meet it at once.
@@ -232,7 +261,7 @@ def fit(case: Case, parts: int, time_job: TimeJob) -> float:
     target_s = case.in_unit(value, unit)
 
     def missed_s(inverse: float) -> float:
-        return expected_step(case, case.job(1.0 / inverse, parts), time_job).step_s - target_s
+        return expected_step(case, case.job(1.0 / inverse, choice), time_job).step_s - target_s
 
     before, inverse = 1.0, 1.3
     missed_before_s, missed = missed_s(before), missed_s(inverse)

@@ -7,15 +7,17 @@ row, while the study runs. The rest are statements, one a stack (``data/stacks.c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, cast
+from itertools import product, starmap
+from typing import Any, Literal, NamedTuple, cast
 
 from faultline.experiments.studies.data import read_rows
+from faultline.platforms.preset_library import load_preset
 from faultline.simulator.workload.kernels import KNOWN_KERNELS, AttentionKernel, Kernels
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import Recompute
+from faultline.simulator.workload.memory import Recompute, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
 
@@ -55,6 +57,13 @@ STACKS: Mapping[str, Stack] = {
 """All of them, by name."""
 
 
+class Choice(NamedTuple):
+    """Decisions about a job that its source may leave out."""
+
+    virtual_stages: int  # Parts of a stage.
+    micro_batch: int  # Sequences of a micro-batch.
+
+
 Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
 
 
@@ -65,18 +74,20 @@ class Case:
     label: str  # Its section and what is particular to it.
     stack: str  # Key of `STACKS`.
     model: Transformer  # What is trained.
-    layout: Layout  # Degrees of parallelism; replicas count ranks of context parallelism.
+    replicas: int  # Data-parallel replicas, times ranks of context parallelism.
+    pipeline: int  # Stages of a replica.
+    tensor: int  # Tensor-parallel ranks of a stage.
     batch: int  # Sequences of a step.
     # Units in which it is published, and the values; the one that its source gives comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
-    micro_batch: int = 1  # Sequences of a micro-batch.
     context: int = 1  # Ranks among which a sequence is divided.
     # What the backward pass computes again, if the row says so ({"none", "selective", "full"} or
     # None).
     recompute: Recompute | None = None
     eight_bit: bool = False  # Whether matrix products are in 8 bits.
-    # Parts of a stage that are as likely as that of `layout`, where nobody says.
-    virtual_choices: tuple[int, ...] = field(default=())
+    # Parts of a stage and sequences of a micro-batch that are legal; the first is taken if one is.
+    virtual_choices: tuple[int, ...] = (1,)
+    micro_batch_choices: tuple[int, ...] = (1,)
 
     @property
     def section(self) -> str:
@@ -94,20 +105,53 @@ class Case:
         return self.label == self.software.fitted_on
 
     @property
+    def layout(self) -> Layout:
+        """Degrees of parallelism, with the parts of a stage that are taken."""
+        return Layout(self.replicas, self.pipeline, self.tensor, self.choices[0].virtual_stages)
+
+    @property
     def gpus(self) -> int:
         """GPUs of the job."""
-        return self.layout.gpus
+        return self.replicas * self.pipeline * self.tensor
 
-    def job(self, efficiency: float, virtual_stages: int | None = None) -> ParallelJob:
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """All legal choices of what the source does not state, the one that is taken first.
+
+        Interleaving needs micro-batches in multiples of the stages; a micro-batch divides what a
+        replica takes, and its activations fit into the memory of the GPU.
+        """
+        pairs = product(self.virtual_choices, self.micro_batch_choices)
+        legal = tuple(pair for pair in starmap(Choice, pairs) if self._is_legal(pair))
+        return legal or (Choice(self.virtual_choices[0], self.micro_batch_choices[0]),)
+
+    def _is_legal(self, choice: Choice) -> bool:
+        virtual, micro_batch = choice
+        micro_batches, rest = divmod(self.batch * self.context, self.replicas * micro_batch)
+        if rest or (virtual > 1 and micro_batches % self.pipeline):
+            return False
+        if len(self.micro_batch_choices) == 1:
+            return True
+        needed = gpu_memory(
+            self.model,
+            Layout(self.replicas, self.pipeline, self.tensor, virtual),
+            micro_batch,
+            micro_batches,
+            recompute=self.recompute or self.software.recompute,
+            shard_optimizer=self.software.shard_optimizer,
+        )
+        return needed.total <= load_preset("hgx-h100").gpu.memory_bytes
+
+    def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
-        stack, virtual = self.software, virtual_stages or self.layout.virtual_stages
-        layout = replace(self.layout, virtual_stages=virtual)
+        stack, (virtual, micro_batch) = self.software, choice or self.choices[0]
+        layout = Layout(self.replicas, self.pipeline, self.tensor, virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
             self.model,
             layout,
-            self.micro_batch,
-            self.batch * self.context // (layout.data * self.micro_batch),
+            micro_batch,
+            self.batch * self.context // (layout.data * micro_batch),
             stack.kernels,
             compute_efficiency=efficiency,
             recompute=self.recompute or stack.recompute,
@@ -192,17 +236,31 @@ def _case(
     gpus: int,
     tensor: int,
     pipeline: int,
-    virtual: int = 1,
-    virtual_choices: str | int = "",
+    virtual: str | int = 1,
+    micro_batch: str | int = 1,
     **rest: Any,
 ) -> Case:
     published = (output.split(" ") for output in outputs.split("; "))
     return Case(
         model=models[model],
-        layout=Layout(gpus // (tensor * pipeline), pipeline, tensor, virtual),
+        replicas=gpus // (tensor * pipeline),
+        pipeline=pipeline,
+        tensor=tensor,
         outputs=tuple(
             (cast(Unit, unit), None if value == "?" else float(value)) for value, unit in published
         ),
-        virtual_choices=tuple(map(int, str(virtual_choices).split())),
+        virtual_choices=(
+            _divisors(models[model].layers // pipeline)
+            if virtual == "?"
+            else tuple(map(int, str(virtual).split()))
+        ),
+        micro_batch_choices=tuple(map(int, str(micro_batch).split())),
         **rest,
     )
+
+
+def _divisors(layers: int) -> tuple[int, ...]:
+    """Return the divisors of the layers of a stage, the one in the middle first."""
+    divisors = [number for number in range(1, layers + 1) if layers % number == 0]
+    middle = divisors.pop(len(divisors) // 2)
+    return (middle, *divisors)

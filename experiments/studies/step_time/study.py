@@ -7,7 +7,7 @@ computations, which is fitted on one row while the study runs. Every other row i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar
 
@@ -31,7 +31,7 @@ from faultline.experiments.studies.step_time.predicting import (
     bus_bandwidths,
     play,
 )
-from faultline.experiments.studies.step_time.published import Case, cases
+from faultline.experiments.studies.step_time.published import Case, Unit, cases
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -76,10 +76,12 @@ _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
     """Return a row a case and unit: what was published, what is predicted, and of what parts.
 
-    `low` and `high` are the extremes over the numbers of parts that a stage may have, where nobody
-    says.
+    `low` and `high` are the extremes over the legal parts of a stage and sizes of a micro-batch,
+    where the source states none. `constant` is the error if each GPU did as many model FLOP per
+    second as on the fitted row.
     """
     rows = []
+    known = {case.label: case for case in cases}
     for case in cases:
         mine = played[played["case"] == case.label]
         (stated,) = mine[mine.stated].to_dict("records")
@@ -100,14 +102,27 @@ def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
                     "low": min(values),
                     "high": max(values),
                     "error": None if published is None else simulated / published - 1.0,
+                    "constant": None
+                    if published is None
+                    else at_constant_rate(case, known, unit) / published - 1.0,
                     "efficiency": stated["efficiency"],
                     "parts_per_stage": stated["parts"],
+                    "micro_batch": stated["micro_batch"],
                     "step_s": stated["step_s"],
                     **{part: stated[part] for part in PARTS},
                 }
             )
     table = pd.DataFrame(rows)
-    return table.astype({"published": float, "error": float})
+    return table.astype({"published": float, "error": float, "constant": float})
+
+
+def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float:
+    """Return what a case would come to at the model FLOP per second of a GPU of its fitted row."""
+    fitted = known[case.software.fitted_on]
+    fitted_unit, value = fitted.outputs[0]
+    assert value is not None
+    per_s = fitted.model_flop() / fitted.gpus / fitted.in_unit(value, fitted_unit)
+    return case.in_unit(case.model_flop() / case.gpus / per_s, unit)
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
@@ -116,9 +131,11 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
     for section, mine in judged(table).groupby("section", sort=False):
         goal, worst = SECTIONS[str(section)].get, mine.loc[mine.error.abs().idxmax()]
         mean, most = 100.0 * mine.error.abs().mean(), 100.0 * abs(worst.error)
+        constant = 100.0 * mine.constant.abs().mean()
         ends = (mean, goal("mean_goal"), most, goal("worst_goal"), worst.case)
-        rows.append((section, len(mine), *ends))
+        rows.append((section, len(mine), *ends, constant, mean < constant))
     columns = ["section", "rows", "mean", "mean_goal", "worst", "worst_goal", "worst_case"]
+    columns += ["constant", "better"]
     return pd.DataFrame(rows, columns=columns).astype({"mean_goal": float, "worst_goal": float})
 
 
@@ -181,8 +198,14 @@ def printed_errors(table: pd.DataFrame) -> Printed:
     return Printed(
         "Errors of the predicted rows, in %",
         table,
-        dict.fromkeys(("mean", "mean_goal", "worst", "worst_goal"), "{:.1f}"),
-        {"mean_goal": "goal", "worst_goal": "goal ", "worst_case": "worst row"},
+        dict.fromkeys(("mean", "mean_goal", "worst", "worst_goal", "constant"), "{:.1f}"),
+        {
+            "mean_goal": "goal",
+            "worst_goal": "goal ",
+            "worst_case": "worst row",
+            "constant": "mean at the fitted row's rate",
+            "better": "model is better",
+        },
     )
 
 

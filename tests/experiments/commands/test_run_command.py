@@ -98,6 +98,13 @@ def test_people_get_a_table(ask: Ask) -> None:
     assert "gave up" in ask(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
 
 
+def test_a_step_that_rests_on_defaults_says_so(ask: Ask) -> None:
+    short = ("run", "llama3-70b-hgx", "--set", "job.steps=2")
+    stated = ("--set", "model.micro_batch_sequences=1")
+    assert "assumes model.virtual_stages = 1; state your job's values." in ask(*short, *stated)
+    assert "assumes" not in ask(*short, *stated, "--set", "model.virtual_stages=1")
+
+
 def test_both_engines_answer(ask: Ask) -> None:
     words = arguments([*SMALL, "job.compute_jitter=0"])
     replayed = ask.json(*words)
