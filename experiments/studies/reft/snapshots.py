@@ -15,6 +15,7 @@ the copy is as long as the platform makes it, and costs what it meets of the exc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any, Literal
@@ -59,6 +60,12 @@ SAVING_FACTOR = 14.0
 
 LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
 """Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
+
+SHARD_OF_FOUR_MIB = 2_868.0
+"""What a rank copies of its state in a sharding group of four."""
+
+OPTIMIZER_SHARE = 12 / 14
+"""Share of the state that is the optimizer's: 12 of 14 bytes a parameter (mixed precision)."""
 
 LOADING_FACTOR = 12.36
 """Loading is so many times as fast as from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
@@ -125,11 +132,35 @@ def _transfers(protection: Reft) -> StateTransfers:
 def sharded_table() -> pd.DataFrame:
     """Return the copy times of shards without parity beside the published snapshot times."""
     shards = [
-        (size, SNAPSHOT_BYTES / size, published_s, measured(reft(size, code="none")).copy_s)
+        (size, shards.transfers.snapshot_bytes_per_gpu, published_s, measured(shards).copy_s)
         for size, published_s in SHARDED_SNAPSHOTS_S.items()
+        for shards in [reft(size, code="none")]
     ]
     columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
     return pd.DataFrame(shards, columns=columns)
+
+
+def optimizer_table() -> pd.DataFrame:
+    """Return what parity costs where the members of a sharding group share the optimizer's state.
+
+    Weights are whole on every member, so each computes its blocks of their parity alone. Its part
+    of the optimizer's state is nobody else's: its n - 1 blocks go one to each other member, and as
+    many bytes come from them. A row a sharding group: bytes that a GPU copies, without the blocks
+    that come to it, and that it sends; and the seconds of both.
+    """
+    rows = []
+    for size in SHARDING_GROUPS:
+        share_bytes = SNAPSHOT_BYTES / size
+        sent_bytes = OPTIMIZER_SHARE * share_bytes
+        copied_bytes = share_bytes + (1.0 - OPTIMIZER_SHARE) * share_bytes
+        moved = replace(_transfers(reft(size)), share_bytes_per_gpu=None)
+        copying = replace(moved, snapshot_bytes_per_gpu=copied_bytes)
+        # All to one other member: as many bytes at each adapter as a block to each.
+        sending = replace(moved, snapshot_bytes_per_gpu=sent_bytes, copies=1)
+        copy_s, send_s = _probe(copying, OWN_STORAGE).copy_s, _probe(sending, OWN_STORAGE).send_s
+        rows.append((size, copied_bytes, sent_bytes, copy_s, send_s))
+    columns = ["sharding_group", "copied_bytes", "sent_bytes", "copy_s", "send_s"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def saving_table() -> pd.DataFrame:
@@ -211,6 +242,46 @@ def iteration_rows(table: pd.DataFrame) -> Iterator[Row]:
             ("overhead of a snapshot", cell.published_overhead_s, cell.overhead_s),
         ):
             yield row_of(quantity, "reft", setting, published_s, [predicted_s], "s")
+
+
+def sharding_rows(sharded: pd.DataFrame) -> Iterator[Row]:
+    """Return what sharding takes off a snapshot's bytes and time, by what launching is taken to be.
+
+    Copies that launching limits take at least `LAUNCH_S`. Or launching comes before the copy, and
+    takes what one of the published snapshots leaves: of the whole state or of shards of four.
+    """
+    table = sharded.set_index("sharding_group")
+    mib = table.bytes_per_gpu[4] / 2**20
+    yield row_of("bytes of a snapshot", "reft", "sharded over 4", SHARD_OF_FOUR_MIB, [mib], "MiB")
+    left_s = table.published_s - table.copy_s
+    tried = {
+        "PCIe alone": table.copy_s,
+        "launching limits, by shards of 4": table.copy_s.clip(lower=LAUNCH_S),
+        "launching comes before, by the whole": table.copy_s + left_s[1],
+        "launching comes before, by shards of 4": table.copy_s + left_s[4],
+    }
+    for size in table.index[1:]:
+        known = table.published_s[size] / table.published_s[1] - 1.0
+        for how, times in tried.items():
+            setting = f"over {size} of 11,471 MiB, {how}"
+            found = times[size] / times[1] - 1.0
+            yield row_of("change of a snapshot's time", "reft", setting, known, [found], "1")
+    gained_s = table.published_s[1] - table.published_s[4]
+    needed = (table.bytes_per_gpu[1] - table.bytes_per_gpu[4]) / gained_s / 1e9
+    quantity = "bandwidth a GPU at which bytes alone give the published times"
+    yield row_of(quantity, "reft", "sharded over 4", None, [needed], "GB/s")
+
+
+def optimizer_rows(table: pd.DataFrame) -> Iterator[Row]:
+    """Return what a GPU sends at a save with its optimizer's state whole, and sharded."""
+    for cell in table.itertuples():
+        groups = f"groups of {cell.sharding_group}"
+        for state, known, sent in (("whole", 0.0, 0.0), ("sharded", None, cell.sent_bytes)):
+            setting = f"{groups}, optimizer {state}"
+            yield row_of("bytes sent at a save", "reft", setting, known, [sent / 2**20], "MiB")
+        setting = f"{PLATFORM}, {groups}, optimizer sharded"
+        yield row_of("copy at a save", "reft", setting, None, [cell.copy_s], "s")
+        yield row_of("sending parity at a save", "reft", setting, None, [cell.send_s], "s")
 
 
 def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:

@@ -38,6 +38,7 @@ class ReftStudy(Study):
                 "iterations": snapshots.iteration_table(),
                 "unhidden_s": snapshots.snapshot_delay_s(0.0),
                 "snapshots": snapshots.sharded_table(),
+                "optimizer": snapshots.optimizer_table(),
                 "saving": snapshots.saving_table(),
             }
         results["stalls"] = failures.stall_table(stage, pick(40_000, 400_000))
@@ -63,6 +64,8 @@ class ReftStudy(Study):
         yield from results["reliability"]
         yield from snapshots.iteration_rows(results["iterations"])
         yield from snapshots.snapshot_rows(results["snapshots"], results["saving"])
+        yield from snapshots.sharding_rows(results["snapshots"])
+        yield from snapshots.optimizer_rows(results["optimizer"])
         yield from failures.stall_rows(results["stalls"])
         yield from combinations.combination_rows(results["combinations"], results["changes"])
         yield from combinations.scan_rows(results["redundancies"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from math import exp
 from pathlib import Path
@@ -13,6 +14,7 @@ from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import changes_against
 from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
+from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
 from faultline.strategies.in_memory.reliability import time_to_loss, weibull_failed_by
 from matplotlib.figure import Figure
 
@@ -71,6 +73,54 @@ def test_overheads_by_hand() -> None:
     said = snapshots.iteration_sentence(table.reset_index(), 0.27)
     assert "one thread of 7B by +19%" in said
     assert "synchronous" not in said
+
+
+def test_what_was_tried_of_sharded_snapshots_by_hand() -> None:
+    """32 GB/s copy 11,471 MiB in 0.376 s; published are 0.46, 0.51 and 0.354 s."""
+    sizes, published_s = (1, 2, 4), (0.46, 0.51, 0.354)
+    held = [snapshots.SNAPSHOT_BYTES / size for size in sizes]
+    copies_s = [each / 32e9 for each in held]
+    columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
+    table = pd.DataFrame(zip(sizes, held, published_s, copies_s, strict=True), columns=columns)
+    rows = list(snapshots.sharding_rows(table))
+    assert rows[0].simulated == pytest.approx(2868, abs=1)
+    assert rows[-1].simulated == pytest.approx(12.03 * 3 / 4 / 0.106, rel=1e-3)
+    over_four = {
+        row.setting.split(", ", 1)[1]: row.simulated for row in rows if "over 4 of" in row.setting
+    }
+    assert over_four == pytest.approx(
+        {
+            "PCIe alone": -0.75,
+            "launching limits, by shards of 4": 0.354 / 0.3759 - 1,
+            "launching comes before, by the whole": -0.2819 / 0.46,
+            "launching comes before, by shards of 4": -0.2819 / (0.3759 + 0.26),
+        },
+        abs=1e-3,
+    )
+
+
+def test_parity_of_a_sharded_optimizer_crosses_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of n members sends its part of 12 of 14 bytes, and copies its share and 2 / n more."""
+
+    @dataclass
+    class Times:
+        copy_s: float
+        send_s: float
+
+    def probe(moved: StateTransfers, bandwidth: str) -> Times:
+        return Times(moved.snapshot_bytes_per_gpu / 1e9, moved.copies * 1.0)
+
+    monkeypatch.setattr(snapshots, "_probe", probe)
+    table = snapshots.optimizer_table().set_index("sharding_group")
+    parameters = snapshots.SNAPSHOT_BYTES / 14
+    assert table.sent_bytes[4] == pytest.approx(12 * parameters / 4)
+    assert table.copied_bytes[4] == pytest.approx((14 + 2) * parameters / 4)
+    assert table.copy_s[4] == pytest.approx(table.copied_bytes[4] / 1e9)
+    assert set(table.send_s) == {1.0}
+    sent = {row.setting: row for row in snapshots.optimizer_rows(snapshots.optimizer_table())}
+    assert sent["groups of 4, optimizer whole"].simulated == 0.0
 
 
 def test_stalls_in_closed_form() -> None:
