@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward
+from faultline.strategies.rerouted_schedule import SplitBackward
 
 OptimizerBackup = Literal["neighbour", "none"]
 """Who else has a group's share of the optimizer's state."""

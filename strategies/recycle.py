@@ -3,7 +3,7 @@
 arXiv 2405.14009. The groups of the job are its data-parallel pipelines; the nodes of a stage all
 have the same weights. When one is lost, its micro-batches go round robin to the others, so that
 nothing moves but activations, and each pass that is late is fitted into bubbles
-(`takeover.rerouted_schedule`). Stages share losses evenly: where one has lost two more than
+(`rerouted_schedule`). Stages share losses evenly: where one has lost two more than
 another, a node of that other one swaps roles with a lost one, and copies the parameters from a
 peer. Who returns takes the role that has the fewest nodes. A stage can lose all nodes but one.
 
@@ -27,6 +27,7 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.rerouted_schedule import Rerouted, Techniques, rerouted
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.neighbours import Roles
 from faultline.strategies.takeover.pipeline_scheme import (
@@ -34,7 +35,6 @@ from faultline.strategies.takeover.pipeline_scheme import (
     PipelineScheme,
     failures_until_nobody_is_left,
 )
-from faultline.strategies.takeover.rerouted_schedule import Rerouted, Techniques, rerouted
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"

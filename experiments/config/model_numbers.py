@@ -24,7 +24,7 @@ from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward
+from faultline.strategies.rerouted_schedule import SplitBackward
 
 if TYPE_CHECKING:
     # A scenario asks here for what follows from its model.

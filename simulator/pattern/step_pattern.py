@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
 from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward
+from faultline.strategies.rerouted_schedule import SplitBackward
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from faultline.simulator.workload.kernels import AttentionKernel, Kernels, Matmu
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
 from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward
+from faultline.strategies.rerouted_schedule import SplitBackward
 
 _BYTES = 2.0
 """Of an activation, a weight, a gradient within a replica: 16 bits."""

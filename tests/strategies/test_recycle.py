@@ -11,7 +11,7 @@ import pytest
 from faultline.simulator.pattern.activity_graph import Fold, passes_graph
 from faultline.strategies.base import Continue, Hit, Strategy, WipeOut
 from faultline.strategies.recovery import Communicators, Move
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward, Techniques, rerouted
+from faultline.strategies.rerouted_schedule import SplitBackward, Techniques, rerouted
 from faultline.testing import check_scheme
 from hypothesis import given, settings
 from hypothesis import strategies as st

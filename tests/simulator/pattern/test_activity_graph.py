@@ -22,8 +22,8 @@ from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.strategies.base import Hit
+from faultline.strategies.rerouted_schedule import SplitBackward
 from faultline.strategies.step_shares import Pipeline, StageShare
-from faultline.strategies.takeover.rerouted_schedule import SplitBackward
 from hypothesis import given
 from hypothesis import strategies as st
 
