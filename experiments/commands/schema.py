@@ -93,9 +93,8 @@ _CHOICE = _object(
         _object(
             "",
             "steps gave_up",
-            f"{_COST} low high goodput availability",
+            f"{_COST} low high goodput availability stopped_at",
             ratios=_list(_NUMBER),
-            stopped_at=_ANY_TEXT,
         )
     ),
     error=_INTERVAL,

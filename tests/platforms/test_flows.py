@@ -193,5 +193,5 @@ def test_the_options_are_arguments_of_the_engine() -> None:
 
 
 def test_importing_platforms_does_not_import_simgrid() -> None:
-    code = "import platforms, sys; sys.exit('simgrid' in sys.modules)"
+    code = "import faultline.platforms, sys; sys.exit('simgrid' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

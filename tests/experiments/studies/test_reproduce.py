@@ -151,9 +151,10 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
     json.dumps([row.as_dict() for row in rows], allow_nan=False)
     head = study.headline_of(runs)
-    assert study.closing_sentence(head).startswith("SPARe trains sooner than replication by")
-    assert "(published: 40% to 52%)" in study.closing_sentence(head)
-    assert saved_bytes(draw_headline(head)) > 10_000
+    savings = study.savings_of(runs, head)
+    assert study.closing_sentence(savings).startswith("SPARe trains sooner than replication by")
+    assert "(published: 40% to 52%)" in study.closing_sentence(savings)
+    assert saved_bytes(draw_headline(head, savings)) > 10_000
     assert saved_bytes(draw_curves(runs, "spare-study", "weibull")) > 10_000
 
 
