@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from contextlib import suppress
+from pathlib import PurePath
 
 LOOK_EVERY_S = 10.0
 LIMIT_S = 120.0
@@ -68,5 +69,5 @@ def places(number: int, errors: int) -> str:
     for thread in text.split("hread 0x")[1:]:
         if found := _FRAME.search(thread):
             path, line, function = found.groups()
-            innermost[f"{os.path.basename(path)}:{line} {function}"] = None  # noqa: PTH119 - of a text
+            innermost[f"{PurePath(path).name}:{line} {function}"] = None
     return ", ".join([*innermost][:4]) or "unknown"
