@@ -252,9 +252,14 @@ class Plane(Table):
     gets 1/M of: the file system's bandwidth. What a GPU has of its own, or of a trunk in
     proportion, is unchanged: its NIC, its share of the uplinks. Sizes follow: a rank of the plane
     carries 1/M of the bytes of its group.
+
+    `domain_gpus` is the size of the cluster's scale-up domains, whose links ``[scale_up]``
+    describes. The plane has none of them. `topology.servers_of` makes some, so that a step can be
+    timed.
     """
 
     cluster_gpus: Count
+    domain_gpus: Count | None = None
 
 
 class ClusterSpec(Table):

@@ -230,6 +230,7 @@ _WHOLE = {
     "scale_out.spines",
     "scale_out.routing_seed",
     "plane.cluster_gpus",
+    "plane.domain_gpus",
 }
 
 

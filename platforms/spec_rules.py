@@ -40,6 +40,11 @@ def check(spec: ClusterSpec) -> None:
 
 def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
     groups = spec.scale_up.domains
+    if spec.plane and spec.plane.domain_gpus and spec.scale_up.bandwidth_bytes_per_s is None:
+        raise KeyedError(
+            "scale_up.bandwidth",
+            'is missing: plane.domain_gpus needs it, written like nvlink = "nvlink5"',
+        )
     if spec.scale_up.gpus_per_domain != 1:
         raise KeyedError("scale_up.gpus_per_domain", "must be 1 in a plane: one GPU a group")
     if cluster_gpus % groups != 0:

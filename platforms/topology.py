@@ -167,6 +167,28 @@ def rail_plane(spec: ClusterSpec) -> ClusterSpec:
     return spec_from_mapping(mapping, f"rail plane of {spec.name}")
 
 
+def servers_of(spec: ClusterSpec, groups: int, domains_per_group: int) -> ClusterSpec:
+    """Return some groups of whole scale-up domains of the cluster that a plane stands for.
+
+    A group fills the leaf switches of its rails, as its GPU does in the plane.
+
+    Raises
+    ------
+    PlatformError
+        The spec is no plane, or does not state the size of its cluster's domains.
+    """
+    if spec.plane is None or spec.plane.domain_gpus is None:
+        raise PlatformError("states no plane.domain_gpus", spec.name)
+    mapping = spec.as_mapping()
+    del mapping["plane"]
+    mapping["scale_up"] |= {
+        "domains": groups * domains_per_group,
+        "gpus_per_domain": spec.plane.domain_gpus,
+    }
+    mapping["scale_out"]["domains_per_leaf"] = domains_per_group
+    return spec_from_mapping(mapping, f"servers of {spec.name}")
+
+
 def _part(value: float, sharers: int, kind: Kind = BANDWIDTH) -> str:
     return format_quantity(value / sharers, kind)
 

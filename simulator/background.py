@@ -12,8 +12,9 @@ from itertools import cycle
 from math import inf
 from typing import Literal
 
-Part = Literal["passes", "sync", "save"]
-"""What a write may meet: the passes of a step, its exchange of gradients, another checkpoint."""
+Part = Literal["passes", "sync", "save", "send"]
+"""What a write may meet: the passes of a step, its exchange of gradients, another checkpoint, state
+on its way between groups."""
 
 _ROUNDING = 1e-9
 
@@ -71,13 +72,16 @@ class WriteBesideSteps:
     passes, sync : Sharing
         Beside the forward and backward passes, and beside the exchange of gradients.
     save : Sharing
-        Beside a checkpoint that is written to storage.
+        Beside a checkpoint that is written to storage; one whose time is stated meets nothing.
+    send : Sharing
+        Beside state that groups send to each other, which takes the links that checkpoints take.
     """
 
     alone_s: float
     passes: Sharing
     sync: Sharing
     save: Sharing = ANOTHER_WRITE
+    send: Sharing = ANOTHER_WRITE
 
     @property
     def shares_links(self) -> bool:

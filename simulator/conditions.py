@@ -35,11 +35,11 @@ class Effect(NamedTuple):
 class Effects(Protocol):
     """What components do to a step, by where they are."""
 
-    def __call__(self, failure: Failure) -> Effect:
-        """Return the effect of a component."""
+    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
+        """Return the effect of a component, where each computation takes `factor` as long."""
         ...
 
-    def together(self, failures: Sequence[Failure], group: int) -> float:
+    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
         """Return how many times as long a group computes of which several components are slow."""
         ...
 
@@ -65,8 +65,8 @@ class StatedEffects:
     around: Mapping[Level, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     stages: int = 1  # Stages of a group, between which what is sent is hidden.
 
-    def __call__(self, failure: Failure) -> Effect:
-        """Return the effect of a component."""
+    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
+        """Return the effect of a component, which is the same at any factor."""
         around = self.around.get(failure.level, ())
         if around and failure.kind == "partial" and failure.factor == 1.0:
             return Effect(without=around[failure.number % len(around)])
@@ -77,7 +77,7 @@ class StatedEffects:
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
         return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
 
-    def together(self, failures: Sequence[Failure], group: int) -> float:
+    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
         """Return how many times as long a group computes: as its slowest GPU."""
         return max(self(failure).compute for failure in failures)
 
@@ -98,6 +98,23 @@ class Slowdown:
     # Micro-batches of those groups that were dealt more or fewer than usual.
     deal: Mapping[int, int] = field(default_factory=dict)
     links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
+
+    def at(self, factor: float, effects: Effects) -> Slowdown:
+        """Return the same where each computation takes `factor` times as long.
+
+        Messages take as long as ever, so a slow link counts for less of it.
+        """
+        if not self.compute or self.deal:
+            return self
+        compute = {}
+        for group in self.compute:
+            struck = [one for one in self.causes if group in one.groups]
+            slow = tuple(one for one in struck if effects(one).compute > 1.0)
+            if len(slow) == 1:
+                compute[group] = effects(slow[0], factor).compute
+            else:
+                compute[group] = effects.together(slow, group, factor)
+        return replace(self, compute=compute)
 
     @property
     def slowest(self) -> float:

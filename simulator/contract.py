@@ -6,15 +6,19 @@ A scheme that breaks its contract would else give a number that looks like any o
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
+from math import lcm
 from typing import NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.nonuniform.replica_plan import PowerCurve
 from faultline.strategies.recovery import Mirror, Move, SentMove
 
 _ROUNDING = 1e-9
 _FEW = 64
+_SOME = 10
 _MOST = 1_000_000
 
 
@@ -58,6 +62,8 @@ class Contract:
         self._members: tuple[int, ...] = ()
         self._verdicts = 0
         self._checked: StepPlan | None = None
+        # All of the last plan but its members, where it is sound whoever they are.
+        self._sound_numbers: tuple[object, ...] | None = None
         self.enter()
 
     def enter(self) -> None:
@@ -168,18 +174,19 @@ class Contract:
     def _check_patch(self, verdict: Continue, members: tuple[int, ...]) -> None:
         patch = verdict.patch
         # A set of all members takes longer than to look for a few among them.
-        few = len(patch) * _FEW < len(members)
-        strangers = (
-            any(not _has(members, group) for group in patch) if few else patch.keys() - set(members)
-        )
-        if strangers:
+        few = len(patch) * _SOME < len(members)
+        if (
+            any(not _has(members, group) for group in patch)
+            if few
+            else tuple(patch) != members and patch.keys() - set(members)
+        ):
             group = next(group for group in patch if not _has(members, group))
             self._breach(
                 f"on_failures() has group {group} compute a patch, which is no member",
                 "let members compute it",
             )
-        whole = set(map(type, patch.values())) == {int}
-        if not whole or not 0 <= min(patch.values()) <= max(patch.values()) <= _MOST:
+        whole = {*map(type, patch.values())} == {int}
+        if not whole or not all(_is_count(stacks, 0) for stacks in {*patch.values()}):
             group, stacks = next(one for one in patch.items() if not _is_count(one[1], 0))
             self._breach(
                 f"on_failures() has group {group} compute {_short(stacks)} stacks",
@@ -193,6 +200,8 @@ class Contract:
 
     def _check_numbers(self, plan: StepPlan) -> None:
         if plan is self._checked:
+            return
+        if plan.members and plan.but_members == self._sound_numbers:
             return
         if not (_is_count(plan.stacks, 1) and _is_count(plan.stack_size, 1)):
             self._breach(
@@ -219,6 +228,8 @@ class Contract:
         if plan.mirrors:
             self._check_mirrors(plan)
         self._checked = plan
+        depends_on_members = plan.approximate or plan.pipelines or plan.mirrors or not plan.members
+        self._sound_numbers = None if depends_on_members else plan.but_members
 
     def _check_pipelines(self, plan: StepPlan) -> None:
         """Look at who does what: members, with nodes of the job, by one cut of the model."""
@@ -235,6 +246,13 @@ class Contract:
             nodes = all(
                 0 <= stage.group < self._groups and 0 <= stage.node < stages for stage in one.stages
             )
+            away = [stage.group for stage in one.stages if not _has(plan.members, stage.group)]
+            if nodes and away:
+                self._breach(
+                    f"plan() has group {one.group}'s pipeline on a node of group {away[0]}, which "
+                    "is no member",
+                    "list nodes of members: others are down",
+                )
             if not nodes or len(cuts) > 1 or one.micro_batches < bool(one.stages):
                 self._breach(f"plan() has a pipeline that cannot be: {one}")
             factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
@@ -271,28 +289,65 @@ class Contract:
                     )
 
     def _check_work(self, plan: StepPlan) -> None:
-        """Refuse a step whose nodes together compute less than what it trains.
+        """Refuse a step of which a stage is computed for less than what the step trains.
 
-        Work counts in micro-batches of whole models. The backward pass counts unless gradients are
-        approximate; GPUs at raised power do in less time what they are listed with.
+        Micro-batches of each pass are counted for each stage, by all nodes that compute it; those
+        of the backward pass count as whole if its gradient is declared approximate, and all of a
+        pipeline if the declared power of its GPUs makes up for what they leave out.
         """
-        shape, lacking = self._strategy.shape, plan.batch_share * self._groups * (1 - _ROUNDING)
-        done = float(len(plan.members) - len(plan.pipelines))
+        shape = self._strategy.shape
+        unit = lcm(shape.stages, shape.layers)
+        approximate = {(task.group, task.stage) for task in plan.approximate}
+        boosted = self._boosted(plan)
+        # Of the model, in units, from where on a pass has how many more micro-batches.
+        more = (
+            defaultdict[int, float](float, {unit: 0.0}),
+            defaultdict[int, float](float, {unit: 0.0}),
+        )
         for one in plan.pipelines:
-            cut = bool(one.stages) and one.stages[0].layers is not None
+            begin = 0
             for place, stage in enumerate(one.stages):
-                share = (stage.layers or 0) / shape.layers if cut else 1.0 / shape.stages
-                passes = one.orders[place].count("F") if one.orders else one.micro_batches
-                work = stage.forward if plan.approximate else min(stage.forward, stage.backward)
-                work = 1.0 if plan.power > 1.0 else work
-                done += passes / shape.micro_batches * share * work
-        done *= plan.stacks * plan.stack_size
-        if done < lacking:
-            self._breach(
-                f"plan() trains {plan.batch_share * self._groups:g} shard types, and the nodes of "
-                f"its pipelines compute {done:g}",
-                "let pipelines list all nodes that compute, or lower batch_share",
-            )
+                part = unit // shape.stages
+                if stage.layers is not None:
+                    part = stage.layers * (unit // shape.layers)
+                batches = one.orders[place].count("F") if one.orders else one.micro_batches
+                exact = (one.group, place) not in approximate
+                works = (stage.forward, stage.backward if exact else 1.0)
+                for change, work in zip(more, works, strict=True):
+                    done = batches * (1.0 if one.group in boosted and work > 0 else work)
+                    change[begin] += done
+                    change[begin + part] -= done
+                begin += part
+        types = plan.stacks * plan.stack_size
+        whole = float(len(plan.members) - len(plan.pipelines))
+        lacking = plan.batch_share * self._groups
+        for name, change in zip(("forward", "backward"), more, strict=True):
+            done, place = 0.0, 0
+            for then in sorted(change):
+                computed = types * (whole + done / shape.micro_batches)
+                if place < then <= unit and computed < lacking * (1 - _ROUNDING):
+                    self._breach(
+                        f"plan() trains {lacking:g} shard types, and all nodes compute "
+                        f"{computed:g} {name} passes of stage {place * shape.stages // unit}",
+                        "let pipelines list all nodes that compute, or lower batch_share",
+                    )
+                place, done = then, done + change[then]
+
+    def _boosted(self, plan: StepPlan) -> set[int]:
+        """Return the groups whose GPUs draw so much power that they leave out no work.
+
+        A share of less work says that its GPUs are faster; the plan's mean power has to cover it.
+        """
+        if plan.power <= 1.0:
+            return set()
+        curve, drawn = PowerCurve(), {}
+        for one in plan.pipelines:
+            least = min((min(stage.forward, stage.backward) for stage in one.stages), default=1.0)
+            power = curve.power(1.0 / least) if 0.0 < least < 1.0 else None
+            if power is not None:
+                drawn[one.group] = power - 1.0
+        covered = sum(drawn.values()) <= (plan.power - 1.0) * self._groups + _FEW * _ROUNDING
+        return set(drawn) if covered else set()
 
     def _breach(self, what: str, remedy: str = "see docs/adding-a-scheme.md") -> NoReturn:
         raise ContractError(self._strategy.name, what, remedy)

@@ -90,8 +90,11 @@ AllReduceTime = ConstantTime | RingTime | SyncTime
 class MemberTimes(Protocol):
     """What a step takes where it depends on who takes part and with what, not only on how many."""
 
-    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
-        """Return the time until the slowest has computed its share so many times, in seconds."""
+    def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
+        """Return the time until the slowest has computed its share so many times, in seconds.
+
+        Each computation takes `factor` times as long, and messages carry what they always do.
+        """
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of the all-reduce, in seconds."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
-from itertools import zip_longest
 from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
@@ -51,14 +50,18 @@ class HitList:
         self._look_ahead(0.0)
 
     def strike(
-        self, groups: Iterable[int], failures: Iterable[Failure], now_s: float, standbys: int = 0
+        self,
+        groups: Iterable[int],
+        failures: Iterable[Failure],
+        now_s: float,
+        replaced: Collection[int] = (),
     ) -> None:
         """Groups went down, each by one failure; noticed at `now_s`, in seconds.
 
-        Standbys take the places of what the first so many of them have broken.
+        Standbys take the places of what the failures of the groups `replaced` have broken.
         """
-        again_s = [now_s + self._standby_s] * standbys
-        for group, failure, back_s in zip_longest(groups, failures, again_s):
+        for group, failure in zip(groups, failures, strict=True):
+            back_s = now_s + self._standby_s if group in replaced else None
             self._strategy.on_hit(self._take_in(group, failure, back_s))
         self._look_ahead(now_s)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
-from faultline.simulator.conditions import Disturbances
+from faultline.simulator.conditions import Disturbances, Slowdown
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes, StorageTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
@@ -47,7 +47,8 @@ class Work:
         Seconds to compute one shard type on one group.
     compute_jitter : float
         Standard deviation of the factor on `compute_s`, drawn anew a group and shard type from a
-        normal distribution of mean 1.
+        normal distribution of mean 1. Where steps are played, computations of all groups take the
+        factor of the slowest one.
     minimum_factor : float
         The factor is never below this.
     checkpoint_policy : CheckpointPolicy
@@ -127,6 +128,7 @@ class Work:
         plan: StepPlan,
         without: Sequence[str] = (),
         patched: Collection[int] | None = None,
+        factor: float = 1.0,
     ) -> float:
         """Return how long a step computes, over `compute_s` for each shard type.
 
@@ -140,18 +142,20 @@ class Work:
             Switches that are down.
         patched : collection of int, optional
             Groups that compute one stack of it; by default all members compute all.
+        factor : float
+            How many times as long each computation takes.
         """
         if self.member_times is None and self.detour_times is None:
-            return plan.pace
+            return plan.pace * factor
         rounds = plan.stacks if patched is None else 1
         types = rounds * plan.stack_size
-        times = self._times(without, plan.pipelines, more=types > 1)
+        times = self._times(without, plan.pipelines, more=types > 1 or factor != 1.0)
         if times is None or not plan.members:
-            return plan.pace
+            return plan.pace * factor
         shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
         if patched is not None:
             shares = shares.of(shares.computing(patched))
-        played = times.passes_s(shares, rounds) / (types * self.compute_s)
+        played = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
         return played if plan.pipelines and self.plays_steps else plan.pace * played
 
     def least_pace(self, plan: StepPlan) -> float:
@@ -174,13 +178,45 @@ class Work:
 
     def is_regular(self, phase: Compute) -> bool:
         """Return whether every member takes whole micro-batches at its nominal pace."""
-        if self.compute_jitter or self.reactions.validation_share:
-            return False
-        if phase.pipelines:
-            return True
-        nominal = StepPlan(phase.members, phase.stacks, phase.stack_size)
-        played = self.pace_of(nominal, phase.without, phase.patch)
-        return phase.pace == max(played, phase.least_pace)
+        return bool(phase.pipelines) or phase.pace == self._nominal_pace(phase)
+
+    def slower(self, phase: Compute, factor: float) -> Compute:
+        """Return a phase whose computations take so many times as long."""
+        if self.plays_steps and self.is_regular(phase):
+            slower = phase._replace(
+                factor=phase.factor * factor,
+                slow=self.slowdown_at(phase.slow, phase.factor * factor),
+            )
+            return slower._replace(pace=self._nominal_pace(slower))
+        return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
+
+    def slowdown_at(self, slow: Slowdown, factor: float) -> Slowdown:
+        """Return what slows a step in which each computation takes so many times as long."""
+        if not slow.compute or self.disturbances is None or not self.plays_steps:
+            return slow
+        return slow.at(factor, self.disturbances.effects)
+
+    def _nominal_pace(self, phase: Compute) -> float:
+        """Return the pace of a phase whose members take whole micro-batches."""
+        members, pipelines = phase.members, phase.pipelines
+        plan = StepPlan(members, phase.stacks, phase.stack_size, pipelines=pipelines)
+        played = self.pace_of(plan, phase.without, phase.patch, phase.factor)
+        return max(played, phase.least_pace)
+
+    def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
+        """Return how many stacks of a patch the GPUs of each group compute, for whomever.
+
+        A group is busy as long as the pipelines that list its nodes.
+        """
+        if not (self.plays_steps and phase.pipelines):
+            return patch
+        computing = StepShares(phase.members, phase.pipelines).computing(patch)
+        stacks = {group: patch.get(group, 1) for group in computing}
+        busy = dict(stacks)
+        for one in phase.pipelines:
+            for group in {stage.group for stage in one.stages} if one.group in stacks else ():
+                busy[group] = max(busy.get(group, 0), stacks[one.group])
+        return busy
 
     def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
         """Return who computes a phase to its end, all of whose stages are done by who is there.
@@ -201,7 +237,7 @@ class Work:
         shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
         stacks = phase.stacks if phase.patch is None else 1
         left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
-        return self.pace_of(left, phase.without)
+        return self.pace_of(left, phase.without, factor=phase.factor)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
@@ -306,12 +342,10 @@ class Durations:
         part of it).
     recovery : RecoveryPrices
         What recoveries take, as far as no state moves.
-    load_growth_s : float
-        What each group adds to loading, where all of them read.
     rings : MemberTimes or None
         What an all-reduce that was measured takes by who takes part; None where groups are alike.
     storage : StorageTimes or None
-        What writing and loading take by who does it; None where groups are alike.
+        What writing and loading take by who does it, where that is measured.
     moves : MoveTimes or None
         What state takes to move between groups; None where none moves.
     write_beside : WriteBesideSteps or None
@@ -323,7 +357,6 @@ class Durations:
     save_s: float
     load_s: float
     recovery: RecoveryPrices
-    load_growth_s: float = 0.0
     rings: MemberTimes | None = field(default=None, compare=False)
     storage: StorageTimes | None = field(default=None, compare=False)
     moves: MoveTimes | None = field(default=None, compare=False)
@@ -362,7 +395,7 @@ class Job:
     def sent_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until all has arrived that members send to each other, in seconds."""
         assert self.durations.moves is not None
-        return self.durations.moves.duration_s(moves, as_placed=True)
+        return self.durations.moves.duration_s(moves)
 
     def save_s(self, writer: int) -> float:
         """Return the time in which a group writes a checkpoint to storage, in seconds."""
@@ -371,7 +404,5 @@ class Job:
 
     def load_s(self, members: Sequence[int]) -> float:
         """Return the time to load a checkpoint from storage into some groups, in seconds."""
-        durations, absent = self.durations, self.work.groups - len(members)
-        if durations.storage is not None:
-            return durations.storage.load_s(members)
-        return durations.load_s - durations.load_growth_s * absent
+        durations = self.durations
+        return durations.load_s if durations.storage is None else durations.storage.load_s(members)

@@ -40,6 +40,9 @@ class Compute(NamedTuple):
         Those of members that are not as in an undisturbed step.
     least_pace : float
         The phase waits until this pace where all members have computed; `pace` includes it.
+    factor : float
+        How many times as long each computation takes of a step that is simulated by its messages;
+        `pace` includes it.
     """
 
     members: tuple[int, ...]
@@ -51,6 +54,7 @@ class Compute(NamedTuple):
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
     least_pace: float = 0.0
+    factor: float = 1.0
 
 
 class Saves(NamedTuple):
@@ -100,7 +104,7 @@ class QuietSteps(NamedTuple):
 
 
 class Inquiry(NamedTuple):
-    """What has struck each of the groups that were found missing? Takes no time."""
+    """What has struck each of these groups by now? Takes no time; others are left out."""
 
     groups: tuple[int, ...]
 

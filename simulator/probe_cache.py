@@ -26,7 +26,7 @@ from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 # Raise it when a change to the probes changes what they measure.
-_PROBE_VERSION = 3
+_PROBE_VERSION = 4
 
 
 class _Dataclass(Protocol):

@@ -42,8 +42,9 @@ class Progress:
     ----------
     completed_steps : int
         Steps done and not taken back by a restart.
-    completed : Batches
-        Full batches trained and not taken back; as many as steps unless batches shrink.
+    trained, samples : float
+        Full batches trained and not taken back, as of `Batches`; as many as steps unless batches
+        shrink.
     played_steps : int
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
@@ -77,7 +78,8 @@ class Progress:
     """
 
     completed_steps: int = 0
-    completed: Batches = field(default_factory=Batches)
+    trained: float = 0.0
+    samples: float = 0.0
     played_steps: int = 0
     stack_computations: int = 0
     failures: int = 0
@@ -102,7 +104,17 @@ class Progress:
     @property
     def completed_batches(self) -> float:
         """Full batches trained and not taken back, by what they train towards a loss."""
-        return self.completed.trained
+        return self.trained
+
+    @property
+    def completed(self) -> Batches:
+        """`trained` and `samples`."""
+        return Batches(self.trained, self.samples)
+
+    def train(self, steps: int, each: Batches) -> None:
+        """Count what some steps have trained."""
+        self.trained += steps * each.trained
+        self.samples += steps * each.samples
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -43,12 +43,11 @@ class RecoveryPhase(NamedTuple):
 class MoveTimes(Protocol):
     """What the platform takes to move state."""
 
-    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
-        """Return the time until the last of some moves has arrived, in seconds.
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds."""
 
-        By default groups that are alike may stand for each other. Where many send at once they meet
-        on links, and it has to be as they are placed.
-        """
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""

@@ -37,6 +37,7 @@ from faultline.simulator.phases import (
     Send,
     Stall,
 )
+from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ _PARTS: dict[type[Phase], Part] = {
     Compute: "passes",
     AllReduce: "sync",
     Save: "save",
-    Send: "save",
+    Send: "send",
 }
 """What of a phase a write may meet."""
 
@@ -75,9 +76,9 @@ class ReplayEngine:
         self._busy_until_s: dict[int, float] = {}
         self._reduces_s = job.all_reduce_s
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
-        self._pace = ComputeTimes(
-            work.compute_s, work.compute_jitter, work.minimum_factor, job.seed
-        )
+        jitter = 0.0 if work.plays_steps else work.compute_jitter
+        self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
+        self._factors = PlayedFactors.of(work, job.seed)
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
@@ -154,7 +155,10 @@ class ReplayEngine:
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
         computing_s = pace.longest_s(stacks) * size
-        if saves and pace.draws_ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
+        drawn, ahead = self._factors, pace.draws_ahead and self._factors is None
+        if drawn:
+            computing_s *= drawn.longest(compute)
+        if saves and ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
             outcome = self._quiet_rounds(phase, saves, decided)
             if outcome.saves:
                 return outcome
@@ -162,7 +166,10 @@ class ReplayEngine:
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
             left, likely = at_most - steps, (failure_s - now_s) / nominal_s
-            if left < _MANY_STEPS or likely < _MANY_STEPS or not pace.draws_ahead:
+            if left < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
+                if drawn:
+                    slower = drawn.draw(compute)
+                    size = slower.stack_size * slower.pace * slower.slow.slowest
                 now_s += size * pace.slowest_s(groups, stacks)
                 now_s += whole_s
                 steps += 1
@@ -252,6 +259,8 @@ class ReplayEngine:
         return ends_s
 
     def _compute(self, phase: Compute) -> Outcome:
+        if self._factors:
+            phase = self._factors.draw(phase)
         start_s, patch, slow = self.now_s, phase.patch, phase.slow
         size = phase.stack_size * phase.pace
         if patch is None:
@@ -266,19 +275,23 @@ class ReplayEngine:
         apart: dict[int, int] = {}
         if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
             end_s, apart = self._compute_at_risk(phase, latest_s)
+        left: tuple[int, ...] | None = None
         if self._plays_steps and self._down:
-            left = self._job.work.pace_without(phase, self._down.union(apart))
-            size = phase.stack_size * left
+            work, lacking = self._job.work, self._down.union(apart)
+            size = phase.stack_size * work.pace_without(phase, lacking)
+            if phase.pipelines:
+                # Others may do all stages of a group that is down; some need nodes of that group.
+                left = work.left_of(phase, lacking)
         if patch is None:
-            if computing > len(apart):
+            if computing > len(apart) and left != ():
                 slowest_s = size * self._pace.slowest_s(computing - len(apart), most_stacks)
                 end_s = max(end_s, start_s + slowest_s)
         else:
-            again = _groups_by_stacks(patch, apart, self._down)
-            if self._plays_steps and self._down and phase.pipelines:
-                # Others may do all stages of who is down; stated passes take all as long.
-                left_over = self._job.work.left_of(phase, self._down.union(apart))
-                again = Counter(patch.get(group, 1) for group in left_over)
+            again = (
+                _groups_by_stacks(patch, apart, self._down)
+                if left is None
+                else Counter(patch.get(group, 1) for group in left)
+            )
             for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
         if self._writes.left_s:
@@ -297,7 +310,8 @@ class ReplayEngine:
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
         busy, self._busy_until_s = self._busy_until_s, {}
-        slow = phase.slow.compute
+        slow, patch = phase.slow.compute, phase.patch
+        occupied = None if patch is None else self._job.work.occupied(phase, patch)
         known = dict.fromkeys((*busy, *slow))
         apart: dict[int, int] = {}
         unharmed: list[tuple[float, int]] = []
@@ -309,7 +323,7 @@ class ReplayEngine:
             else:
                 candidates.append(failure)
         for failure_s, group in candidates:
-            stacks = phase.stacks if phase.patch is None else phase.patch.get(group, 0)
+            stacks = phase.stacks if occupied is None else occupied.get(group, 0)
             apart[group] = stacks
             own_s = self._pace.own_s(stacks) * phase.stack_size * phase.pace * slow.get(group, 1.0)
             arrival_s = max(start_s, busy.get(group, 0.0)) + own_s
@@ -361,7 +375,8 @@ class ReplayEngine:
         return fallen
 
     def _inquire(self, phase: Inquiry) -> Outcome:
-        struck = [self.clocks.due(group) for group in phase.groups]
+        due_s, now_s = self._next_failure_s, self.now_s
+        struck = [self.clocks.due(group) for group in phase.groups if due_s[group] <= now_s]
         return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
@@ -450,7 +465,7 @@ class ReplayEngine:
         return Outcome(self.now_s)
 
     def _send(self, phase: Send) -> Outcome:
-        self.now_s += self._beside("save", self._job.sent_s(phase.moves))
+        self.now_s += self._beside("send", self._job.sent_s(phase.moves))
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:
@@ -505,10 +520,12 @@ class ReplayEngine:
         moves, able = recovery.moves, self._up(members)
         while moves := tuple(move for move in moves if move.group in able):
             sent = sent_moves(moves, self._job.work.groups, able)
-            self.now_s += times.duration_s(sent)
-            able = self._up(able)
-            if all(one.move.group in able and one.sender in (None, *able) for one in sent):
+            begun_s, busy_s = self.now_s, times.busy_s(sent)
+            self.now_s += max(busy_s.values(), default=0.0)
+            # Who fails after its last flow has arrived breaks nothing.
+            if all(self._next_failure_s[group] > begun_s + s for group, s in busy_s.items()):
                 return
+            able = self._up(able)
 
     def _up(self, groups: Iterable[int]) -> list[int]:
         """Return those groups that have not failed by now."""

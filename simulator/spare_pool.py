@@ -74,6 +74,11 @@ class SparePool:
         """Whether there is hardware for a group at `now_s`, in seconds."""
         return self.next_ready_s <= now_s
 
+    def ready(self, now_s: float) -> int:
+        """Return how many are ready at `now_s`, in seconds."""
+        self._repair_until(now_s)
+        return sum(ready_s <= now_s for ready_s, _ in self._ready_s)
+
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
         """Return those of the positions `down` that can be filled at `now_s`; they count as filled.
 

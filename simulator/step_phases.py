@@ -11,6 +11,75 @@ from faultline.simulator.progress import Batches
 from faultline.strategies.base import StepPlan
 
 
+class StepCosts:
+    """What a step under a plan takes and trains, for the books.
+
+    Parameters
+    ----------
+    plan : StepPlan
+        What the scheme wants computed.
+    work : Work
+        The job.
+    all_reduce : AllReduce
+        The phase that ends the step.
+
+    Attributes
+    ----------
+    pace, least_pace : float
+        As of `Compute`.
+    types : int
+        Shard types that each member computes.
+    batches : Batches
+        What the step trains.
+    nominal_s : float
+        Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
+    raised_power_s : float
+        How long all GPUs would have to draw their rated power for what some draw beyond it.
+    reduced_share : float
+        Share of the all-reduce's time that is useful: of a full batch, over a sound network.
+    """
+
+    __slots__ = (
+        "batches",
+        "degraded_s",
+        "least_pace",
+        "nominal_s",
+        "pace",
+        "raised_power_s",
+        "reduced_share",
+        "redundancy_s",
+        "types",
+        "useful_s",
+    )
+
+    def __init__(self, plan: StepPlan, work: Work, all_reduce: AllReduce) -> None:
+        least_pace, twice = work.least_pace(plan), work.reactions.validation_share
+        without = all_reduce.without
+        once = pace = max(work.pace_of(plan, without), least_pace)
+        if twice:
+            pace = max(work.pace_of(plan, without, factor=1 + twice), least_pace)
+        self.pace, self.least_pace = pace, least_pace
+        self.batches = Batches.of(plan, work.approximation_loss)
+        self.reduced_share = self.batches.trained / work.detour(all_reduce)
+        self.types = plan.stacks * plan.stack_size
+        types_s = self.types * work.compute_s
+        self.nominal_s = types_s * pace * all_reduce.slow.slowest
+        self.raised_power_s = (plan.power - 1.0) * self.nominal_s
+        # Several types in one go may take less than as many one by one.
+        unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
+        self.useful_s = once_s * self.batches.trained
+        validation_s = unhurt_s * (pace / once - 1) if twice else 0.0
+        self.redundancy_s = unhurt_s - once_s + validation_s
+        self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
+        self.degraded_s -= validation_s
+
+    @staticmethod
+    def depend_on_members(plan: StepPlan, work: Work) -> bool:
+        """Return whether another plan that differs in its members alone may have other costs."""
+        is_played = work.member_times is not None or work.detour_times is not None
+        return bool(is_played or plan.approximate or plan.pipelines or plan.mirrors)
+
+
 class StepPhases:
     """The phases of a step under a plan.
 
@@ -24,38 +93,24 @@ class StepPhases:
         Parts of the network that are down, around which there is a way.
     slow : Slowdown
         What else slows its members.
+    before : StepPhases, optional
+        The phases of the plan before, whose costs are kept where they are the same.
 
     Attributes
     ----------
     compute, all_reduce : Compute, AllReduce
         The phases.
-    types : int
-        Shard types that each member computes.
-    batches : Batches
-        What the step trains.
+    costs : StepCosts
+        What they mean for the books.
     down : int
         Groups that take no part.
     mirrors : tuple of Mirror
         State that members send to each other between steps.
-    nominal_s : float
-        Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
-    raised_power_s : float
-        How long all GPUs would have to draw their rated power for what some draw beyond it.
+    slow : Slowdown
+        What slows members where each computation takes as long as usual.
     """
 
-    __slots__ = (
-        "all_reduce",
-        "batches",
-        "compute",
-        "degraded_s",
-        "down",
-        "mirrors",
-        "nominal_s",
-        "raised_power_s",
-        "redundancy_s",
-        "types",
-        "useful_s",
-    )
+    __slots__ = ("_shared", "all_reduce", "compute", "costs", "down", "mirrors", "slow")
 
     def __init__(
         self,
@@ -63,28 +118,35 @@ class StepPhases:
         work: Work,
         without: tuple[str, ...] = (),
         slow: Slowdown = UNDISTURBED,
+        before: StepPhases | None = None,
     ) -> None:
-        least_pace, twice = work.least_pace(plan), work.reactions.validation_share
-        pace = max(work.pace_of(plan, without), least_pace)
-        members, pipelines = plan.members, plan.pipelines
-        stacks, size = plan.stacks, plan.stack_size
+        members, stacks, size = plan.members, plan.stacks, plan.stack_size
+        self.slow, twice = slow, work.reactions.validation_share
+        if twice:
+            slow = work.slowdown_at(slow, 1 + twice)
+        self.all_reduce = AllReduce(members, without, slow, plan.pipelines)
+        self._shared: tuple[object, ...] | None
+        self.costs: StepCosts
+        shared = plan.but_members, without, self.slow
+        if before is not None and shared == before._shared:
+            self.costs, self._shared = before.costs, shared
+        else:
+            self.costs = StepCosts(plan, work, self.all_reduce)
+            self._shared = None if StepCosts.depend_on_members(plan, work) else shared
+        costs = self.costs
         self.compute = Compute(
-            members, stacks, size, None, pace * (1 + twice), without, slow, pipelines, least_pace
+            members,
+            stacks,
+            size,
+            None,
+            costs.pace,
+            without,
+            slow,
+            plan.pipelines,
+            costs.least_pace,
+            1 + twice,
         )
-        self.all_reduce = AllReduce(members, without, slow, pipelines)
-        self.batches = Batches.of(plan, work.approximation_loss)
-        self.types = stacks * size
-        types_s = self.types * work.compute_s
-        self.nominal_s = types_s * pace * (1 + twice) * slow.slowest
-        self.raised_power_s = (plan.power - 1.0) * self.nominal_s
-        # Several types in one go may take less than as many one by one.
-        unhurt_s, once_s = min(types_s, self.nominal_s), min(work.compute_s, self.nominal_s)
-        self.useful_s = once_s * self.batches.trained
-        validation_s = unhurt_s * twice
-        self.redundancy_s = unhurt_s - once_s + validation_s
-        self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
-        self.degraded_s -= validation_s
-        self.down = work.groups - len(plan.members)
+        self.down = work.groups - len(members)
         self.mirrors = plan.mirrors
 
 

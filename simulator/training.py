@@ -7,16 +7,17 @@ nor SimGrid: it yields phases and is sent back what became of them.
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import chain
 from math import ceil, inf
 
 from faultline.simulator.phases import (
-    AllReduce,
     Inquiry,
     Outcome,
     Phase,
     QuietSteps,
     Saves,
 )
+from faultline.simulator.progress import Batches
 from faultline.simulator.step_phases import StepPhases, patch_compute
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_conditions import Interruptible
@@ -35,78 +36,96 @@ class Training(Interruptible):
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
         work, progress, seconds = self.work, self.progress, self._seconds
-        hits = self._hits
+        strategy, hits, enough = self.strategy, self._hits, self._enough
         holds_last_step = self._memory.holds_last_step
         meets_conditions = work.disturbances is not None
-        play = self._phases()
         while (
-            not self._done()
+            progress.trained < enough
             and progress.now_s < self._limit_s
             and self._restarts_since_save < work.give_up_after_restarts
         ):
             if hits.next_repair_s <= progress.now_s:
                 yield from self._hand_back()
-            if self._plan is not self.strategy.plan():
-                self._plan = self._contract.replanned()
-                play = self._phases()
+            if self._plan is not strategy.plan():
+                self._contract.replanned()
+                self._follow_plan()
             if meets_conditions and (yield from self._meet_conditions()):
-                play = self._phases()
+                self._follow_plan()
                 continue
-            if not self._disturbed and (yield from self._play_quiet_steps(play)):
-                continue
+            play = self._play
+            quiet = self._unobserved_steps(play)
+            if quiet is not None:
+                outcome = yield quiet
+                if outcome.steps and (yield from self._end_quiet_steps(play, quiet, outcome)):
+                    continue
             self._disturbed = False
-            outcome, batches = (yield play.compute), play.batches
+            outcome, batches = (yield play.compute), play.costs.batches
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
             seconds["checkpoint"] += outcome.disturbed_s
-            self._computed(play, 1, outcome.now_s - progress.now_s - outcome.disturbed_s)
+            ended_s = self._computed_until_s(play, outcome, reduced)
+            self._computed(play.costs, 1, ended_s - progress.now_s - outcome.disturbed_s)
             if reduced.missing:
-                progress.now_s = outcome.now_s
+                progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
                     yield from self._restart()
                     continue
                 # Who has been dropped adds nothing to it.
-                batches = self._batches()
-                less_s = play.useful_s * (1.0 - batches.trained / play.batches.trained)
+                batches = self._play.costs.batches
+                less_s = play.costs.useful_s * (1.0 - batches.trained / play.costs.batches.trained)
                 seconds["compute"] -= less_s
                 seconds["degraded"] += less_s
+                self._due_step = 0
             else:
                 seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                self._reduced(reduced_s, play.all_reduce, batches)
+                self._reduced(reduced_s, play.costs.reduced_share)
                 progress.now_s = reduced.now_s
-            progress.completed_steps += 1
-            if progress.completed_steps <= self._loaded.steps:
-                # It was saved already, and is done once more: it counts as it did.
-                progress.ledger.take_back(self._loaded.booked)
-                progress.completed = progress.completed.plus(1, self._loaded.last)
-            else:
-                progress.completed = progress.completed.plus(1, batches)
-            if self._record:
-                self._log(EventKind.STEP, stacks=self._plan.stacks)
-            yield from self._save_what_is_due(play.down)
+            if self._commit(play, batches):
+                yield from self._save_what_is_due(play.down)
 
-    def _play_quiet_steps(self, play: StepPhases) -> Generator[Phase, Outcome, bool]:
-        """Play the steps in a row in which nothing happens; False where a failure may come next."""
-        progress, quiet = self.progress, self._unobserved_steps(play)
-        if quiet is None:
-            return False
-        outcome = yield quiet
-        if not outcome.steps:
-            return False
+    def _computed_until_s(self, play: StepPhases, computed: Outcome, reduced: Outcome) -> float:
+        """Return the time at which the compute of a step ends, in seconds."""
+        if not (reduced.missing and self.work.plays_steps):
+            return computed.now_s
+        # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
+        nominal_s = self.progress.now_s + play.costs.nominal_s + computed.disturbed_s
+        return min(nominal_s, reduced.now_s)
+
+    def _commit(self, play: StepPhases, batches: Batches) -> bool:
+        """Count a step that is done; return whether anything may be due after it."""
+        progress = self.progress
+        progress.completed_steps += 1
+        if progress.completed_steps <= self._loaded.steps:
+            # It was saved already, and is done once more: it counts as it did.
+            progress.ledger.take_back(self._loaded.booked)
+            batches = self._loaded.last
+        progress.train(1, batches)
+        if self._record:
+            self._log(EventKind.STEP, stacks=play.compute.stacks)
+        is_below = progress.completed_steps < self._due_step and progress.now_s < self._due_s
+        return not is_below or self._done()
+
+    def _end_quiet_steps(
+        self, play: StepPhases, quiet: QuietSteps, outcome: Outcome
+    ) -> Generator[Phase, Outcome, bool]:
+        """Book steps in a row in which nothing happened; False where a failure may come next."""
+        progress = self.progress
         compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
-        self._computed(play, outcome.steps, compute_s)
-        self._reduced(outcome.all_reduce_s, play.all_reduce, play.batches)
+        self._computed(play.costs, outcome.steps, compute_s)
+        self._reduced(outcome.all_reduce_s, play.costs.reduced_share)
         progress.now_s = outcome.now_s
         progress.completed_steps += outcome.steps
-        progress.completed = progress.completed.plus(outcome.steps, play.batches)
+        progress.train(outcome.steps, play.costs.batches)
         if outcome.saves:
             progress.seconds["checkpoint"] += outcome.save_s
             self._saved_now(outcome.saves)
             return True
+        if outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s:
+            return False
         yield from self._save_what_is_due(play.down)
-        return outcome.steps == quiet.at_most or outcome.now_s >= quiet.until_s
+        return True
 
     def _unobserved_steps(self, play: StepPhases) -> QuietSteps | None:
         """Return the next steps that the job can do without a look at each; None without any.
@@ -115,9 +134,10 @@ class Training(Interruptible):
         """
         progress, memory = self.progress, self._memory
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
-        if self._record or done < self._loaded.steps or not play.compute.members:
+        self._due_step = 0
+        if self._disturbed or self._put_off or self._record:
             return None
-        if self._put_off:
+        if done < self._loaded.steps or not play.compute.members:
             return None
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
@@ -130,10 +150,13 @@ class Training(Interruptible):
         if down and memory.holds_last_step and self._readmits:
             # After each step groups may come back.
             until_s = min(until_s, self._spares.next_ready_s)
+        if not memory.shelves:
+            self._due_step, self._due_s = due_step, until_s
         until_s = min(
             until_s, self._limit_s, self._hits.next_repair_s, self._conditions.next_change_s
         )
-        steps_left = ceil(self._batches_left() / play.batches.trained)
+        # Shares of a batch add up but for rounding.
+        steps_left = ceil((self._enough - progress.trained) / play.costs.batches.trained)
         at_most = min(due_step - done, steps_left)
         if self._responds:
             until_s = min(until_s, self._response.quiet_until_s(now_s))
@@ -186,53 +209,53 @@ class Training(Interruptible):
             self._spend("detection", outcome)
             if self._record:
                 self._log(EventKind.MISSING, groups=outcome.missing)
-            standbys, told = 0, outcome
+            told = outcome
             if self._inquires or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
-            repaired_s = self._repairs_of_evicted(outcome.missing, told.struck)
-            if self._sends_standbys:
-                standbys = self._send_standbys(len(repaired_s), progress.now_s)
+            lost = self._machines_lost(told.struck) if self._inquires else {}
+            replaced = self._replaced_at_once(outcome.missing, told.struck, lost)
             # Nobody asks for a plan between the hits and the verdict on them.
-            members = self.strategy.plan().members
             if self._hits.counts:
-                self._hits.strike(outcome.missing, told.struck, progress.now_s, standbys)
+                self._hits.strike(outcome.missing, told.struck, progress.now_s, replaced)
             verdict = self._contract.verdict(outcome.missing)
             progress.states_refused = self.strategy.states_refused
             # Where there is nothing to recover from, what failed was of no use any more.
             needs_shares = isinstance(verdict, Continue) and verdict.recovery is not None
-            if needs_shares and self._optimizer.lose(members, outcome.missing, told.struck):
+            if needs_shares and self._optimizer.lose(
+                self._plan.members, outcome.missing, told.struck
+            ):
                 verdict = WipeOut(outcome.missing)
-            self._lacking_until_s += repaired_s[standbys:]
+            self._lacking_until_s += chain.from_iterable(lost.values())
             if isinstance(verdict, WipeOut):
                 self._processes_failed = self._in_place and not self._lacking_until_s
                 return False
             # Whoever stays though missing is missed again.
             self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
-            plan = self.strategy.plan()
+            if self._plan is not self.strategy.plan():
+                self._follow_plan()
+            play = self._play
             found_s = yield from self._recover(
                 verdict.recovery, verdict.dropped, verdict.carried_on
             )
             if self._readmits:
-                replaced = min(standbys, len(verdict.dropped))
-                self._spares.bring(replaced, found_s, self.work.standby_s)
-                self._spares.bring(len(verdict.dropped) - replaced, found_s)
+                sooner = len(replaced.intersection(verdict.dropped))
+                self._spares.bring(sooner, found_s, self.work.standby_s)
+                self._spares.bring(len(verdict.dropped) - sooner, found_s)
             self._optimizer.recovered(progress.now_s)
             if verdict.patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            without, slow = self._conditions.without, self._response.slowdown(plan)
-            phase = AllReduce(plan.members, without, slow, plan.pipelines)
-            outcome = yield phase
+            outcome = yield play.all_reduce
             if not outcome.missing:
                 self._seconds["checkpoint"] += outcome.disturbed_s
                 reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s
-                self._reduced(reduced_s, phase, self._batches())
+                self._reduced(reduced_s, play.costs.reduced_share)
                 progress.now_s = outcome.now_s
                 return True
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
-        plan = self.strategy.plan()
+        plan, play = self._plan, self._play
         self.progress.reorderings += 1
         self.progress.moved_types += verdict.moved_types
         self.progress.stack_computations += max(verdict.patch.values()) * plan.stack_size
@@ -243,6 +266,7 @@ class Training(Interruptible):
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        without, slow = self._conditions.without, self._response.slowdown(plan)
-        outcome = yield patch_compute(plan, verdict.patch, self.work, without, slow)
+        outcome = yield patch_compute(
+            plan, verdict.patch, self.work, play.compute.without, play.slow
+        )
         self._spend("patch_compute", outcome)

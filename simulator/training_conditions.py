@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import chain
 
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import (
@@ -74,7 +75,7 @@ class Interruptible(Restarting):
             # Who has notice saves what there is.
             if failure.lasts_s > 0.0:
                 yield from self._save()
-            self._lacking_until_s += self._repairs_of_evicted((0,), (failure,))
+            self._lacking_until_s += chain.from_iterable(self._machines_lost((failure,)).values())
             yield from self._restart_unbroken(is_expected=True)
 
     def _restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:

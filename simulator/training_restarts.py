@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import (
+    Inquiry,
     Load,
     Outcome,
     Phase,
@@ -38,7 +40,8 @@ class Restarting(Saving):
         Returns when it was known what had failed, in seconds: from then on that is repaired.
         """
         if recovery and recovery.replaces_hardware:
-            recovery = yield from self._on_other_machines(recovery, "reconfigure")
+            up = self.strategy.plan().members
+            recovery = yield from self._on_other_machines(recovery, "reconfigure", up)
             recovery = recovery if self.work.standbys else recovery.without_standbys()
         members, begun_s = self.strategy.plan().members, self.progress.now_s
         outcome = yield Reconfigure(members, dropped, carried_on, recovery, self._asks)
@@ -108,6 +111,7 @@ class Restarting(Saving):
         self._restarts_since_save += 1
         if self._record:
             self._log(EventKind.WIPE_OUT)
+        up = strategy.plan().members
         yield from self._begin_anew()
         self._contract.restarted()
         progress.states_refused = strategy.states_refused
@@ -118,24 +122,15 @@ class Restarting(Saving):
         begun_s = progress.now_s
         needed = replace(strategy.restart_recovery(), is_expected=is_expected)
         # For the first time since something was saved.
-        in_place = self._processes_failed and self._restarts_since_save == 1
-        self._processes_failed = False
-        if in_place:
+        if self._processes_failed and self._restarts_since_save == 1:
             needed = replace(needed, replaces_hardware=False)
-        elif needed.replaces_hardware:
-            needed = yield from self._on_other_machines(needed, "restart")
-        outcome = yield Restart(self.work.groups, absent, self._asks, needed)
-        self._spend("restart", outcome)
-        self._hits.note(outcome.struck)
+        self._processes_failed = False
+        struck = yield from self._start_processes(needed, up, absent)
+        self._hits.note(struck)
         if self._record:
-            self._log_phases(begun_s, outcome, "wait")
-            for time_s, group in outcome.failures:
-                self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
             self._log(EventKind.RESTARTED)
         self._spares.restart()
-        found, where, duration_s = self._memory.recover(
-            self._before_failure, self._saved, outcome.struck
-        )
+        found, where, duration_s = self._memory.recover(self._before_failure, self._saved, struck)
         if clean is not None:
             self._memory.forget()
             found, where, duration_s = clean, "storage", None
@@ -152,7 +147,7 @@ class Restarting(Saving):
         self._loaded = found
         redone = self.rules.resume == "redo" and found is self._saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps
-        progress.completed = found.batches.plus(-1 if redone else 0, found.last)
+        progress.trained, progress.samples = found.batches.plus(-1 if redone else 0, found.last)
         yield from self._load(duration_s)
         # The restart has told all that had failed when it began. What fails from then on, and is
         # not told yet, is lost after it.
@@ -160,6 +155,39 @@ class Restarting(Saving):
         self._unsaved_since_s = progress.now_s
         if self._record:
             self._log(EventKind.LOADED)
+
+    def _start_processes(
+        self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
+    ) -> Generator[Phase, Outcome, list[Failure]]:
+        """Find machines and start all processes; again where a restart loses machines that lack.
+
+        Returns what has failed before and meanwhile, if the job asks; `up` are the groups that
+        were up when it began.
+        """
+        counts_machines = self._has_pool and needed.replaces_hardware
+        on_these = needed
+        if needed.replaces_hardware:
+            on_these = yield from self._on_other_machines(needed, "restart", up)
+        struck: list[Failure] = []
+        while True:
+            begun_s = self.progress.now_s
+            asks = self._asks or counts_machines
+            outcome = yield Restart(self.work.groups, absent, asks, on_these)
+            self._spend("restart", outcome)
+            struck += outcome.struck if self._asks else ()
+            if self._record:
+                self._log_phases(begun_s, outcome, "wait")
+                for time_s, group in outcome.failures:
+                    self._log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
+            if not counts_machines:
+                return struck
+            failed = [one for one in outcome.struck if one.time_s > begun_s]
+            self._lacking_until_s += chain(*self._machines_lost(failed, at_once=True).values())
+            launched_s, up = self.progress.now_s, self.strategy.plan().members
+            on_these = yield from self._on_other_machines(needed, "restart", up)
+            # Other machines that are there at once have started with the rest.
+            if self.progress.now_s <= launched_s:
+                return struck
 
     def _load(self, duration_s: float | None) -> Generator[Phase, Outcome, None]:
         """Load from memory in so many seconds, and migrate; or from storage, all that is needed."""
@@ -186,51 +214,87 @@ class Restarting(Saving):
         self.strategy.restart()
         self._hits.after_restart(self.progress.now_s)
 
-    def _repairs_of_evicted(self, missing: Sequence[int], struck: Sequence[Failure]) -> list[float]:
-        """Return when each machine is repaired in whose place there has to be another, in seconds.
+    def _machines_lost(
+        self, struck: Iterable[Failure], *, at_once: bool = False
+    ) -> dict[Failure, list[float]]:
+        """Return when each machine is repaired that a failure has taken, in seconds, by failure.
 
-        One for each group that is missing, where nobody knows what struck it. Software that fails
-        everywhere at once breaks no machine.
+        A repair begins now, or when the failure happened if it was noticed `at_once`. Software that
+        fails everywhere at once takes no machine.
         """
         now_s, usual_s, transient = self.progress.now_s, self.work.repair_s, self.rules.transient
-        if not struck:
-            return [now_s + usual_s] * len(missing)
-        evicted = (
-            failure
-            for failure in struck
-            if failure.kind != "software" or (transient == "replaced" and failure.level != "job")
-        )
-        if self._readmits:
-            return [now_s + usual_s for _ in evicted]
-        repairs_s = (failure.repair_s for failure in evicted)
-        return [now_s + (usual_s if one_s is None else one_s) for one_s in repairs_s]
+        layout, lost = self.work.layout, dict[Failure, list[float]]()
+        # Standbys take the places of what failed first.
+        for failure in sorted(struck, key=lambda one: (one.time_s, one.number)):
+            if failure.kind == "software" and (transient != "replaced" or failure.level == "job"):
+                continue
+            own_s = None if self._readmits else failure.repair_s
+            noticed_s = failure.time_s if at_once else now_s
+            repaired_s = noticed_s + (usual_s if own_s is None else own_s)
+            lost[failure] = [repaired_s] * (layout.machines_of(failure) if layout else 1)
+        return lost
 
     def _on_other_machines(
-        self, needed: Recovery, cause: str
+        self, needed: Recovery, cause: str, up: Sequence[int]
     ) -> Generator[Phase, Outcome, Recovery]:
         """Fill the places of what failed: by standbys, free machines, and what is repaired first.
 
+        What fails of the groups that are `up` while the job waits needs another machine too.
         Returns what is needed then; what was waited for is booked under a cause.
         """
-        now_s, lacking_until_s = self.progress.now_s, self._lacking_until_s
+        begun_s, lacking_until_s = self.progress.now_s, self._lacking_until_s
         self._lacking_until_s = []
-        lacking = len(lacking_until_s) - self._send_standbys(len(lacking_until_s), now_s)
-        if not lacking:
+        lacking = len(lacking_until_s) - self._send_standbys(len(lacking_until_s), begun_s)
+        was_waited_for, self._was_waited_for = self._was_waited_for, False
+        if not (lacking or was_waited_for):
             return needed
         needed, free = needed.without_standbys(), self._free_machines
         if free is None:
             return needed
-        for repaired_s in lacking_until_s[-lacking:]:
+        for repaired_s in lacking_until_s[len(lacking_until_s) - lacking :]:
             free.bring(1, repaired_s, 0.0)
-        filled_s = now_s
+        filled_s = begun_s
         while lacking:
+            now_s = self.progress.now_s
             filled_s = max(filled_s, min(free.next_ready_s, self._standbys.next_ready_s))
+            if filled_s > now_s:
+                self._spend(cause, (yield Stall((), filled_s - now_s)))
+                due = (yield Inquiry(tuple(up))).struck
+                failed = [one for one in due if now_s < one.time_s <= self.progress.now_s]
+                for repaired_s in chain(*self._machines_lost(failed, at_once=True).values()):
+                    free.bring(1, repaired_s, 0.0)
+                    lacking += 1
             lacking -= len(free.collect(range(lacking), filled_s))
             lacking -= self._send_standbys(lacking, filled_s)
-        if filled_s > now_s:
-            self._spend(cause, (yield Stall((), filled_s - now_s)))
+        if filled_s > begun_s:
+            self._waited_s = begun_s, self.progress.now_s
+            was_waited_for = True
+        if was_waited_for:
             needed = replace(needed, replaces_hardware=False, lacks_standbys=False)
         return needed
+
+    def _replaced_at_once(
+        self, missing: Sequence[int], struck: Sequence[Failure], lost: dict[Failure, list[float]]
+    ) -> set[int]:
+        """Take out of what is lost that for which there is a machine at once.
+
+        What failed while the job waited for machines was known then, and the job has waited for
+        others in these places. Standbys replace a failure's machines all together, or none of them.
+        Returns the groups that lack nothing any more.
+        """
+        replaced: set[int] = set()
+        now_s, (waited_from_s, waited_to_s) = self.progress.now_s, self._waited_s
+        for failure, repairs_s in list(lost.items()):
+            if waited_from_s < failure.time_s <= waited_to_s:
+                self._was_waited_for = True
+            elif self._sends_standbys and self._standbys.ready(now_s) >= len(repairs_s):
+                self._send_standbys(len(repairs_s), now_s)
+            else:
+                continue
+            del lost[failure]
+            groups = (group for group, its in zip(missing, struck, strict=True) if its == failure)
+            replaced.update(groups)
+        return replaced
 
     def _send_standbys(self, failed: int, at_s: float) -> int:
         """Send standbys to the places of what has failed, at that time; return how many."""

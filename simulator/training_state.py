@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from faultline.simulator.conditions import Conditions
+from faultline.simulator.conditions import UNDISTURBED, Conditions
 from faultline.simulator.contract import Contract
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.memory import Memory
-from faultline.simulator.phases import AllReduce, Outcome
+from faultline.simulator.phases import Outcome
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.response import Response
 from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Saved, Shelf
 from faultline.simulator.spare_pool import SparePool
-from faultline.simulator.step_phases import StepPhases
+from faultline.simulator.step_phases import StepCosts, StepPhases
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Strategy
 
@@ -69,6 +69,10 @@ class TrainingState:
         self._free_machines = None if free is None else SparePool(free, work.repair_s)
         # When each machine is repaired that has failed, and in whose place there is no other yet.
         self._lacking_until_s: list[float] = []
+        # When the job waited for machines last: from and to; and whether it has waited for some in
+        # whose places they are still to be put.
+        self._waited_s = (-inf, -inf)
+        self._was_waited_for = False
         self._processes_failed = False
         self._optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
         self._memory = Memory(work, self._optimizer)
@@ -97,21 +101,27 @@ class TrainingState:
         self._restarts_since_save = 0
         self._disturbed = False
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
+        # Below both the steps and the time, in seconds, nothing is due at the end of a step.
+        self._due_step, self._due_s = 0.0, 0.0
+        self._play = StepPhases(self._plan, work)
+        self._play = self._phases()
+
+    def _follow_plan(self) -> None:
+        """Make the phases of the next steps, as the scheme has planned them."""
+        self._plan = self.strategy.plan()
+        self._play = self._phases()
 
     def _phases(self) -> StepPhases:
         """Return the phases of the next steps."""
-        slow = self._response.slowdown(self._plan)
-        play = StepPhases(self._plan, self.work, self._conditions.without, slow)
+        slow = self._response.slowdown(self._plan) if self._conditions.slow else UNDISTURBED
+        before, without = self._play, self._conditions.without
+        play = StepPhases(self._plan, self.work, without, slow, before)
         if self._responds:
-            self._response.follow(self._plan, play.nominal_s / slow.slowest, slow)
+            self._response.follow(self._plan, play.costs.nominal_s / slow.slowest, slow)
         return play
 
-    def _batches_left(self) -> float:
-        """Return what is still to be trained; shares of a batch add up but for rounding."""
-        return self._enough - self.progress.completed.trained
-
     def _done(self) -> bool:
-        return self.progress.completed.trained >= self._enough
+        return self.progress.trained >= self._enough
 
     def _state(self, now_s: float) -> Saved:
         """Return what there is to save at this moment."""
@@ -128,22 +138,21 @@ class TrainingState:
         """Return what a step trains of those who are left in it."""
         return Batches.of(self.strategy.plan(), self.work.approximation_loss)
 
-    def _computed(self, play: StepPhases, steps: int, duration_s: float) -> None:
+    def _computed(self, costs: StepCosts, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whatever comes of them."""
         progress, seconds = self.progress, self._seconds
-        seconds["compute"] += steps * play.useful_s
-        seconds["redundancy"] += steps * play.redundancy_s
-        seconds["degraded"] += steps * play.degraded_s
-        seconds["waiting"] += duration_s - steps * play.nominal_s
-        progress.raised_power_s += steps * play.raised_power_s
+        seconds["compute"] += steps * costs.useful_s
+        seconds["redundancy"] += steps * costs.redundancy_s
+        seconds["degraded"] += steps * costs.degraded_s
+        seconds["waiting"] += duration_s - steps * costs.nominal_s
+        progress.raised_power_s += steps * costs.raised_power_s
         progress.played_steps += steps
         if self._responds:
             self._response.met(steps)
-        progress.stack_computations += steps * play.types
+        progress.stack_computations += steps * costs.types
 
-    def _reduced(self, duration_s: float, phase: AllReduce, batches: Batches) -> None:
-        """Book a good all-reduce: useful as far as it is of a full batch, over a sound network."""
-        share = batches.trained / self.work.detour(phase)
+    def _reduced(self, duration_s: float, share: float) -> None:
+        """Book a good all-reduce, of which a share is useful (`StepPhases.reduced_share`)."""
         self._seconds["all_reduce"] += duration_s * share
         if share < 1.0:
             self._seconds["degraded"] += duration_s * (1.0 - share)

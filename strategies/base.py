@@ -17,8 +17,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf
+from operator import attrgetter
 from typing import ClassVar, NamedTuple, TypeVar
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
@@ -90,11 +91,20 @@ class StepPlan:
     mirrors: tuple[Mirror, ...] = ()
 
     @property
+    def but_members(self) -> tuple[object, ...]:
+        """All of it but its members."""
+        found: tuple[object, ...] = _but_members(self)
+        return found
+
+    @property
     def approximate_share(self) -> float:
         """Share of the gradients of stages that are approximate."""
         if not self.approximate:
             return 0.0
         return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
+
+
+_but_members = attrgetter(*(one.name for one in fields(StepPlan)[1:]))
 
 
 class Hit(NamedTuple):

@@ -57,6 +57,8 @@ class JobShape:
         Tensor-parallel degree of a whole group: GPUs of a scale-up domain that work together.
     context : int
         Replicas of a group that share its sequences, one after the other on its GPUs.
+    virtual_stages : int
+        Interleaved parts of the model on each stage.
     micro_batches, micro_batch_sequences : int
         Micro-batches of a group in a step, and sequences of each.
     layers, hidden, ffn_hidden, sequence_tokens : int
@@ -82,6 +84,7 @@ class JobShape:
     stages: int = 8
     tensor: int = 32
     context: int = 1
+    virtual_stages: int = 1
     micro_batches: int = 8
     micro_batch_sequences: int = 1
     layers: int = 32
@@ -96,6 +99,19 @@ class JobShape:
     optimizer_backup: OptimizerBackup | None = None
     backward_share: float = 2 / 3
     split: SplitBackward | None = None
+
+    @property
+    def slots(self) -> float:
+        """Length of a sound iteration in micro-batches: those of a group, and `idle_slots`."""
+        return self.micro_batches + self.idle_slots
+
+    @property
+    def idle_slots(self) -> float:
+        """Micro-batches for which a stage of a sound pipeline idles in an iteration.
+
+        ``(p - 1) / v`` with v virtual stages (Narayanan et al. 2021, arXiv 2104.04473, 2.2.2).
+        """
+        return (self.stages - 1) / self.virtual_stages
 
     @property
     def sequences(self) -> int:

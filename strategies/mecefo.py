@@ -297,11 +297,12 @@ class Mecefo(PipelineScheme):
         No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
         not counted.
         """
-        tasks, micro_batches = self.tasks(group), self.shape.micro_batches
+        tasks, shape = self.tasks(group), self.shape
+        cut = shape.micro_batches, shape.virtual_stages
         if tasks not in self._slowdowns:
             costs = [self._costs.node_cost(number) for number in tasks]
-            sound = approximate_iteration([1.0] * self.shape.stages, micro_batches)
-            slowed = approximate_iteration(costs, micro_batches)
+            sound = approximate_iteration([1.0] * shape.stages, *cut)
+            slowed = approximate_iteration(costs, *cut)
             self._slowdowns[tasks] = max(1.0, slowed / sound)
         return self._slowdowns[tasks]
 

@@ -226,7 +226,8 @@ class Ntp(RestartingReplicas):
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
         """Return the scheme's plans for a 1F1B pipeline."""
         shape = self.shape
-        return _plans(self.scheme, domain_gpus, stages, shape.sequences, shape.least_tensor)
+        idle_slots = (stages - 1) / shape.virtual_stages
+        return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Restart; count who is left with too little memory."""
@@ -259,10 +260,10 @@ class NtpPw(Ntp):
 
 @lru_cache(maxsize=64)
 def _plans(
-    scheme: Scheme, domain_gpus: int, stages: int, local_batch: int, least_degree: int
+    scheme: Scheme, domain_gpus: int, idle_slots: float, local_batch: int, least_degree: int
 ) -> tuple[ReplicaPlan, ...]:
     rules = ReplicaRules(
-        domain_gpus, local_batch, pipeline_time(stages), ReductionRule(least_degree)
+        domain_gpus, local_batch, pipeline_time(idle_slots), ReductionRule(least_degree)
     )
     return replica_plans(scheme, rules)
 

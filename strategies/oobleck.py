@@ -149,6 +149,10 @@ class Oobleck(PipelineScheme):
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape
         templates = {nodes: even_template(shape.layers, nodes) for nodes in set(pipelines)}
-        return iteration_time(
+        time = iteration_time(
             [templates[nodes] for nodes in pipelines], shape.micro_batches * self.groups
         )
+        if any(nodes != shape.stages for nodes in pipelines):
+            # Re-formed pipelines are plain ones, whose stages are uneven.
+            return time
+        return time * shape.slots / (shape.micro_batches + shape.stages - 1)

@@ -7,6 +7,9 @@ nothing moves but activations, and each pass that is late is fitted into bubbles
 another, a node of that other one swaps roles with a lost one, and copies the parameters from a
 peer. Who returns takes the role that has the fewest nodes. A stage can lose all nodes but one.
 
+The paper's schedule is of plain pipelines. Pipelines of virtual stages stay interleaved here, with
+the micro-batches of the fullest node, ``M + (p - 1) / v``: nothing is fitted into their bubbles.
+
 What the paper leaves open is decided here: the broken step is done again by all; the job restarts
 if all nodes that have a stage's state fail at once, or if fewer are left than there are stages.
 """
@@ -86,8 +89,13 @@ class Recycle(PipelineScheme):
             sound = shape.split.sound(shape.stages, shape.micro_batches)
             allowed = allowed if own else shape.split.techniques
         self._allowed = replace(allowed, most_held=shape.micro_batches_that_fit)
-        self._sound_time, self._sound_held = sound.time, sound.most_held
-        self._most_held = sound.most_held
+        self._sound_time, self._sound_held = sound.time, float(sound.most_held)
+        if shape.virtual_stages > 1:
+            self._sound_time = shape.slots
+            # (p - 1) / (p v) more of them than in a plain pipeline (Narayanan et al. 2021).
+            self._sound_held = shape.stages + shape.idle_slots
+        self._interleaves = shape.virtual_stages > 1 and not own
+        self._most_held = self._sound_held
         self.restart()
 
     def restart(self) -> None:
@@ -110,8 +118,9 @@ class Recycle(PipelineScheme):
         if not interrupted:
             return Continue((), carried_on=tuple(missing), recovery=None)
         recovery, self._plan = self._recovery("take-over", self._swaps()), None
-        wanted = self._rerouted(replace(self._allowed, most_held=inf)).most_held
-        self.states_refused += wanted > self._allowed.most_held
+        if not self._interleaves:
+            wanted = self._rerouted(replace(self._allowed, most_held=inf)).most_held
+            self.states_refused += wanted > self._allowed.most_held
         again = dict.fromkeys(self._whole.members, 1)
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
@@ -143,15 +152,24 @@ class Recycle(PipelineScheme):
             return NOTHING_LEFT
         if max(self._loads()) == self.shape.micro_batches:
             return self._whole
-        found = self._rerouted(self._allowed)
-        self._most_held = max(self._most_held, found.most_held)
+        if self._interleaves:
+            found = Rerouted(max(self._loads()) + self.shape.idle_slots, ())
+        else:
+            found = self._rerouted(self._allowed)
+            self._most_held = max(self._most_held, found.most_held)
         pace = max(1.0, found.time / self._sound_time)
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(found))
 
     def _rerouted(self, allowed: Techniques) -> Rerouted:
-        """Return the schedule for the nodes that are left."""
+        """Return the schedule for the nodes that are left.
+
+        All stages follow that of the stage with the fewest nodes, as if they had lost as many. With
+        unequal loads a step would take one micro-batch less, or up to two more, and some further
+        losses would make it faster.
+        """
         shape = self.shape
-        return rerouted(self._loads(), shape.micro_batches, shape.backward_share, allowed)
+        loads = (max(self._loads()),) * shape.stages
+        return rerouted(loads, shape.micro_batches, shape.backward_share, allowed)
 
     def _loads(self) -> tuple[int, ...]:
         """Return the micro-batches of each stage's fullest node."""
@@ -188,11 +206,20 @@ class Recycle(PipelineScheme):
                 else whole[stage]._replace(forward=0.0, backward=0.0)
                 for stage in stages
             )
-        shape, staggered = self.shape, self._allowed.staggered_optimizer
+        shape, staggered = self.shape, self._allowed.staggered_optimizer and bool(found.orders)
+        micro_batches = shape.micro_batches
+        if not found.orders:
+            loads = self._loads()
+            micro_batches = max(loads)
+            formed = {
+                group: tuple(
+                    _scaled(share, load / micro_batches)
+                    for share, load in zip(shares, loads, strict=True)
+                )
+                for group, shares in formed.items()
+            }
         return tuple(
-            Pipeline(
-                group, formed[group], shape.micro_batches, shape.tensor, found.orders, staggered
-            )
+            Pipeline(group, formed[group], micro_batches, shape.tensor, found.orders, staggered)
             if group in formed
             else idle(group)
             for group in range(self.groups)
@@ -206,3 +233,7 @@ class Recycle(PipelineScheme):
     def masked_failures(self) -> float:
         """Return the failures until a stage has no node to itself, without repairs."""
         return failures_until_nobody_is_left(self._nodes, self.shape.stages)
+
+
+def _scaled(share: StageShare, work: float) -> StageShare:
+    return share._replace(forward=work * share.forward, backward=work * share.backward)

@@ -28,15 +28,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from faultline.strategies.golomb import ruler_for
 
 _UNREACHED = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Reordering:
+class Reordering(NamedTuple):
     """What RECTLR decided after a set of failures.
 
     Attributes
@@ -103,6 +102,10 @@ class StackedShards:
         # The type in a group's first slot is that group's own: offset 0.
         self._assigned = [self._entries_of_type[i][0] for i in range(groups)]
         self._served: list[list[int]] = [[i] for i in range(groups)]
+        # The entries of each type that are left.
+        self._left_of_type = [entries.copy() for entries in self._entries_of_type]
+        # How far a search has come to each group; between searches to none.
+        self._distance = [_UNREACHED] * groups
 
     def alive(self, group: int) -> bool:
         """Whether `group` has survived since the last reset."""
@@ -133,6 +136,10 @@ class StackedShards:
         """
         orphans: list[int] = []
         for group in failed:
+            if self._alive[group]:
+                first = group * self.redundancy
+                for entry in self._entries[first : first + self.redundancy]:
+                    self._left_of_type[self._type_of[entry]].remove(entry)
             self._alive[group] = False
             self.survivors -= 1
             orphans += self._served[group]
@@ -140,27 +147,21 @@ class StackedShards:
         uncovered = self._cover_in_place(orphans, self.stacks)
         if not uncovered:
             return Reordering(self.stacks, 0, {}, 0)
-        for shard_type in uncovered:
-            if not self._has_host(shard_type):
-                return None
+        if not all(self._left_of_type[shard_type] for shard_type in uncovered):
+            return None
         before = self.stacks
         moved = self._place(uncovered)
         placed = self._swap_into_slots(moved, before)
         return Reordering(self.stacks, self.stacks - before, placed, len(moved))
 
-    def _has_host(self, shard_type: int) -> bool:
-        alive, group_of = self._alive, self._group_of
-        return any(alive[group_of[entry]] for entry in self._entries_of_type[shard_type])
-
     def _cover_in_place(self, types: list[int], stacks: int) -> list[int]:
         """Assign each type to a survivor that has it among its first `stacks`; return the rest."""
-        alive, group_of, slot_of = self._alive, self._group_of, self._slot_of
-        uncovered = []
+        slot_of, uncovered = self._slot_of, []
         for shard_type in types:
-            for entry in self._entries_of_type[shard_type]:
-                if slot_of[entry] < stacks and alive[group_of[entry]]:
+            for entry in self._left_of_type[shard_type]:
+                if slot_of[entry] < stacks:
                     self._assigned[shard_type] = entry
-                    self._served[group_of[entry]].append(shard_type)
+                    self._served[self._group_of[entry]].append(shard_type)
                     break
             else:
                 uncovered.append(shard_type)
@@ -252,19 +253,26 @@ class _FewestMoves:
 
         ``arrived_by[group]`` is the entry by which the path enters the group.
         """
-        shards, stacks = self._shards, self._stacks
-        alive, group_of, slot_of = shards._alive, shards._group_of, shards._slot_of
-        served, entries_of_type = shards._served, shards._entries_of_type
-        free_to_move, displaced = self._free_to_move, self._displaced
-        arrived_by = {
-            group_of[entry]: entry for entry in entries_of_type[source] if alive[group_of[entry]]
-        }
+        shards = self._shards
+        group_of, distance = shards._group_of, shards._distance
+        arrived_by = {group_of[entry]: entry for entry in shards._left_of_type[source]}
         for group in arrived_by:
-            if len(served[group]) < stacks:
+            if len(shards._served[group]) < self._stacks:
                 return group, arrived_by
-        distance = dict.fromkeys(arrived_by, 0)
-        distance_of, queue = distance.get, deque(arrived_by)
-        best, best_distance = None, _UNREACHED
+        for group in arrived_by:
+            distance[group] = 0
+        end = self._search(arrived_by)
+        for group in arrived_by:
+            distance[group] = _UNREACHED
+        return end, arrived_by
+
+    def _search(self, arrived_by: dict[int, int]) -> int | None:
+        """Go on from the groups that the source is hosted by; return the one with a free place."""
+        shards, stacks = self._shards, self._stacks
+        group_of, slot_of, distance = shards._group_of, shards._slot_of, shards._distance
+        served, left_of_type = shards._served, shards._left_of_type
+        free_to_move, displaced = self._free_to_move, self._displaced
+        best, best_distance, queue = None, _UNREACHED, deque(arrived_by)
         # Only leaving a displaced type gains anything, and a path leaves each at most once.
         gains = len(displaced)
         while queue:
@@ -275,11 +283,11 @@ class _FewestMoves:
             for shard_type in served[group]:
                 fixed_cost = shard_type not in free_to_move
                 leaving = here - 1 if shard_type in displaced else here
-                for entry in entries_of_type[shard_type]:
+                for entry in left_of_type[shard_type]:
                     neighbour = group_of[entry]
-                    known = distance_of(neighbour, _UNREACHED)
+                    known = distance[neighbour]
                     # Most were reached for as little before.
-                    if known <= leaving or neighbour == group or not alive[neighbour]:
+                    if known <= leaving or neighbour == group:
                         continue
                     reached = leaving + (fixed_cost and slot_of[entry] >= stacks)
                     if reached >= known:
@@ -290,9 +298,9 @@ class _FewestMoves:
                         (queue.append if reached > here else queue.appendleft)(neighbour)
                     elif reached < best_distance:
                         if reached == 0:
-                            return neighbour, arrived_by
+                            return neighbour
                         best, best_distance = neighbour, reached
-        return best, arrived_by
+        return best
 
     def _shift_along(self, end: int, arrived_by: dict[int, int]) -> None:
         """Move every type on the path one group further, from the free place back to the source."""

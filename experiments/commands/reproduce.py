@@ -34,6 +34,7 @@ def execute(arguments: argparse.Namespace) -> None:
         )
     # What plays waits until it is known that something is to be played.
     study = load_study(arguments.name)
+    refuse_idle(arguments, sorted({"full", "seeds"} - study.scaled_by), f"on {arguments.name}")
     seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
     _play(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
 

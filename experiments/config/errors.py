@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from faultline.platforms.errors import PlatformError, one_line
 from faultline.simulator.failures.distributions import DistributionError
 from faultline.simulator.run import StandstillError
-from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.strategies.errors import StrategyError
 
 QUIET = "FAULTLINE_QUIET"

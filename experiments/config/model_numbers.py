@@ -231,7 +231,8 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
 
 def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, ...]:
     job = parallel_job(table, groups)
-    domain_gpus = spec.scale_up.gpus_per_domain
+    plane = spec.plane
+    domain_gpus = (plane and plane.domain_gpus) or spec.scale_up.gpus_per_domain
     if domain_gpus % table.tensor:
         raise UserError(
             f"model.tensor = {table.tensor}: a scale-up domain of {spec.name} has {domain_gpus} "
@@ -273,9 +274,10 @@ def memory_of(job: ParallelJob) -> GpuMemory:
 
 def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
     spec = spec_of_cluster(cluster)
-    if spec is None or spec.plane is not None:
+    if spec is None or (spec.plane is not None and spec.plane.domain_gpus is None):
         raise UserError(
             f'model.name = "{model.name}": platform.file = "{cluster}" '
-            "does not say what its domains are like; use one of servers, such as hgx-h100"
+            "does not say what its domains are like; use one of servers, such as hgx-h100, or "
+            "state plane.domain_gpus"
         )
     return spec

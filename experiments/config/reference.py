@@ -18,6 +18,8 @@ from faultline.experiments.config.keys import (
     Key,
     KeyPath,
     likely_keys,
+    path_of,
+    quote,
     remedy_for,
     schema_keys,
     value_at,
@@ -135,6 +137,18 @@ def unmet_condition(
     return None
 
 
+def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ()) -> str | None:
+    """Return why a key does not count, and what would help; None where it counts."""
+    unmet = unmet_condition(path, scenario, open_keys)
+    if unmet is None:
+        return None
+    key, values = unmet
+    return (
+        f"has no effect with {key} = {quote(value_at(scenario, path_of(key)))}; set {key} to "
+        f"{' or '.join(values)}, or leave it out"
+    )
+
+
 def _docstring(tables: tuple[type[BaseModel], ...]) -> str:
     first_line = (getdoc(tables[0]) or "").partition("\n")[0] if tables else ""
     meaning = first_line.rpartition("``: ")[2]
@@ -213,7 +227,9 @@ unit 1 stands for counts, ratios and exponents.
 
 `faultline scenario explain KEY` shows one of the entries below. `faultline scenario show FILE` says
 what every key is in a scenario, and why. `faultline scenario check FILE` names all mistakes of a
-file. [rules.md](rules.md) discusses the named choices that decide how failures are treated.
+file. Commands print a line for keys of a file that have no effect beside its other keys, and refuse
+options that have none. [rules.md](rules.md) discusses the named choices that decide how failures
+are treated.
 """
 
 

@@ -29,7 +29,7 @@ from faultline.experiments.config.keys import (
     value_at,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
-from faultline.experiments.config.reference import unmet_condition
+from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
 from faultline.platforms.preset_library import preset_names
@@ -61,7 +61,7 @@ class ScenarioSource(TomlSource):
         if type(self.tables.get("version")) is int and self.tables["version"] == 1:
             self.tables["version"] = CURRENT_VERSION
         self.names_of_file = {path_of(new): path_of(old) for new, old in renamed.items()}
-        if self.text and renamed and QUIET not in os.environ:
+        if self.text and renamed:
             new, old = next(iter(renamed.items()))
             _tell(f"{self.origin}: {old} is {new} since version 2{and_more(len(renamed) - 1)}")
 
@@ -137,7 +137,8 @@ class ScenarioSource(TomlSource):
         """Return the validated scenario of a command, whose options all have an effect on it.
 
         Keys that are open (dotted) are about to get several values, whatever is stated: those that
-        the option beside them says, which is None if they may be stated all the same.
+        the option beside them says, which is None if they may be stated all the same. Keys of the
+        file that have no effect are named on the standard error.
 
         Raises UserError as `scenario`, or for an option that has no effect.
         """
@@ -149,14 +150,32 @@ class ScenarioSource(TomlSource):
                 raise UserError(
                     f"{self.settings[path]}: has no effect here; name those to compare by {instead}"
                 )
-            if (unmet := unmet_condition(path, scenario, open_keys)) is not None:
-                key, values = unmet
-                raise UserError(
-                    f"{self.settings[path]}: has no effect with {key} = "
-                    f"{quote(value_at(scenario, path_of(key)))}; set {key} to "
-                    f"{' or '.join(values)}, or leave it out"
-                )
+            if (why := why_idle(path, scenario, open_keys)) is not None:
+                raise UserError(f"{self.settings[path]}: {why}")
+        self._name_idle_keys(scenario, open_keys)
         return scenario
+
+    def _name_idle_keys(self, scenario: Scenario, open_keys: Collection[str]) -> None:
+        """Print a line if keys of the file have no effect, in the file alone and in the scenario.
+
+        Options of schemes and protections wait for a command that chooses these.
+        """
+        written = ScenarioSource(self.origin, parse_toml(self.text)[0], text=self.text)
+        alone, _ = written.validate()
+        if alone is None:
+            return
+        chosen_later = {*open_keys, "strategy.name", "protection.name"}
+        idle = [
+            f"{written.place_of(path)}: {'.'.join(path)}: {why}"
+            for path, key in schema_keys(Scenario).items()
+            if not key.tables
+            and value_at(written.tables, path) is not None
+            and self.setting_of(path) is None
+            and (why := why_idle(path, alone, chosen_later)) is not None
+            and why_idle(path, scenario, chosen_later) is not None
+        ]
+        if idle:
+            _tell(f"{idle[0]}{and_more(len(idle) - 1)}")
 
 
 def _read_setting(setting: str) -> tuple[str, object]:
@@ -177,8 +196,9 @@ def _read_setting(setting: str) -> tuple[str, object]:
 
 @cache
 def _tell(line: str) -> None:
-    """Say something on stderr, once."""
-    print(f"faultline: {line}", file=sys.stderr)
+    """Say something on stderr, once, unless nothing shall be said."""
+    if QUIET not in os.environ:
+        print(f"faultline: {line}", file=sys.stderr)
 
 
 def shipped_scenarios() -> list[str]:

@@ -16,7 +16,7 @@ from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, platform_file, traffic_of
 from faultline.experiments.job.resolved_job import resolve_playable
-from faultline.experiments.job.step_times import is_played, placed_step
+from faultline.experiments.job.step_times import is_played, measures_compute, placed_step
 from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
@@ -67,7 +67,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # With the numbers of its model: without them it would not be the job that is asked for.
-    yield lambda: _check_place(source.scenario())
+    yield lambda: _check_place(source.used_scenario())
     yield lambda: resolve_playable(_with_times(source.scenario()))
 
 
@@ -81,7 +81,7 @@ def _with_times(scenario: Scenario) -> Scenario:
     """
     measured = scenario.measured
     is_open = {
-        "compute_s": is_played(scenario),
+        "compute_s": is_played(scenario) or measures_compute(scenario),
         "all_reduce_s": measured.all_reduce,
         "checkpoint_write_s": measured.checkpoint,
         "checkpoint_load_s": measured.load,

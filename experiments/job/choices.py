@@ -291,7 +291,7 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     costs = question.protected.costs_of_memory(question.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
     work = scheme.sound_work_per_step()
-    slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
+    slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
     interval = question.protected.kept_every_steps(question.interval_steps)
     period_s = costs.save_s + min(interval, job.steps) * step_s
@@ -404,7 +404,7 @@ def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     save_s = durations.save_s
     if not scheme.checkpoint_waits:
         # The writer is late for its next step by less than the others wait for the slowest.
-        slowest = float(largest_of_normals([job.groups])[0]) * job.compute_jitter
+        slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
         save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
     protected = question.protected
     if protected.protection.peers is None:
@@ -420,7 +420,7 @@ def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
     if rules.detection == "watchdog":
         failed_s = rules.watchdog_s
     return StepCosts(
-        jitter=scenario.job.compute_jitter,
+        jitter=question.jitter,
         failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,

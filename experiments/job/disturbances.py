@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from operator import attrgetter
@@ -24,6 +24,7 @@ from faultline.experiments.job.step_times import (
     reduced_by_members,
 )
 from faultline.platforms.outages import links_of_component
+from faultline.simulator.chords import Chords
 from faultline.simulator.conditions import Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import (
@@ -154,9 +155,9 @@ class MeasuredEffects:
     stated: StatedEffects  # On what is not measured.
     times: MeasuredMemberTimes  # What the all-reduce takes.
 
-    def __call__(self, failure: Failure) -> Effect:
+    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
         """Return the effect of a component: of the network, what its links leave of them."""
-        effect = self.stated(failure)
+        effect = self.stated(failure, factor)
         if failure.level not in NETWORK or effect.without:
             return effect
         platform = platform_at(self.times.platform)
@@ -167,9 +168,9 @@ class MeasuredEffects:
         slow_s = self.times.slowed_s(left)
         return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
 
-    def together(self, failures: Sequence[Failure], group: int) -> float:
+    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
         """Return how many times as long a group computes, as where its times are stated."""
-        return self.stated.together(failures, group)
+        return self.stated.together(failures, group, factor)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return a place in the group, as where its times are stated."""
@@ -184,9 +185,12 @@ class PlayedEffects:
     step: PlacedStep  # The step of all groups.
     layout: JobLayout  # Which GPUs share which components.
     undisturbed: StepTime  # What the step takes.
+    _by_factor: dict[object, Chords] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    def __call__(self, failure: Failure) -> Effect:
-        """Return the effect of a component.
+    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
+        """Return the effect of a component, where each computation takes `factor` as long.
 
         The GPUs of a server share what is left of its adapters, and all what is left without a
         switch; what is only slow is a bottleneck.
@@ -194,7 +198,7 @@ class PlayedEffects:
         if failure.level not in NETWORK:
             group = self.layout.gpus_of(failure.level, failure.number)[0]
             group //= self.layout.gpus_per_group
-            return Effect(compute=self.together((failure,), group))
+            return Effect(compute=self.together((failure,), group, factor))
         if _is_gone(failure):
             return Effect(without=self._parts(failure))
         number = failure.number
@@ -202,15 +206,18 @@ class PlayedEffects:
             # All replicas are alike, and so are their links of the same place.
             number %= self.layout.gpus_per_group
         links = links_of_component(platform_at(self.platform), failure.level, number)
-        slow = played_time(self.platform, self.step, dict.fromkeys(links, 1.0 / failure.factor))
+        left_of = dict.fromkeys(links, 1.0 / failure.factor)
+        slow = played_time(self.platform, self.step, left_of)
         known, own = self.undisturbed, links
         if number != failure.number:
             platform = platform_at(self.platform)
             own = links_of_component(platform, failure.level, failure.number)
         left = tuple((link, 1.0 / failure.factor) for link in own)
-        return Effect(slow.passes_s / known.passes_s, slow.sync_s / known.sync_s, links=left)
+        slow_s = self._passes_s(self.step, left_of, None, factor)
+        compute = slow_s / self._passes_s(self.step, {}, None, factor)
+        return Effect(compute, slow.sync_s / known.sync_s, links=left)
 
-    def together(self, failures: Sequence[Failure], group: int) -> float:
+    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
         """Return how many times as long a group's passes take, some of whose parts are slow."""
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
@@ -219,15 +226,15 @@ class PlayedEffects:
         stages: dict[int, float] = {}
         links: dict[str, float] = {}
         for failure in failures:
-            number, factor = failure.number, failure.factor
+            number, times = failure.number, failure.factor
             if failure.level not in NETWORK:
                 for stage in self._stages_of(failure, group):
-                    stages[stage] = max(factor, stages.get(stage, 1.0))
+                    stages[stage] = max(times, stages.get(stage, 1.0))
                 continue
             if failure.level in OF_ONE_GPU:
                 number -= (group - played) * layout.gpus_per_group
             for link in links_of_component(platform_at(self.platform), failure.level, number):
-                links[link] = min(1.0 / factor, links.get(link, 1.0))
+                links[link] = min(1.0 / times, links.get(link, 1.0))
         parts = tuple(
             part.slower(stages.get(place % pattern.pipeline, 1.0))
             for place, part in enumerate(pattern.parts)
@@ -235,10 +242,24 @@ class PlayedEffects:
         slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
         alone = StepShares((played,))
         slow_s, sound_s = (
-            played_time(self.platform, one, shares, alone).passes_s
+            self._passes_s(one, shares, alone, factor)
             for one, shares in ((slow, links), (self.step, {}))
         )
         return slow_s / sound_s
+
+    def _passes_s(
+        self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
+    ) -> float:
+        """Return the time of passes with a share of some links, in seconds."""
+
+        def played_s(one: float) -> float:
+            slower = step if one == 1.0 else step.slower(one)
+            return played_time(self.platform, slower, left, shares).passes_s
+
+        if factor == 1.0:
+            return played_s(1.0)
+        key = step, tuple(sorted(left.items())), shares
+        return self._by_factor.setdefault(key, Chords(played_s))(factor)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import ceil, lcm
+from functools import cached_property, partial
+from math import ceil
 from pathlib import Path
 
 from faultline.experiments.config.scenario import Scenario
@@ -14,15 +14,17 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     explaining_aborts,
     gpus_on_platform,
-    is_as_generated,
     platform_file,
+    symmetry_of,
     traffic_of,
 )
 from faultline.experiments.job.step_times import (
     is_played,
+    measures_compute,
     played_traffic,
     reduced_by_members,
     step_time_of,
+    with_compute,
 )
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
@@ -40,10 +42,11 @@ from faultline.strategies.recovery import Move, SentMove
 
 def durations_of(scenario: Scenario) -> Durations:
     """Return the times of the job's phases, measured where the scenario says so."""
+    scenario = with_compute(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
     save_s, load_s = times.checkpoint_write_s, times.checkpoint_load_s or 0.0
-    load_growth_s, storage, rings = 0.0, None, None
+    storage, rings = None, None
     step = step_time_of(scenario) if measured.all_reduce else None
     if step is not None:
         all_reduce_s = step.sync_time(groups, scenario.model.context)
@@ -60,10 +63,12 @@ def durations_of(scenario: Scenario) -> Durations:
         if measured.checkpoint:
             save_s = found.save_s
         if measured.load:
-            load_s, load_growth_s = found.load_s, found.load_growth_s
-        if (measured.checkpoint or measured.load) and found.storage_is_uneven:
+            load_s = found.load_s
+        if measured.checkpoint or measured.load:
             path = platform_file(scenario)
-            storage = PlayedStorageTimes(path, traffic_of(scenario, path))
+            alike = partial(symmetry_of, path)
+            assert save_s is not None, "stated or measured"
+            storage = PlayedStorageTimes(path, traffic_of(scenario, path), alike, save_s, load_s)
     written_beside = None
     if measured.checkpoint and scenario.protection.name != Storage.name:
         # In the background: what it and steps cost each other.
@@ -75,7 +80,6 @@ def durations_of(scenario: Scenario) -> Durations:
         save_s,
         load_s,
         recovery_prices(scenario, save_s),
-        load_growth_s,
         rings,
         storage,
         MovesOnPlatform(scenario),
@@ -101,7 +105,7 @@ def write_beside(
 
 def is_measured(scenario: Scenario) -> bool:
     """Return whether any time of the job is to be measured on its platform: that takes a while."""
-    return is_played(scenario) or _is_probed(scenario)
+    return is_played(scenario) or measures_compute(scenario) or _is_probed(scenario)
 
 
 def _is_probed(scenario: Scenario) -> bool:
@@ -219,16 +223,18 @@ class MovesOnPlatform:
     def _played(self) -> PlayedMoves:
         path = platform_file(self.scenario)
         state = traffic_of(self.scenario, path).state
-        layout = job_layout(self.scenario)
-        block = lcm(layout.gpus_per_group, layout.gpus_per_domain) // layout.gpus_per_group
-        return PlayedMoves(path, state, block if is_as_generated(self.scenario) else None)
+        return PlayedMoves(path, state, partial(symmetry_of, path))
 
-    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
 
         That the job has no place on its platform is a UserError or PlatformError.
         """
-        return self._played.duration_s(moves, as_placed=as_placed)
+        return self._played.duration_s(moves)
+
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
+        return self._played.busy_s(moves)
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""

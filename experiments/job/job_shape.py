@@ -38,6 +38,7 @@ def job_shape(scenario: Scenario) -> JobShape:
         stages=table.pipeline,
         tensor=table.tensor,
         context=table.context,
+        virtual_stages=table.virtual_stages,
         micro_batches=table.micro_batches,
         micro_batch_sequences=table.micro_batch_sequences,
         layers=model.layers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -31,13 +31,15 @@ from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.simgrid_check import check_in_simgrid
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_differences import spec_differences
+from faultline.platforms.spec_file import spec_from_mapping, with_overrides
+from faultline.platforms.symmetry import Symmetry
 from faultline.platforms.topology import rail_plane
 from faultline.platforms.units import BANDWIDTH, format_quantity
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_reader import LARGEST_BYTES
 from faultline.platforms.xml_writer import with_memory_doors, write_xml, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
-from faultline.simulator.simgrid_engine.process import SimulationError
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 Asked = ParamSpec("Asked")
@@ -64,6 +66,7 @@ def once_a_file(
     def known(_: object, path: Path, *rest: Asked.args, **named: Asked.kwargs) -> Found:
         return look(path, *rest, **named)
 
+    @wraps(look)
     def ask(path: Path, /, *rest: Asked.args, **named: Asked.kwargs) -> Found:
         return known(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
 
@@ -117,10 +120,11 @@ def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
     return _at_size(name, *_size(scenario))
 
 
-def _size(scenario: Scenario) -> tuple[int, int | None]:
-    """Return the GPUs of a job, and those of a group; None if its step is played on all of them."""
+def _size(scenario: Scenario) -> tuple[int, int, int | None]:
+    """Return GPUs and groups of a job, and GPUs of a group; None if its step is played on all."""
     job = scenario.job
-    return job.all_gpus, job.gpus_of_group if scenario.model.name == "stated" else None
+    gpus_of_group = job.gpus_of_group if scenario.model.name == "stated" else None
+    return job.all_gpus, job.groups, gpus_of_group
 
 
 _MOST_GPUS_UNFOLDED = 4096
@@ -129,23 +133,35 @@ where groups are whole scale-up domains."""
 
 
 @lru_cache(maxsize=32)
-def _at_size(name: str, gpus: int, gpus_of_group: int | None) -> ClusterSpec:
+def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> ClusterSpec:
     shipped = load_preset(name)
-    if shipped.plane is not None or gpus <= shipped.gpus:
+    there = _gpus_there(shipped)
+    if gpus == there or (gpus < there and not shipped.plane):
         return shipped
-    domains = -(-gpus // shipped.scale_up.gpus_per_domain)
-    sized: dict[str, object] = {"scale_up.domains": domains}
+    if shipped.plane:
+        # A smaller job has a part of the cluster, and all of its storage.
+        sized: dict[str, object] = {"plane.cluster_gpus": gpus, "groups": groups}
+        grown = max(1.0, gpus / there)
+    else:
+        domains = -(-gpus // shipped.scale_up.gpus_per_domain)
+        sized = {"scale_up.domains": domains}
+        grown = domains / shipped.scale_up.domains
     if shipped.storage is not None:
         # The same for each GPU.
-        grown = domains / shipped.scale_up.domains
         for key in ("read", "write"):
             bandwidth = getattr(shipped.storage, f"{key}_bandwidth_bytes_per_s")
             sized[f"storage.{key}_bandwidth"] = format_quantity(bandwidth * grown, BANDWIDTH)
     spec = load_preset(name, **sized)
+    if shipped.plane:
+        return spec
     is_folded = spec.gpus > _MOST_GPUS_UNFOLDED and spec.scale_out.rail_optimised
     if gpus_of_group is None or gpus_of_group % spec.scale_up.gpus_per_domain:
         is_folded = False
     return rail_plane(spec) if is_folded else spec
+
+
+def _gpus_there(spec: ClusterSpec) -> int:
+    return spec.plane.cluster_gpus if spec.plane else spec.gpus
 
 
 def platform_size_text(scenario: Scenario) -> str | None:
@@ -163,12 +179,13 @@ def platform_size_text(scenario: Scenario) -> str | None:
             )
         return None
     spec, shipped = spec_at_size(scenario), load_preset(name)
-    if spec is None or spec == shipped:
+    there = _gpus_there(shipped)
+    if spec is None or gpus <= there:
         return None
     folded = ", of which one rail is simulated" if spec.plane else ""
     return (
         f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}, as the job has "
-        f"{gpus:,} GPUs and {name} {shipped.gpus:,}; storage bandwidth grows with them."
+        f"{gpus:,} GPUs and {name} {there:,}; storage bandwidth grows with them."
     )
 
 
@@ -211,6 +228,12 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     # As it is shipped: leaf switches are alike at any size, and on a rail stand for others.
     directory = cache_directory() / "platforms"
     return _cut_off_in_file(generate_preset(name, scenario.job.groups, directory))
+
+
+@once_a_file
+def symmetry_of(path: Path) -> Symmetry:
+    """Return which parts of a platform are alike."""
+    return Symmetry(platform_at(path))
 
 
 @once_a_file
@@ -259,18 +282,20 @@ def explaining_aborts(path: Path) -> Iterator[None]:
 def generate_preset(
     name: str, groups: int, directory: Path, sized: ClusterSpec | None = None
 ) -> Path:
-    """Write the XML of a shipped cluster; a rail plane is made for the given number of groups.
+    """Write the XML of a shipped cluster, or of one that is sized for a job.
 
-    Any other may be sized for a job.
+    A cluster that is shipped as a rail plane has as many GPUs in it as the job has groups.
     """
     shipped = load_preset(name)
     spec = sized or shipped
-    if shipped.plane is not None:
+    if spec.plane is not None and shipped.plane is not None:
+        where = f"preset {name}"
         try:
-            spec = load_preset(name, groups=groups)
+            mapping = with_overrides(spec.as_mapping(), {"groups": groups}, where)
+            name = f"{name}-{groups}-{spec.plane.cluster_gpus}"
+            spec = spec_from_mapping(mapping, where)
         except PlatformError as error:
-            raise UserError(f"job.groups = {groups} on {name}: {error}") from error
-        name = f"{name}-{groups}"
+            raise UserError(f"job.groups = {groups} on {error}") from error
     elif spec != shipped:
         name = f"{name}-{spec.scale_up.domains}-{'rail' if spec.plane else 'domains'}"
     path = directory / f"{name}.xml"
@@ -294,9 +319,14 @@ def with_memories(path: Path) -> Path:
 
     It is a PlatformError if its GPUs are not those that its spec counts.
     """
+    return platform_in_cache(_text_with_memories(path))
+
+
+@partial(once_a_file, kept=2)
+def _text_with_memories(path: Path) -> str:
     platform = platform_at(path)
     assert platform.spec is not None, "nothing is measured without"
-    return platform_in_cache(with_memory_doors(platform, platform.spec))
+    return with_memory_doors(platform, platform.spec)
 
 
 def platform_in_cache(text: str) -> Path:
@@ -332,6 +362,8 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     # A job that is smaller than its platform has the first of its GPUs.
     hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
     names = platform.gpu_names
+    held_bytes = state_bytes(scenario)
+    held_bytes -= shared_bytes(scenario) * (1.0 - 1.0 / replicas_of(scenario))
     return Traffic(
         [
             names[group * hosts_per_group : (group + 1) * hosts_per_group]
@@ -345,6 +377,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         state_bytes(scenario) / job.gpus_of_group,
         gpus_per_group=job.gpus_of_group,
         context=scenario.model.context,
+        state_bytes=held_bytes / job.gpus_of_group,
     )
 
 
@@ -354,6 +387,19 @@ def state_bytes(scenario: Scenario) -> float:
     if stated is not None:
         return stated
     return scenario.protection.state_over_parameters * scenario.job.parameter_bytes
+
+
+def shared_bytes(scenario: Scenario) -> float:
+    """Return the part of that state of which each replica holds a share only, in bytes."""
+    table = scenario.model
+    if table.name == "stated" or not table.shard_optimizer:
+        return 0.0
+    return max(0.0, state_bytes(scenario) - scenario.job.parameter_bytes)
+
+
+def replicas_of(scenario: Scenario) -> int:
+    """Return how many replicas a job has, among which it may share state."""
+    return scenario.job.groups * scenario.model.context
 
 
 def check_controller(platform: Platform) -> None:

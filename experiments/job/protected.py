@@ -14,6 +14,8 @@ from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
     platform_file,
+    replicas_of,
+    shared_bytes,
     spec_at_size,
     state_bytes,
     with_memories,
@@ -24,7 +26,7 @@ from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
 from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.state_flows import beside_steps
-from faultline.simulator.simgrid_engine.state_probe import cached_state_probe
+from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
@@ -151,11 +153,11 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
     else:
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):
-            times = cached_state_probe(spec, transfers, edited=edited_platform(scenario))
+            times = state_transfer_times(spec, transfers, edited_platform(scenario))
         times = replace(times, persist_s=durations.save_s)
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
-            times = _with_gathering(times, scenario, durations)
+            times = _with_gathering(times, scenario, durations, protection.job)
         flows_are_played = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
         if protection.copies_beside_steps and flows_are_played:
             beside = _beside_steps(scenario, durations, transfers, times, played=played)
@@ -219,13 +221,16 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
         layout.gpus_per_host,
         state_bytes(scenario) / layout.gpus_per_group,
         scenario.compute_s,
+        shared_bytes(scenario) / layout.gpus_per_group,
+        replicas_of(scenario),
     )
 
 
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
     """Return what a protection moves on the scenario's platform, and what that is like.
 
-    A platform that does not say what its hosts are like is a UserError.
+    A platform that does not say what its hosts are like is a UserError, and so are groups that end
+    within a server.
     """
     spec = spec_at_size(scenario)
     if spec is None:
@@ -233,11 +238,21 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
             f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
             "measured; state all times.snapshot_*"
         )
-    job, moved = scenario.job, protection.transfers
+    job, moved, layout = scenario.job, protection.transfers, job_layout(scenario)
+    shorter, longer = sorted((layout.gpus_per_group, layout.gpus_per_host))
+    if protection.peers is not None and spec.plane is None and longer % shorter:
+        raise UserError(
+            f'protection.name = "{scenario.protection.name}": groups of {layout.gpus_per_group} '
+            f"GPUs end within a server of {layout.gpus_per_host}, so no two servers hold the same "
+            "part of the model; use groups of whole servers, or state all times.snapshot_*"
+        )
+    loaded_bytes = moved.loaded_bytes_per_gpu
     return spec, StateTransfers(
         groups=job.groups,
         snapshot_bytes_per_gpu=moved.snapshot_bytes_per_gpu,
-        state_bytes_per_gpu=protection.job.state_bytes_per_gpu,
+        state_bytes_per_gpu=(
+            protection.job.held_bytes_per_gpu if loaded_bytes is None else loaded_bytes
+        ),
         peers=_peers_on_platform(scenario, protection),
         copies=moved.copies,
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
@@ -246,15 +261,16 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
 
 
 def _with_gathering(
-    times: StateTransferTimes, scenario: Scenario, durations: Durations
+    times: StateTransferTimes, scenario: Scenario, durations: Durations, protected: ProtectedJob
 ) -> StateTransferTimes:
-    """Add the all-gather of the state, which is the second half of a ring all-reduce of as much."""
+    """Add the all-gather of what all groups hold: half of a ring all-reduce of as much."""
     job = scenario.job
     all_reduce_s = durations.all_reduce_s
     # What follows the passes of a step that is played has the optimizer in it, and not what hides.
     played = isinstance(all_reduce_s, SyncTime)
     half_s = (times.all_reduce_s if played else all_reduce_s(job.groups)) / 2
-    gather_s = half_s * state_bytes(scenario) / job.parameter_bytes
+    gathered = protected.replicated_bytes_per_gpu * job.gpus_of_group
+    gather_s = half_s * gathered / job.parameter_bytes
     return replace(
         times,
         load_s=times.load_s + gather_s,

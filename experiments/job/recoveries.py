@@ -119,7 +119,7 @@ def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
     """Explain what members send to each other after every so many steps."""
     times, every = question.durations.moves, mirror.every_steps
     assert times is not None
-    phase = _moved(times, mirror.moves, times.duration_s(mirror.moves, as_placed=True))
+    phase = _moved(times, mirror.moves, times.duration_s(mirror.moves))
     event = "each step" if every == 1 else f"every {every:,} steps"
     return ExplainedRecovery(question.scenario.strategy.name, event, "mirror", (phase,))
 

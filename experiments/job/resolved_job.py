@@ -36,7 +36,13 @@ from faultline.experiments.job.failure_model import (
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.platform_files import check_platform, state_bytes
 from faultline.experiments.job.protected import Protected, protect
-from faultline.experiments.job.step_times import detour_times, member_times, step_time_of
+from faultline.experiments.job.step_times import (
+    detour_times,
+    jitter_of_passes,
+    member_times,
+    step_time_of,
+    with_compute,
+)
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
@@ -80,13 +86,21 @@ class ResolvedJob:
     @property
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures and checkpoints, in seconds."""
-        return undisturbed_step_s(self.scenario.job, self.scenario.compute_s, self.durations)
+        job, compute_s = self.scenario.job, self.scenario.compute_s
+        return undisturbed_step_s(job, compute_s, self.durations, self.jitter)
+
+    @property
+    def jitter(self) -> float:
+        """Standard deviation of the time of passes, as a share of it."""
+        return jitter_of_passes(self.scenario, played=self.step is not None)
 
     @property
     def sources(self) -> dict[str, Source]:
         """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
         times, measured = self.scenario.times, self.scenario.measured
         compute: Source = "derived" if times.compute_s is None else "stated"
+        if times.compute_s is not None and "compute_s" not in times.model_fields_set:
+            compute = "measured"
         known = self.durations.recovery.stated_s
         kinds = strategy_class(self.scenario.strategy.name).recoveries
         return {
@@ -260,6 +274,7 @@ def open_job(
         What fails when, in place of what the scenario says of it.
     """
     check_platform(scenario)
+    scenario = with_compute(scenario)
     step = step_time_of(scenario)
     durations = known or durations_of(scenario)
     if step is not None:
@@ -310,7 +325,9 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
         )
 
 
-def undisturbed_step_s(job: JobTable, compute_s: float, durations: Durations) -> float:
+def undisturbed_step_s(
+    job: JobTable, compute_s: float, durations: Durations, jitter: float | None = None
+) -> float:
     """Return the mean time of a step without redundancy, failures and checkpoints, in seconds.
 
     Parameters
@@ -321,9 +338,13 @@ def undisturbed_step_s(job: JobTable, compute_s: float, durations: Durations) ->
         Time that a group computes at nominal pace, in seconds.
     durations : Durations
         Times of the job's phases.
+    jitter : float, optional
+        Standard deviation of the time of passes, as a share of it; by default that of computing.
     """
-    jitter = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
-    slowest = _mean_slowest(job.groups, jitter, job.minimum_compute_factor) if jitter else 1.0
+    drawn = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
+    slowest = _mean_slowest(job.groups, drawn, job.minimum_compute_factor) if drawn else 1.0
+    if drawn and jitter is not None:
+        slowest = 1.0 + (slowest - 1.0) * jitter / drawn
     return compute_s * slowest + durations.all_reduce_s(job.groups)
 
 

@@ -12,13 +12,19 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
+    edited_platform,
     explaining_aborts,
     once_a_file,
     platform_file,
+    platform_in_cache,
     reduces_on_network,
+    spec_of,
     traffic_of,
 )
 from faultline.platforms.outages import bandwidths_without
+from faultline.platforms.topology import servers_of
+from faultline.platforms.xml_writer import xml_text
+from faultline.simulator.chords import Chords
 from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
@@ -29,14 +35,74 @@ from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 # Raise it when the same step would be played otherwise.
-_PLAY_VERSION = 5
+_PLAY_VERSION = 7
 
 
 def is_played(scenario: Scenario) -> bool:
-    """Return whether a scenario's step is played: it names a model, and states no time for it."""
+    """Return whether a scenario's step is played: it names a model, and states no time for it.
+
+    On a rail plane no step is: see `with_compute`.
+    """
+    return _lacks_compute(scenario) and not _is_plane(scenario)
+
+
+def measures_compute(scenario: Scenario) -> bool:
+    """Return whether the compute of a scenario's step is measured beside its rail plane."""
+    return _lacks_compute(scenario) and _is_plane(scenario)
+
+
+def _lacks_compute(scenario: Scenario) -> bool:
     return scenario.model.name != "stated" and scenario.times.compute_s is None
+
+
+def _is_plane(scenario: Scenario) -> bool:
+    spec = spec_of(scenario)
+    return spec is not None and spec.plane is not None
+
+
+_GROUPS_BESIDE = 2
+"""Groups whose passes are simulated for a rail plane, on servers of their own."""
+
+
+def with_compute(scenario: Scenario) -> Scenario:
+    """Return a scenario with the compute of its step, where that is measured beside a rail plane.
+
+    A plane lacks scale-up domains. So the passes of two groups, with their messages between tensor
+    ranks and between stages, are simulated on servers of the same spec. Gradients are not among
+    them: the plane times their all-reduce. The scenario does not state the time itself.
+
+    It is a UserError if gradients hide behind the passes, or if the XML was edited: the servers
+    follow from the spec that it keeps.
+    """
+    if not measures_compute(scenario):
+        return scenario
+    table, spec = scenario.model, spec_of(scenario)
+    assert spec is not None
+    assert spec.plane is not None
+    assert spec.plane.domain_gpus is not None
+    if edited_platform(scenario) is not None:
+        raise UserError(
+            f"{scenario.platform.file}: an edited rail plane does not time the steps of a model; "
+            "generate one (faultline platform generate, with --set), or state times.compute_s"
+        )
+    if table.gradient_overlap:
+        raise UserError(
+            f"model.gradient_overlap = {table.gradient_overlap:g}: the all-reduce of a rail plane "
+            "hides behind nothing; use 0, or a platform of servers"
+        )
+    job = parallel_job(table, _GROUPS_BESIDE)
+    domains = -(-job.layout.gpus // (_GROUPS_BESIDE * spec.plane.domain_gpus))
+    path = platform_in_cache(xml_text(servers_of(spec, _GROUPS_BESIDE, domains)))
+    step = _step_time(path, PlacedStep.in_order(job.pattern(), platform_at(path).gpu_names))
+    optimizer_s = step.optimizer_s
+    if table.shard_optimizer:
+        optimizer_s *= min(1.0, _GROUPS_BESIDE / scenario.job.groups)
+    times = scenario.times.model_copy(update={"compute_s": step.passes_s + optimizer_s})
+    times.model_fields_set.discard("compute_s")
+    return scenario.model_copy(update={"times": times})
 
 
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
@@ -84,9 +150,15 @@ class PlayedMemberTimes:
     _known: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _by_factor: dict[StepShares, Chords] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
-        """Return the time until the slowest has computed its share so many times, in seconds."""
+    def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
+        """Return the time until the slowest has computed its share so many times, in seconds.
+
+        Computations that take `factor` times as long are played for some factors only (`Chords`).
+        """
         pattern = self.step.pattern
         if self._is_even:
             shares = shares.anywhere(self._groups)
@@ -94,8 +166,9 @@ class PlayedMemberTimes:
                 # One takes as long as all.
                 shares = shares._replace(members=tuple(range(self._groups)))
         if not any(pattern.hidden_gradient_bytes) and not any(pattern.hidden_weight_bytes):
-            return rounds * self._of(shares).passes_s
-        return sum(self._of(shares.of_round(each, rounds)).passes_s for each in range(rounds))
+            return rounds * self._passes_s(shares, factor)
+        each = (shares.of_round(number, rounds) for number in range(rounds))
+        return sum(self._passes_s(one, factor) for one in each)
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of what follows, in seconds."""
@@ -112,14 +185,24 @@ class PlayedMemberTimes:
             and self._of(StepShares(tuple(range(self._groups)))).is_even
         )
 
+    def _passes_s(self, shares: StepShares, factor: float) -> float:
+        if factor == 1.0:
+            return self._of(shares).passes_s
+        if shares not in self._by_factor:
+            self._by_factor[shares] = Chords(lambda one: self._played(shares, one).step_s)
+        # Slower passes hide more gradients: what the sync is shorter by is counted here.
+        return self._by_factor[shares](factor) - self._of(shares).sync_s
+
     def _of(self, shares: StepShares) -> StepTime:
         if shares not in self._known:
-            undisturbed = StepShares(tuple(range(self._groups)))
-            asked = None if shares == undisturbed else shares
-            self._known[shares] = _step_time(
-                self.platform, self.step, self.without, self.slow, asked
-            )
+            self._known[shares] = self._played(shares)
         return self._known[shares]
+
+    def _played(self, shares: StepShares, factor: float = 1.0) -> StepTime:
+        undisturbed = StepShares(tuple(range(self._groups)))
+        asked = None if shares == undisturbed else shares
+        step = self.step if factor == 1.0 else self.step.slower(factor)
+        return _step_time(self.platform, step, self.without, self.slow, asked)
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -140,9 +223,9 @@ class MeasuredMemberTimes:
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
 
-    def passes_s(self, shares: StepShares, rounds: int = 1) -> float:
+    def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
         """Return the time of computing, in seconds: no message is in it."""
-        return rounds * shares.stack_size * self.compute_s
+        return rounds * shares.stack_size * self.compute_s * factor
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of the members' all-reduce, in seconds."""
@@ -202,6 +285,24 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
         return PlayedDetourTimes(partial(PlayedMemberTimes, path, placed_step(scenario, path)))
     traffic, compute_s = traffic_of(scenario, path), scenario.compute_s
     return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
+
+
+def jitter_of_passes(scenario: Scenario, *, played: bool) -> float:
+    """Return the standard deviation of the time of passes, as a share of it.
+
+    Messages have no jitter. So where steps are `played`, passes vary by less than computations: by
+    the slope of their time from a sound step to one as slow as the slowest group usually is.
+    """
+    job = scenario.job
+    jitter = job.compute_jitter
+    if not (played and jitter):
+        return jitter
+    path = platform_file(scenario)
+    times = PlayedMemberTimes(path, placed_step(scenario, path))
+    everybody = StepShares(tuple(range(job.groups)))
+    more = jitter * max(1.0, float(largest_of_normals([job.groups])[0]))
+    slow_s = times.passes_s(everybody, factor=1.0 + more)
+    return jitter * (slow_s / times.passes_s(everybody) - 1.0) / more
 
 
 def played_time(

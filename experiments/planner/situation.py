@@ -14,6 +14,7 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.job.durations import (
     durations_of,
     free_machines_of,
+    gpus_per_machine,
     paid_gpus,
     recovery_prices,
     standbys_of,
@@ -21,7 +22,12 @@ from faultline.experiments.job.durations import (
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
 from faultline.experiments.job.platform_files import platform_size_text
 from faultline.experiments.job.resolved_job import settings_of, undisturbed_step_s
-from faultline.experiments.job.step_times import step_time_of
+from faultline.experiments.job.step_times import (
+    is_played,
+    jitter_of_passes,
+    step_time_of,
+    with_compute,
+)
 from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
@@ -54,10 +60,13 @@ class Situation:
         if hardware == "repaired" or (free == 0 and not standbys):
             repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
             return f"no machine stands by and none is free: a restart waits {repair}"
-        first = f"{standbys:,} machines stand by, paid for; then " if standbys else ""
+        size = f"of {gpus_per_machine(scenario)} GPUs"
+        first = f"{standbys:,} machines {size} stand by, paid for; then " if standbys else ""
         if free is not None:
             repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
-            return f"{first}{free:,} free machines of the platform; then the job waits {repair}"
+            return (
+                f"{first}{free:,} free machines {size} of the platform; then the job waits {repair}"
+            )
         if scenario.times.restart_s is not None and not standbys:
             return "as many as fail are found within the restart (times.restart_s)"
         shared = hardware if table.shortage == "wait" else table.shortage
@@ -71,7 +80,8 @@ class Situation:
     @property
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures and checkpoints, in seconds."""
-        return undisturbed_step_s(self.scenario.job, self.compute_s, self.durations)
+        jitter = jitter_of_passes(self.scenario, played=is_played(self.scenario))
+        return undisturbed_step_s(self.scenario.job, self.compute_s, self.durations, jitter)
 
     @property
     def ideal_s(self) -> float:
@@ -164,7 +174,7 @@ def read_situation(
         )
     if asked_groups is not None:
         source.change({"job.groups": groups, **_gpu_keys(own_gpus, groups)}, "--groups")
-    base = _scenario(source)
+    base = with_compute(_scenario(source))
     durations = durations_of(base)
     scenario = base
     if gpus != own_gpus:
@@ -182,7 +192,7 @@ def read_situation(
     left_over = gpus - scenario.job.gpus_of_group * groups
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
-    assumptions += filter(None, [platform_size_text(base)])
+    assumptions += filter(None, [platform_size_text(scenario)])
     assumptions += _limits_of_the_forms(scenario)
     step = step_time_of(base)
     compute_s = base.compute_s if step is None else step.passes_s

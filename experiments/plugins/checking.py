@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import pickle
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
 from math import isclose, isfinite
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +27,8 @@ from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import simulate
+from faultline.simulator.simgrid_engine.errors import SimulationError
+from faultline.simulator.simgrid_engine.process import OwnProcess, simulate
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
@@ -432,8 +429,13 @@ def _check_story(
     job, played = question.job(seed), question.step is not None
     replayed, events = _replayed(job, build())
     traffic = played_traffic(scenario, path, played=played)
-    simulated = _in_a_fork(partial(simulate, job, build(), path, traffic, True))
     where = f"scheme {build().name!r}, seed {seed}{', job with a model' if played else ''}"
+    try:
+        # A scheme need not be found by its name in a process that is no fork of this one.
+        with OwnProcess(forked=True) as process:
+            simulated = process.call(simulate, job, build(), path, traffic, True)
+    except SimulationError as error:
+        raise SchemeError(f"{where}: {error}") from error
     _check_booked(where, replayed, events, scenario.job.steps)
     trained_s = replayed.completed_batches * question.ideal_step_s
     most = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: no goodput is above 100 %"
@@ -446,32 +448,6 @@ def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:
     training = Training(job.work, job.rules, strategy, events.append)
     play(training, ReplayEngine(job))
     return training.progress, events
-
-
-def _in_a_fork(function: Callable[[], Any]) -> Any:
-    """Call a function in a forked process: what it plays need not be found by its name."""
-    context = multiprocessing.get_context("fork")
-    receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(function, sending))
-    process.start()
-    sending.close()
-    try:
-        result = receiving.recv()
-    except EOFError:
-        result = SchemeError("SimGrid aborted the simulation")
-    process.join()
-    if isinstance(result, BaseException):
-        raise result
-    return result
-
-
-def _answer(function: Callable[[], Any], sending: Connection) -> None:
-    try:
-        # SimGrid speaks where it is imported first.
-        import_module("faultline.simulator.simgrid_engine.warm_process")
-        sending.send(function())
-    except Exception as error:
-        sending.send(SchemeError(f"{type(error).__name__}: {error}"))
 
 
 def _check_booked(where: str, progress: Progress, events: list[Event], steps: int) -> None:

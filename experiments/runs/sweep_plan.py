@@ -12,7 +12,8 @@ from typing import Any
 
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
-from faultline.experiments.config.keys import MODES, set_keys, value_at
+from faultline.experiments.config.keys import MODES, path_of, set_keys, value_at
+from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
 from faultline.experiments.job.durations import is_measured
@@ -82,6 +83,8 @@ def make_plan(grid: Grid) -> Plan:
     points: list[Settings] = []
     values: list[list[Any]] = []
     hashes: dict[str, None] = {}
+    # Keys of the grid that have had no effect so far, and why.
+    idle: dict[str, str | None] = dict.fromkeys((*keys, *fixed_values))
     for settings in grid.points():
         point = name_point(settings, settings.values())
         where = f"{grid.origin}: point {point}" if point else grid.origin
@@ -90,6 +93,8 @@ def make_plan(grid: Grid) -> Plan:
             _check(scenario, built)
         except EXPLAINED as error:
             raise UserError(f"{where}: {error}") from error
+        why = {key: why_idle(path_of(key), scenario) for key in idle}
+        idle = {key: text for key, text in why.items() if text is not None}
         named = asked_hash(scenario)
         if named in hashes:
             continue
@@ -97,6 +102,8 @@ def make_plan(grid: Grid) -> Plan:
         points.append({**modes, **settings})
         tables = scenario.model_dump(mode="json")
         values.append([value_at(tables, tuple(key.split("."))) for key in keys])
+    for key, text in idle.items():
+        raise UserError(f"{grid.origin}: {key}: {text}")
     manifest = Manifest(
         format=FORMAT,
         faultline=version("faultline"),

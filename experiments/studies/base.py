@@ -168,6 +168,8 @@ class Study(ABC):
     """A published comparison, or a question of our own: see the module's docstring."""
 
     default_seeds: ClassVar[int] = 3
+    scaled_by: ClassVar[frozenset[str]] = frozenset({"full", "seeds"})
+    """Options of the command that have an effect: those by which its stage is larger."""
     float_format: ClassVar[str | None] = None
     """How numbers are written as CSV; None for all their digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}

@@ -183,6 +183,16 @@ class JobLayout:
         last = min((index + 1) * size, self.gpus) - 1
         return range(index * size // self.gpus_per_group, last // self.gpus_per_group + 1)
 
+    def machines_of(self, failure: Failure) -> int:
+        """Return how many machines a failure takes: all hosts that have GPUs on its component.
+
+        A group fails with one of its machines.
+        """
+        if failure.level == "group":
+            return 1
+        gpus = self.gpus_of(failure.level, failure.number)
+        return (gpus[-1] // self.gpus_per_host - gpus[0] // self.gpus_per_host + 1) if gpus else 1
+
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
 

@@ -41,13 +41,16 @@ class Activity(NamedTuple):
     peer : Rank or None
         Who receives; None for a computation.
     amount : float
-        FLOP, or bytes.
+        FLOP, or bytes; for a ring, how often it pays a latency besides that of a message.
+    ring : tuple of (Rank, Rank)
+        Senders and receivers of a ring of which this is latency alone, at the mean of its routes.
     """
 
     kind: Kind
     rank: Rank
     peer: Rank | None
     amount: float
+    ring: tuple[tuple[Rank, Rank], ...] = ()
 
 
 @dataclass(slots=True)
@@ -205,6 +208,8 @@ class _Replica:
         tensor = work.forward_tensor_bytes if forward else work.backward_tensor_bytes
         context = work.forward_context_bytes if forward else work.backward_context_bytes
         needed = self._ordered.input_of(pass_) if self._ordered else None
+        tensor_hops = work.forward_tensor_hops if forward else work.backward_tensor_hops
+        context_hops = work.forward_context_hops if forward else work.backward_context_hops
         if self._ordered and not forward:
             flop *= self._ordered.share_of_backward(pass_)
             tensor, context = (0.0, 0.0) if pass_.weights else (tensor, context)
@@ -218,18 +223,16 @@ class _Replica:
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
             done[rank] += self._hide(rank, pass_, waits_for)
         if tensor > 0.0:
+            ring = tuple((rank, fold.next_position(rank, pattern)) for rank in ranks)
             messages = tuple(
-                graph.add(
-                    Activity("tensor", rank, fold.next_position(rank, pattern), tensor), done[rank]
-                )
-                for rank in ranks
+                graph.add(Activity("tensor", rank, peer, tensor), done[rank]) for rank, peer in ring
             )
-            met = meet(graph, messages, ranks[0])
-            done = dict.fromkeys(ranks, met)
+            done = dict.fromkeys(ranks, self._latencies("tensor", ring, tensor_hops, messages))
         if context > 0.0:
             for rank, before in done.items():
-                message = Activity("context", rank, fold.next_context(rank, pattern), context)
-                done[rank] = (graph.add(message, before),)
+                peer = fold.next_context(rank, pattern)
+                message = graph.add(Activity("context", rank, peer, context), before)
+                done[rank] = self._latencies("context", ((rank, peer),), context_hops, (message,))
         for rank, before in done.items():
             if self._ordered:
                 self._done[pass_, rank.position] = before
@@ -237,6 +240,19 @@ class _Replica:
             if forward and work.beside_flop:
                 free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
             self._free[self._node(stage), rank.position] = free
+
+    def _latencies(
+        self,
+        kind: Kind,
+        ring: tuple[tuple[Rank, Rank], ...],
+        hops: float,
+        messages: tuple[int, ...],
+    ) -> tuple[int, ...]:
+        """Let a ring pay its latencies behind its messages, which have paid one."""
+        here = ring[0][0]
+        if hops <= 1.0:
+            return meet(self._graph, messages, here)
+        return (self._graph.add(Activity(kind, here, None, hops - 1.0, ring), messages),)
 
     def _node(self, stage: int) -> int:
         """Return whose GPUs do a stage."""

@@ -29,6 +29,10 @@ class PlacedStep:
         """Place a step on the first GPUs of a platform, so that a replica's are neighbours."""
         return cls(pattern, tuple(names[: pattern.data * pattern.pipeline * pattern.tensor]))
 
+    def slower(self, factor: float) -> PlacedStep:
+        """Return the same step whose passes take so many times as long to compute."""
+        return PlacedStep(self.pattern.slower(factor), self.names)
+
     @cached_property
     def hosts(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
         """GPU hosts by replica, stage and position."""

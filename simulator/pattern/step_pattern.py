@@ -24,6 +24,10 @@ class PartWork:
         Bytes that each rank sends to the next in the ring that shares its sequences.
     beside_flop : float
         Computation behind the forward pass that only its rank's next pass waits for.
+    forward_tensor_hops, backward_tensor_hops : float
+        Latencies of a message to the next rank that these rings pay, one after the other.
+    forward_context_hops, backward_context_hops : float
+        The same of the ring that shares sequences.
     """
 
     forward_flop: float
@@ -33,6 +37,10 @@ class PartWork:
     forward_context_bytes: float = 0.0
     backward_context_bytes: float = 0.0
     beside_flop: float = 0.0
+    forward_tensor_hops: float = 0.0
+    backward_tensor_hops: float = 0.0
+    forward_context_hops: float = 0.0
+    backward_context_hops: float = 0.0
 
     def __add__(self, other: PartWork) -> PartWork:
         """Return both, one behind the other."""
@@ -41,7 +49,7 @@ class PartWork:
     def scaled(self, forward: float, backward: float | None = None) -> PartWork:
         """Return so many times the work of each pass; as many backward as forward by default."""
         back = forward if backward is None else backward
-        factors = (forward, back, forward, back, forward, back, forward)
+        factors = (forward, back, forward, back, forward, back, forward, *(forward, back) * 2)
         return PartWork(*(a * b for a, b in zip(astuple(self), factors, strict=True)))
 
     def slower(self, factor: float) -> PartWork:
@@ -50,6 +58,7 @@ class PartWork:
             self,
             forward_flop=self.forward_flop * factor,
             backward_flop=self.backward_flop * factor,
+            beside_flop=self.beside_flop * factor,
         )
 
 
@@ -158,6 +167,13 @@ class StepPattern:
         sound = self.split.sound(self.pipeline, self.micro_batches)
         return replace(self, orders=sound.orders, staggered=not self.nodes)
 
+    def slower(self, factor: float) -> StepPattern:
+        """Return the same step whose passes take so many times as long to compute."""
+        layers = self.layers
+        if layers is not None:
+            layers = replace(layers, work=layers.work.slower(factor))
+        return replace(self, parts=tuple(part.slower(factor) for part in self.parts), layers=layers)
+
     def gradient_vector_bytes(self, sent_bytes: float) -> float:
         """Return the gradients of all ranks of a stage, given what each sends in rings of all."""
         return sent_bytes * self.tensor / 2 / (1.0 - 1.0 / self.data) if self.data > 1 else 0.0
@@ -198,15 +214,25 @@ class StepPattern:
         # What the ends have besides their layers: the output, and what is gathered at a border.
         output = last + layer.scaled(-self.layers.counts[-1])
         border = first + layer.scaled(-self.layers.counts[0])
-        forward_gather = output.forward_tensor_bytes if len(self.parts) > 1 else 0.0
-        backward_gather = border.backward_tensor_bytes if len(self.parts) > 1 else 0.0
+        forward_gather = backward_gather = PartWork(0.0, 0.0)
+        if len(self.parts) > 1:
+            forward_gather = replace(
+                forward_gather,
+                forward_tensor_bytes=output.forward_tensor_bytes,
+                forward_tensor_hops=output.forward_tensor_hops,
+            )
+            backward_gather = replace(
+                backward_gather,
+                backward_tensor_bytes=border.backward_tensor_bytes,
+                backward_tensor_hops=border.backward_tensor_hops,
+            )
         parts = []
         for place, count in enumerate(counts):
             part = layer.scaled(count)
             if place > 0:
-                part += PartWork(0.0, 0.0, forward_tensor_bytes=forward_gather)
+                part += forward_gather
             if place < len(counts) - 1:
-                part += PartWork(0.0, 0.0, backward_tensor_bytes=backward_gather)
+                part += backward_gather
             else:
                 part += PartWork(output.forward_flop, output.backward_flop)
             parts.append(part)

@@ -333,11 +333,16 @@ def _at_degree(
         return parts
     more = whole.tensor / changed.tensor
     ring = (1.0 - 1.0 / changed.tensor) / (1.0 - 1.0 / whole.tensor)
+    hops = (changed.tensor - 1) / (whole.tensor - 1)
     return [
         replace(
             part.scaled(more),
             forward_tensor_bytes=ring * part.forward_tensor_bytes,
             backward_tensor_bytes=ring * part.backward_tensor_bytes,
+            forward_tensor_hops=hops * part.forward_tensor_hops,
+            backward_tensor_hops=hops * part.backward_tensor_hops,
+            forward_context_hops=part.forward_context_hops,
+            backward_context_hops=part.backward_context_hops,
         )
         for part in parts
     ]
@@ -348,8 +353,13 @@ def _of_share(part: PartWork, share: StageShare, parts: Sequence[PartWork], firs
     beside = 0.0 if share.shadows is None else parts[first + share.shadows].forward_flop
     if share.skips_attention:
         # Of each layer's two rings one is that of attention, which alone sends keys and values.
-        tensor = part.backward_tensor_bytes / 2
-        part = replace(part, backward_tensor_bytes=tensor, backward_context_bytes=0.0)
+        part = replace(
+            part,
+            backward_tensor_bytes=part.backward_tensor_bytes / 2,
+            backward_context_bytes=0.0,
+            backward_tensor_hops=part.backward_tensor_hops / 2,
+            backward_context_hops=0.0,
+        )
     return replace(
         part,
         forward_flop=share.forward * part.forward_flop,

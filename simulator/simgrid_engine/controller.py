@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf, sqrt
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ from faultline.simulator.phases import (
     Send,
     Stall,
 )
+from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
-from faultline.simulator.simgrid_engine.evenness import longest_flow_s
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
@@ -79,26 +79,30 @@ class SimgridEngine:
         self._platform = platform
         self._news: Channel[News] = Channel()
         self._activities = [0]
+        self._jitter = 0.0 if work.plays_steps else work.compute_jitter
         self._paces = paces = [
-            Pace(group, work.compute_jitter, work.minimum_factor, job.seed)
-            for group in range(work.groups)
+            Pace(group, self._jitter, work.minimum_factor, job.seed) for group in range(work.groups)
         ]
+        self._factors = PlayedFactors.of(work, job.seed)
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
+        self._played_steps = (
+            PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
+        )
+        steps = self._played_steps
         self.failure_injector = FailureInjector(
             [[simgrid.Host.by_name(name) for name in hosts] for hosts in traffic.hosts],
             self.clocks,
             job.rules,
             self._news,
             lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
+            steps.interrupted_by if steps else lambda _: False,
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
         self._all_reduces = 0
-        self._played_steps = (
-            PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
-        )
         self._writing_until_s = 0.0
         self._hung_s = inf
+        self._late_s = 0.0
         self._writing: dict[int, Order] = {}
         self._writes: list[Write] = []
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -125,6 +129,8 @@ class SimgridEngine:
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
         self._writes = [write for write in self._writes if not write.is_over]
+        if self._factors and isinstance(phase, Compute):
+            phase = self._factors.draw(phase)
         if not self._writes:
             return self._play[type(phase)](phase)
         start_s, alone_s = simgrid.Engine.clock, inf
@@ -170,38 +176,51 @@ class SimgridEngine:
 
     def _compute(self, phase: Compute) -> Outcome:
         began_s, down = simgrid.Engine.clock, self.failure_injector.down
-        stacks = phase.patch or dict.fromkeys(phase.members, phase.stacks)
+        whole = dict.fromkeys(phase.members, phase.stacks)
+        stacks = whole if phase.patch is None else self._job.work.occupied(phase, phase.patch)
+        mine: Mapping[int, int] = stacks
         played: set[int] = set()
+        spared: set[int] = set()
+        breakable: set[int] = set()
         if self._played_steps and self._job.work.is_regular(phase):
             shares = self._played_steps.shares(
                 phase.members, phase.pipelines, phase.slow, phase.stack_size
             )
-            computing = shares.computing(stacks)
-            stacks = {group: stacks.get(group, 1) for group in computing}
-            # Gradients that were to hide behind the last pass may last longer than that.
+            mine = {
+                group: stacks.get(group, 1) for group in shares.computing(phase.patch or stacks)
+            }
             longest_s = self._nominal_s(phase) * phase.slow.slowest
-            longest_s += self._job.all_reduce_s(phase)
+            if self._played_steps.hide(shares):
+                # Gradients that were to hide behind the last pass may last longer than that.
+                longest_s += self._job.all_reduce_s(phase)
             unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
-            played = self._played_steps.within(shares, unharmed)
+            played, waiting = self._played_steps.within(shares, unharmed)
+            # Who waits for a group at risk is through with it, or never.
+            spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
+            # A pipeline that will break shares nodes with others, which wait for it in no engine.
+            nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
+            if began_s >= self._writing_until_s and all(own == at for own, at in nodes):
+                breakable = mine.keys() - played - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
-            group: ComputeOrder(number, size * slow.get(group, 1.0))
+            group: ComputeOrder(number, size * slow.get(group, 1.0), bool(breakable))
             for group, number in stacks.items()
-            if group not in played
+            if group not in spared
         }
         idle = {group for group in phase.members if group not in stacks and group not in down}
         # Ranks work for groups that may fail meanwhile, or are not free yet; the others compute.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():
-            if group not in at_risk:
+            if group not in at_risk and not breakable:
                 computations.push(self._computation(group, order))
 
         def play() -> None:
-            if self._played_steps and played:
-                times = {group: stacks[group] for group in played.intersection(stacks)}
+            if self._played_steps and (played or breakable):
+                times = {group: mine[group] for group in (played | breakable) & mine.keys()}
                 self._played_steps.meet(phase.without, phase.slow)
-                self._played_steps.passes(shares, times)
+                off_s = self._off_s() if breakable else {}
+                self._played_steps.passes(shares, times, phase.factor, breakable, off_s)
 
         done = self._carry_out({group: orders[group] for group in at_risk}, play)
         self._arrived = idle | done | (stacks.keys() - at_risk)
@@ -212,10 +231,26 @@ class SimgridEngine:
             # The rest of a group waits for whoever dies from then on.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
+        if breakable and not self._writes:
+            at_work = stacks.keys() - set(lacking)
+            ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
+            # Gradients hide behind passes: an all-reduce whose time is known has the rest of them.
+            self._late_s = max(0.0, simgrid.Engine.clock - ends_s)
+            # Ranks wait for weights of a group that is lost; the others miss it at the end.
+            self._sleep_until(ends_s)
         if not lacking and phase.least_pace:
             types = phase.stacks * phase.stack_size
             self._sleep_until(began_s + types * phase.least_pace * self._job.work.compute_s)
         return Outcome(simgrid.Engine.clock)
+
+    def _passes_end_s(
+        self, phase: Compute, began_s: float, at_work: Collection[int], lacking: Collection[int]
+    ) -> float:
+        """Return when those at work should be through, and groups that are lacking have failed."""
+        left = phase._replace(pace=self._job.work.pace_without(phase, lacking))
+        slowest = max((phase.slow.compute.get(group, 1.0) for group in at_work), default=0.0)
+        ends_s = began_s + self._nominal_s(left) * slowest
+        return max(ends_s, *(self.clocks.next_failure_s[group] for group in lacking), 0.0)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
         """Return the groups whose ranks may not live, or be free, to carry out an order."""
@@ -223,7 +258,7 @@ class SimgridEngine:
         next_failure_s, down = self.clocks.next_failure_s, self.failure_injector.down
 
         def longest_s(order: ComputeOrder) -> float:
-            variates = NEVER_SIGMAS * work.compute_jitter * sqrt(order.stacks)
+            variates = NEVER_SIGMAS * self._jitter * sqrt(order.stacks)
             return work.compute_s * order.stack_size * (order.stacks + variates)
 
         return {
@@ -245,6 +280,15 @@ class SimgridEngine:
         computation.start()
         self._activities[0] += 1
         return computation
+
+    def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
+        """Return when hosts go off, by their names; those of absent groups are off by now."""
+        gone, next_failure_s = self.failure_injector.down.union(absent), self.clocks.next_failure_s
+        return {
+            host: -inf if group in gone else next_failure_s[group]
+            for group, hosts in enumerate(self._traffic.hosts)
+            for host in hosts
+        }
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
         """Return the members that nothing disturbs for so long: no failure, no write beside."""
@@ -277,14 +321,19 @@ class SimgridEngine:
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # Who dies at the moment of its report has not arrived.
-                if news.done and news.group not in self.failure_injector.down:
+                died = news.group in self.failure_injector.down
+                if news.done and not (died and self._fails_until(news.group, news.time_s)):
                     done.add(news.group)
         return done
+
+    def _fails_until(self, group: int, time_s: float) -> bool:
+        """Return whether a group has failed by some time; clocks differ in their last digit."""
+        return self.clocks.next_failure_s[group] <= time_s * (1.0 + 1e-12)
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         rules, members = self._job.rules, phase.members
         fails_within = rules.failure_in_all_reduce == "fails-it"
-        start_s = simgrid.Engine.clock
+        start_s, self._late_s = simgrid.Engine.clock - self._late_s, 0.0
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
@@ -313,6 +362,14 @@ class SimgridEngine:
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
+        elif self._played_steps:
+            ends_s = shows_s if absent else start_s + whole_s
+            self._played_steps.meet(phase.without, phase.slow)
+            self._played_steps.broken_sync(
+                self._played_steps.shares(phase.members, phase.pipelines, phase.slow),
+                self._off_s(absent),
+                lambda: self._sleep_until(ends_s),
+            )
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
@@ -374,7 +431,8 @@ class SimgridEngine:
         return not fired
 
     def _inquire(self, phase: Inquiry) -> Outcome:
-        struck = [self.clocks.due(group) for group in phase.groups]
+        due_s, now_s = self.clocks.next_failure_s, simgrid.Engine.clock
+        struck = [self.clocks.due(group) for group in phase.groups if due_s[group] <= now_s]
         known = [failure for failure in struck if failure is not None]
         return Outcome(simgrid.Engine.clock, struck=known)
 
@@ -432,6 +490,8 @@ class SimgridEngine:
         failed = self.failure_injector.unnoticed()
         restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
         restart_s += self._recovery_times.repair_s(failed)
+        if self._played_steps:
+            self._played_steps.settle()
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):
@@ -484,7 +544,7 @@ class SimgridEngine:
             if transfer(flows):
                 return
             # Nobody knows that something is lacking before all of it should be there.
-            self._sleep_until(start_s + longest_flow_s(flows))
+            self._sleep_until(start_s + self._job.sent_s(sent))
             able = [group for group in able if group not in down]
 
     @staticmethod

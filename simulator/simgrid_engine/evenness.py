@@ -46,18 +46,6 @@ def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
     )
 
 
-def storage_unevenness(groups: Groups, storage: str, bytes_per_host: float) -> float:
-    """Return by how much groups differ in the time to write to the storage, or to read from it."""
-    if not storage:
-        return 0.0
-    writes = [_way([(host, storage) for host in hosts]) for hosts in groups]
-    reads = [_way([(storage, host) for host in hosts]) for hosts in groups]
-    return max(
-        _spread([latency_s + bytes_per_host * per_byte for latency_s, per_byte in ways])
-        for ways in (writes, reads)
-    )
-
-
 def _pairs(groups: Groups) -> Iterable[tuple[int, int]]:
     count = len(groups)
     if count * count * len(groups[0]) <= _FEW_EDGES:
@@ -71,35 +59,19 @@ def _edges(groups: Groups, near: int, far: int) -> list[Edge]:
     return list(zip(groups[near], groups[far % len(groups)], strict=True))
 
 
-def longest_flow_s(flows: Sequence[tuple[str, str, int]]) -> float:
-    """Return the seconds until some flows have arrived: the fullest link is busy all the time.
-
-    Parameters
-    ----------
-    flows : sequence of (str, str, int)
-        Sender, receiver and bytes of each.
-    """
-    return sum(_busiest(flows))
-
-
 def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     """Return latency in s, and s a byte, of equal flows that start at once over some edges.
 
     The flows through the link with the most of them for its bandwidth all get the least share, so
     they end last, together: max-min fairness gives nobody less.
     """
-    return _busiest((near, far, 1) for near, far in edges)
-
-
-def _busiest(flows: Iterable[tuple[str, str, int]]) -> tuple[float, float]:
-    """Return the longest latency of some flows, and how long their fullest link is busy; in s."""
     latest_s, longest_s = 0.0, 0.0
     busy_s: dict[str, float] = {}
-    for near, far, size_bytes in flows:
+    for near, far in edges:
         links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
         latest_s = max(latest_s, latency_s)
         for link in links:
-            each_s = size_bytes / link.bandwidth
+            each_s = 1 / link.bandwidth
             # A fat pipe limits each flow for itself.
             if link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE:
                 each_s = busy_s[link.name] = busy_s.get(link.name, 0.0) + each_s

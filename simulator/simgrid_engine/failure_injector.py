@@ -45,6 +45,9 @@ class FailureInjector:
         Where deaths are announced.
     new_rank : callable
         Makes the rank of a group.
+    interrupts : callable
+        Whether a failure of a group finds tasks of a step on its hosts, which then stay on: SimGrid
+        would abort.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class FailureInjector:
         rules: Rules,
         news: Channel[News],
         new_rank: Callable[[int], Rank],
+        interrupts: Callable[[int], bool],
     ) -> None:
         self._hosts = hosts
         self._clocks = clocks
@@ -61,6 +65,7 @@ class FailureInjector:
         self._restart_s = 0.0
         self._news = news
         self._new_rank = new_rank
+        self._interrupts = interrupts
         self._wake: Channel[bool] = Channel()
         self._booting: Booting | None = None
         self.ranks: dict[int, Rank] = {}
@@ -180,6 +185,8 @@ class FailureInjector:
         self._hosts[group][0].add_actor(f"rank-{group}", rank).daemonize()
 
     def _turn_off(self, group: int) -> None:
+        if self._interrupts(group):
+            return
         # The rank last: what its hosts were sending then has ended before the rank forgets it.
         for host in reversed(self._hosts[group]):
             if host.is_on:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import simgrid
@@ -20,6 +20,12 @@ class Span:
     ended_s: float
 
 
+def mean_latency_s(ring: Sequence[tuple[Rank, Rank]], host_of: HostOf) -> float:
+    """Return the mean latency of the messages of a ring, in seconds."""
+    routes = [host_of(here).route_to(host_of(there)) for here, there in ring]
+    return float(sum(latency_s for _, latency_s in routes)) / len(routes)
+
+
 class GraphPlayer:
     """A graph that is built once, and played as often as is asked.
 
@@ -34,17 +40,22 @@ class GraphPlayer:
 
     Attributes
     ----------
+    hides : bool
+        Whether gradients may last longer than all that waits for none.
     spans : list of Span
         What that rank did.
     ended_s : float
         When the graph was last played to its end, in simulated seconds.
+    passed_s : float
+        When its last activity ended but for gradients that nothing in the graph waits for.
     """
 
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
-        self.ended_s = 0.0
+        self.ended_s = self.passed_s = 0.0
         self._begun_s: dict[int, float] = {}
-        self._ended = simgrid.Semaphore(0)
+        self._latencies_s: dict[tuple[tuple[Rank, Rank], ...], float] = {}
+        self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
         self._tasks = [
             self._task(number, activity, host_of)
             for number, activity in enumerate(graph.activities)
@@ -52,7 +63,7 @@ class GraphPlayer:
         self._computed = [
             (task, one.rank, one.amount)
             for task, one in zip(self._tasks, graph.activities, strict=True)
-            if one.peer is None and one.amount
+            if one.peer is None and one.amount and not one.ring
         ]
         self._slow: Mapping[Rank, float] = {}
         self._wanted: Mapping[Rank, float] = self._slow
@@ -66,16 +77,25 @@ class GraphPlayer:
             waited_for.update(numbers)
             if not numbers:
                 self._begin.add_successor(task)
-        # Kept with the others: a task that Python collects crashes SimGrid.
-        end = simgrid.ExecTask.init("end", 0.0, host_of(graph.activities[0].rank))
-        for number, task in enumerate(self._tasks):
-            if number not in waited_for:
-                task.add_successor(end)
-        end.on_this_completion_cb(self._end)
-        self._tasks.append(end)
+        leaves = [number for number in range(len(self._tasks)) if number not in waited_for]
+        passes = [number for number in leaves if graph.activities[number].kind != "gradient"]
+        somewhere = host_of(graph.activities[0].rank)
+        # Without hidden gradients both ends are one.
+        ends = [("end", leaves, self._end)]
+        self.hides = 0 < len(passes) < len(leaves)
+        if self.hides:
+            ends.append(("passed", passes, self._pass))
+        for name, last, tell in ends:
+            # Kept with the others: a task that Python collects crashes SimGrid.
+            end = simgrid.ExecTask.init(name, 0.0, somewhere)
+            for number in last:
+                self._tasks[number].add_successor(end)
+            end.on_this_completion_cb(tell)
+            self._tasks.append(end)
         if watched is not None:
             for number, activity in enumerate(graph.activities):
-                if activity.rank == watched and activity.kind != "meeting":
+                senders = [here for here, _ in activity.ring] or [activity.rank]
+                if watched in senders and activity.kind != "meeting":
                     self._watch(number, activity.kind)
 
     def __len__(self) -> int:
@@ -95,6 +115,12 @@ class GraphPlayer:
     def wait(self) -> None:
         """Wait, from within an actor, until its last activity has ended."""
         self._ended.acquire()
+
+    def wait_for_passes(self) -> None:
+        """Wait for all but gradients that nothing in the graph waits for; `wait` comes after it."""
+        (self._passed if self.hides else self._ended).acquire()
+        if not self.hides:
+            self._ended.release()
 
     def play_alone(self, engine: simgrid.Engine) -> float:
         """Play the graph once where there are no actors; return the simulated seconds it takes.
@@ -124,11 +150,25 @@ class GraphPlayer:
 
     def _end(self, _task: simgrid.Task) -> None:
         self.ended_s = simgrid.Engine.clock
+        if not self.hides:
+            self.passed_s = self.ended_s
         self._ended.release()
 
-    @staticmethod
-    def _task(number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:
+    def _pass(self, _task: simgrid.Task) -> None:
+        self.passed_s = simgrid.Engine.clock
+        self._passed.release()
+
+    def _mean_latency_s(self, ring: tuple[tuple[Rank, Rank], ...], host_of: HostOf) -> float:
+        """Return the mean latency of the messages of a ring, in seconds."""
+        if ring not in self._latencies_s:
+            self._latencies_s[ring] = mean_latency_s(ring, host_of)
+        return self._latencies_s[ring]
+
+    def _task(self, number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:
         here = host_of(activity.rank)
+        if activity.ring:
+            latency_s = activity.amount * self._mean_latency_s(activity.ring, host_of)
+            return simgrid.ExecTask.init(str(number), latency_s * here.speed, here)
         if activity.peer is None:
             return simgrid.ExecTask.init(str(number), activity.amount, here)
         there = host_of(activity.peer)

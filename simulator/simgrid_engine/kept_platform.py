@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
-    SimulationError,
     aborted,
     answer,
     asked_of_owner,

@@ -1,7 +1,8 @@
 """Steps that nothing disturbs, played by all ranks: computations on GPUs, messages on every link.
 
 SimGrid aborts where a host goes down that a task is on. When hosts go down is known ahead, so a
-step is played like this only if no failure can fall into it.
+step is played like this only if no failure can fall into it. The failure injector checks that
+with `PlayedSteps.interrupted_by`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import simgrid
 from faultline.platforms.outages import bandwidths_without
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
-from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
+from faultline.simulator.simgrid_engine.breakable_graph import BreakableGraph
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
@@ -44,6 +49,11 @@ class PlayedSteps:
         The platform XML that is loaded.
     layout : JobLayout, optional
         Which GPUs share which components; needed where some are slow.
+
+    Attributes
+    ----------
+    activities : int
+        Tasks that have been played.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -57,16 +67,20 @@ class PlayedSteps:
         )
         self._slow = UNDISTURBED
         self._factors: dict[Rank, float] = {}
+        self._everywhere = 1.0
         self._hosts = hosts_of_ranks(step.hosts)
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
         self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
         self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
+        self._under_way: list[GraphPlayer] = []
         # Built here, before there are actors: within one, each task costs switches of threads.
         everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
         self._of_groups(everybody)
         self._sync_of(everybody)
         self.activities = 0
+        self._at_work: set[int] = set()
+        self._interrupted = ""
 
     def meet(self, without: Sequence[str], slow: Slowdown) -> None:
         """Play what follows without parts of the network, and with slow GPUs and adapters."""
@@ -86,8 +100,9 @@ class PlayedSteps:
 
     def _slow_down(self, player: GraphPlayer) -> None:
         """Let a team's slow ranks, which it numbers by itself, take longer."""
-        ranks = self._ranks[player].items()
-        player.slow_down({own: self._factors[rank] for own, rank in ranks if rank in self._factors})
+        ranks, all_take = self._ranks[player].items(), self._everywhere
+        own = {one: all_take * self._factors.get(rank, 1.0) for one, rank in ranks}
+        player.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
         """Yield the ranks whose GPUs are slow; an adapter is none."""
@@ -113,41 +128,159 @@ class PlayedSteps:
         )
         return StepShares(members, (*pipelines, *dealt), stack_size)
 
-    def within(self, shares: StepShares, groups: Collection[int]) -> set[int]:
-        """Return the members whose passes touch GPUs of some groups only; those that idle, too.
+    def hide(self, shares: StepShares) -> bool:
+        """Return whether messages of some group may last longer than its passes."""
+        return any(team.hides or team.pattern.resharded for team in self._teams(shares).teams)
 
-        Who touches a group that is not among them computes by itself, on a GPU of its own: what
-        others compute there would make both slower. So they are left out as well.
+    def interrupted_by(self, group: int) -> bool:
+        """Return whether tasks are on a group's hosts now; then the step that plays them raises."""
+        if group not in self._at_work:
+            return False
+        self._interrupted = (
+            f"group {group} fails at {simgrid.Engine.clock:g} s while tasks of a step are on its "
+            "hosts: the step takes longer here than its phase says"
+        )
+        return True
+
+    def within(self, shares: StepShares, groups: Collection[int]) -> tuple[set[int], set[int]]:
+        """Return whose passes touch GPUs of some groups only, and who has stages on other GPUs.
+
+        The former include members that idle. Whoever sends to GPUs of others computes by itself, on
+        a GPU of its own: what others compute there would make both slower. So these are neither.
         """
-        teams = self._teams(shares)
-        beyond = {team.group for team in teams.teams if not teams.touched(team).issubset(groups)}
-        on = {team.group: {group for group, _ in team.nodes} for team in teams.teams}
-        within = set(groups).intersection(shares.members)
+        teams = self._teams(shares).teams
+        on = {team.group: {group for group, _ in team.nodes} for team in teams}
+        waiting = {group for group, at in on.items() if not at.issubset(groups)}
+        touching = {
+            team.group
+            for team in teams
+            if team.group not in waiting and not self._teams(shares).touched(team).issubset(groups)
+        }
+        within = on.keys() - waiting
+        beyond = touching
         while beyond:
             within -= beyond
-            beyond = {group for group in within if not on.get(group, set()).issubset(within)}
-        return within
+            touching |= beyond
+            beyond = {group for group in within if not on[group].isdisjoint(touching)}
+        return within | set(groups).intersection(shares.members) - on.keys(), waiting
 
-    def passes(self, shares: StepShares, times: Mapping[int, int]) -> None:
-        """Let groups compute shard types, by group how often; from within an actor."""
+    def passes(
+        self,
+        shares: StepShares,
+        times: Mapping[int, int],
+        factor: float = 1.0,
+        at_risk: Collection[int] = (),
+        off_s: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """Let groups compute shard types, by group how often; from within an actor.
+
+        Each computation takes `factor` times as long. Where all members compute like this,
+        gradients that were to hide behind the passes may be under way still: what is played next
+        waits for them (`settle`). Else they are waited for, as a restart may turn their hosts off.
+        Groups `at_risk` may lose hosts meanwhile, or need what others do: these go as far as they
+        come.
+
+        Parameters
+        ----------
+        shares : StepShares
+            Who takes part, and with what.
+        times : mapping of int to int
+            Rounds, by group.
+        factor : float
+            How many times as long each computation takes.
+        at_risk : collection of int
+            Groups whose hosts may go off.
+        off_s : mapping of str to float
+            When hosts go off, by their names, in simulated seconds.
+        """
+        if factor != self._everywhere:
+            self._everywhere = factor
+            for player in self._players.values():
+                self._slow_down(player)
         most = max(times.values(), default=0)
         for round_ in range(most):
-            teams = self._of_groups(shares.of_round(round_, most))
-            players = [player for group, player in teams.items() if times.get(group, 0) > round_]
+            now = shares.of_round(round_, most)
+            going = {group for group, rounds in times.items() if rounds > round_}
+            sound = going.difference(at_risk)
+            teams = self._of_groups(now) if sound else {}
+            players = [teams[group] for group in teams if group in sound]
+            broken = self._breakable(now, going.intersection(at_risk), off_s)
+            self.settle()
+            for team in self._teams(now).teams:
+                if team.group in sound:
+                    self._at_work |= self._teams(now).touched(team)
             with narrowed(self._narrower):
                 for player in players:
                     player.start()
+                for one in broken:
+                    one.start()
+                self._under_way = players
                 for player in players:
-                    player.wait()
+                    player.wait_for_passes()
+                hides = any(player.hides for player in players)
+                if not hides or not sound >= set(shares.members):
+                    self.settle()
+                for one in broken:
+                    one.wait()
+            self.activities += sum(map(len, broken))
             self.activities += sum(map(len, players))
+
+    def _breakable(
+        self, shares: StepShares, groups: Collection[int], off_s: Mapping[str, float]
+    ) -> list[BreakableGraph]:
+        """Return the passes of groups whose hosts may go off."""
+        graphs = []
+        teams = self._teams(shares)
+        for team in teams.teams if groups else ():
+            if team.group in groups:
+                graph, hosts = _passes_of(team), teams.hosts(team, self._step.hosts)
+                ranks = {one.rank: teams.rank_of((team, one.rank)) for one in graph.activities}
+                factors = {
+                    own: self._everywhere * self._factors.get(rank, 1.0)
+                    for own, rank in ranks.items()
+                }
+                host_of = hosts_of_ranks(hosts).__getitem__
+                graphs.append(BreakableGraph(graph, host_of, factors, off_s))
+        return graphs
+
+    def broken_sync(
+        self, shares: StepShares, off_s: Mapping[str, float], wait: Callable[[], None]
+    ) -> None:
+        """Let groups do what follows the passes, on hosts that go off; from within an actor.
+
+        Rings that lack a member move nothing, and those that lose one stop. `wait` returns when the
+        failure has shown.
+        """
+        graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
+        broken = BreakableGraph(graph, self._hosts.__getitem__, {}, off_s)
+        with narrowed(self._narrower):
+            self.settle()
+            broken.start()
+            wait()
+            broken.wait()
+        self.activities += len(broken)
 
     def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
         player = self._sync_of(shares)
         with narrowed(self._narrower):
+            self.settle()
+            self._at_work.update(
+                *({group for group, _ in one.nodes} for one in self._teams(shares).teams)
+            )
+            self._under_way = [player]
             player.start()
-            player.wait()
+            self.settle()
         self.activities += len(player)
+
+    def settle(self) -> None:
+        """Wait for what is under way; from within an actor."""
+        for player in self._under_way:
+            player.wait()
+        self._under_way = []
+        self._at_work.clear()
+        if self._interrupted:
+            raise SimulationError(self._interrupted)
 
     def _of_groups(self, shares: StepShares) -> dict[int, GraphPlayer]:
         """Return the passes of each group that has any."""
@@ -161,11 +294,11 @@ class PlayedSteps:
     def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
         """Return the passes of a team, once for as long as anybody keeps them."""
         hosts = teams.hosts(team, self._step.hosts)
-        key = team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
+        # Two groups may have all their stages on the same nodes; these compute both at once.
+        key = team.group, team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
         player = self._players.get(key)
         if player is None:
-            fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
-            graph = passes_graph(team.pattern, fold)
+            graph = _passes_of(team)
             player = GraphPlayer(graph, hosts_of_ranks(hosts).__getitem__)
             self._players[key] = player
             own = {activity.rank for activity in graph.activities}
@@ -179,6 +312,11 @@ class PlayedSteps:
             return GraphPlayer(graph, self._hosts.__getitem__)
 
         return _kept(self._syncs, shares, build)
+
+
+def _passes_of(team: Team) -> ActivityGraph:
+    fold = Fold(tuple(range(team.pattern.context)), tuple(range(team.pattern.tensor)))
+    return passes_graph(team.pattern, fold)
 
 
 def _kept(

@@ -1,6 +1,7 @@
 """How long state and gradients take on their way, by who sends: SimGrid plays each once.
 
-What a distinct question takes is remembered, here and in the cache of the platform.
+What a distinct question takes is remembered, here and in the cache of the platform. Parts of a
+platform stand for others only where a look at its cables has found both alike.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
+from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 
 # Raise one when the same would be played otherwise.
-_ALL_REDUCE_VERSION, _STORAGE_VERSION, _MOVES_VERSION = 1, 1, 2
+_ALL_REDUCE_VERSION, _STORAGE_VERSION, _FLOWS_VERSION = 1, 1, 4
 
 
 @lru_cache(maxsize=1024)
@@ -65,10 +67,18 @@ class PlayedStorageTimes:
         Platform XML.
     traffic : Traffic
         The job's data.
+    symmetry : callable
+        Returns which parts of the platform are alike.
+    save_by_first_s, load_by_all_s : float
+        What is known: the first group writes, all load; in seconds. What is not measured takes
+        that whoever does it.
     """
 
     platform: Path
     traffic: Traffic
+    symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
+    save_by_first_s: float
+    load_by_all_s: float
     _saves_s: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
     _loads_s: dict[tuple[int, ...], float] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -76,21 +86,31 @@ class PlayedStorageTimes:
 
     def save_s(self, writer: int) -> float:
         """Return the time in which a group writes a checkpoint, in seconds."""
+        if writer == 0 or not self.traffic.save:
+            return self.save_by_first_s
         if writer not in self._saves_s:
-            flows = [
-                Flow(host, storage, round(size_bytes))
-                for host, storage, size_bytes in self.traffic.write_of(writer)
-            ]
-            asked = [_STORAGE_VERSION, "save", flows]
-            self._saves_s[writer] = _cached(self.platform, asked, _play_flows, flows).duration_s
+            first, flows = self._write_of(0), self._write_of(writer)
+            self._saves_s[writer] = (
+                self.save_by_first_s if flows == first else max(_arrived_s(self.platform, flows))
+            )
         return self._saves_s[writer]
+
+    def _write_of(self, writer: int) -> list[Flow]:
+        return _by_stand_ins(
+            [Flow(near, far, round(size)) for near, far, size in self.traffic.write_of(writer)],
+            self.symmetry(),
+        )
 
     def load_s(self, members: Sequence[int]) -> float:
         """Return the time until some groups have loaded one, in seconds."""
+        if len(members) == len(self.traffic.hosts) or not self.traffic.load:
+            return self.load_by_all_s
         loading = tuple(members)
         if loading not in self._loads_s:
             traffic = self.traffic
-            hosts = [list(traffic.hosts[group]) for group in loading]
+            there = [traffic.hosts[group] for group in loading]
+            named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
+            hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
             asked = [_STORAGE_VERSION, "load", *given]
             self._loads_s[loading] = _cached(self.platform, asked, _play_load, *given).duration_s
@@ -99,11 +119,7 @@ class PlayedStorageTimes:
 
 @dataclass(frozen=True, slots=True)
 class PlayedMoves:
-    """Times in which state moves between groups in a recovery.
-
-    On a platform that is as its spec says, groups are alike that have the same place among the
-    scale-up domains: moves are told apart by what they move and whom domains join, and played for
-    the first groups. On one that was edited, by whom they are for.
+    """Times in which state moves between groups.
 
     Attributes
     ----------
@@ -111,54 +127,68 @@ class PlayedMoves:
         Platform XML.
     state : GroupState
         Where the state lies.
-    block : int or None
-        After so many groups a domain begins with a group again: 1 where each has whole domains.
-        None where the platform was edited.
+    symmetry : callable
+        Returns which parts of the platform are alike.
     """
 
     platform: Path
     state: GroupState
-    block: int | None
-    _known: dict[tuple[SentMove, ...], float] = field(
+    symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
+    _known: dict[tuple[SentMove, ...], dict[int, float]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def duration_s(self, moves: Sequence[SentMove], *, as_placed: bool = False) -> float:
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
-        if self.block is not None and not as_placed:
-            moves = _in_order(moves, len(self.state.hosts), self.block)
+        return max(self.busy_s(moves).values(), default=0.0)
+
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
         asked = tuple(moves)
         if asked not in self._known:
             flows = self.state.flows(moves)
-            self._known[asked] = self._played_s(flows) if flows else 0.0
+            self._known[asked] = self._of_groups(flows) if flows else {}
         return self._known[asked]
+
+    def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
+        group_of = {host: group for group, hosts in enumerate(self.state.hosts) for host in hosts}
+        arrived_s = _arrived_s(self.platform, _by_stand_ins(flows, self.symmetry()))
+        busy_s: dict[int, float] = {}
+        for flow, until_s in zip(flows, arrived_s, strict=True):
+            for host in (flow.sender, flow.receiver):
+                if host in group_of:
+                    busy_s[group_of[host]] = max(until_s, busy_s.get(group_of[host], 0.0))
+        return busy_s
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
         return self.state.size_bytes(moves)
 
-    def _played_s(self, flows: Sequence[Flow]) -> float:
-        return _cached(self.platform, [_MOVES_VERSION, flows], _play_flows, flows).duration_s
+
+def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
+    """Return flows that take as long, on the first of all parts of the platform that are alike."""
+    named = symmetry.stand_ins(host for flow in flows for host in (flow.sender, flow.receiver))
+    return [Flow(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
 
 
-def _in_order(moves: Sequence[SentMove], groups: int, block: int) -> list[SentMove]:
-    """Return moves with their groups numbered in the order in which they come, block by block.
+def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
+    measure = partial(played_on, platform, _play_flows, flows)
+    asked = [_FLOWS_VERSION, flows]
+    return cached(platform, asked, measure, partial(_believable, len(flows))).arrived_s
 
-    No more than there are on the platform: those of the first stand for the others.
-    """
-    numbers: dict[int, int] = {}
 
-    def numbered(group: int) -> int:
-        number, place = divmod(group, block)
-        return numbers.setdefault(number, len(numbers)) * block + place
+@dataclass(frozen=True, slots=True)
+class _PlayedFlows:
+    """When each of some flows has arrived that begin at once, in seconds."""
 
-    renamed = []
-    for move, sender in moves:
-        group = numbered(move.group)
-        away = None if sender is None else numbered(sender)
-        if max(group, away or 0) < groups:
-            renamed.append(SentMove(move._replace(group=group), away))
-    return renamed
+    arrived_s: Sequence[float]
+
+
+def _believable(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
+    known = _PlayedFlows(**stored)
+    if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
+        raise ValueError("has times that are none")
+    return known
 
 
 def _cached(
@@ -186,10 +216,12 @@ def _play_all_reduce(
         return PlayedTime.of(engine, lambda: all_reduce(hosts, bytes_per_host, fidelity))
 
 
-def _play_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> PlayedTime:
-    from faultline.simulator.simgrid_engine.storage_traffic import transfer
+def _play_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> _PlayedFlows:
+    from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
 
-    return PlayedTime.of(engine, lambda: transfer(flows))
+    arrived_s: list[float] = []
+    PlayedTime.of(engine, lambda: arrived_s.extend(arrivals_s(flows)))
+    return _PlayedFlows(arrived_s)
 
 
 def _play_load(

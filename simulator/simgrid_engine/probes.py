@@ -30,11 +30,9 @@ class ProbeResult:
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
-    load_growth_s : float
-        What each further group adds to loading, where all of them read.
-    ring_unevenness, storage_unevenness : float
-        By how much the all-reduce, and writing and loading, may depend on which of the groups are
-        left: 0.5 for half as long again (`simulator.simgrid_engine.evenness`).
+    ring_unevenness : float
+        By how much the all-reduce may depend on which of the groups are left: 0.5 for half as long
+        again (`simulator.simgrid_engine.evenness`).
     """
 
     all_reduce_s: float
@@ -43,18 +41,11 @@ class ProbeResult:
     load_s: float
     groups: int
     ring_unevenness: float = 0.0
-    storage_unevenness: float = 0.0
-    load_growth_s: float = 0.0
 
     @property
     def rings_are_uneven(self) -> bool:
         """Whether it matters to an all-reduce which of the groups are left."""
         return self.ring_unevenness > _UNEVEN
-
-    @property
-    def storage_is_uneven(self) -> bool:
-        """Whether it matters which groups write or load; along a ring they pass it on."""
-        return max(self.ring_unevenness, self.storage_unevenness) > _UNEVEN
 
     def ring_time(self) -> RingTime:
         """Return the all-reduce time by members that agrees with both measurements."""
@@ -81,7 +72,7 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.evenness import ring_unevenness, storage_unevenness
+    from faultline.simulator.simgrid_engine.evenness import ring_unevenness
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
 
@@ -95,20 +86,15 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
 
     saved_bytes = traffic.checkpoint_bytes_per_rank
 
-    def load(groups: Sequence[Sequence[str]]) -> bool:
-        return load_checkpoint(groups, traffic.storage, saved_bytes, traffic.readers)
-
     def measure() -> None:
         for size_bytes in (traffic.bytes_per_rank, 0.0):
             timed(partial(all_reduce, traffic.hosts, size_bytes, traffic.fidelity))
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
-        timed(lambda: load(traffic.hosts))
-        timed(lambda: load(traffic.hosts[:1]))
+        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
 
     actor_on(CONTROLLER_HOST, "probe", measure)
     run_to_the_end(engine)
-    all_reduce_s, empty_all_reduce_s, save_s, load_s, load_alone_s = measured
-    further = len(traffic.hosts) - 1 if traffic.readers == "every-group" else 0
+    all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
     return ProbeResult(
         all_reduce_s,
         empty_all_reduce_s,
@@ -116,8 +102,6 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         load_s,
         len(traffic.hosts),
         ring_unevenness(traffic.hosts, traffic.bytes_per_rank),
-        storage_unevenness(traffic.hosts, traffic.storage, saved_bytes),
-        (load_s - load_alone_s) / further if further else 0.0,
     )
 
 

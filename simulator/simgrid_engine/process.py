@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkContext, ForkServerContext
+from multiprocessing.context import ForkServerContext
 from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
@@ -28,6 +28,7 @@ from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import play
 from faultline.simulator.simgrid_engine import standstill
+from faultline.simulator.simgrid_engine.errors import KilledError, SimulationError
 from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
@@ -113,14 +114,6 @@ def aborted(errors: int = 2, since: int = 0) -> SimulationError:
     return SimulationError("SimGrid aborted the simulation" + (f": {said}" if said else ""))
 
 
-class SimulationError(RuntimeError):
-    """SimGrid stopped a simulation; the message says why in one line."""
-
-
-class KilledError(SimulationError):
-    """Somebody killed the process of a simulation."""
-
-
 @dataclass(frozen=True, slots=True)
 class SimgridResult:
     """What came of a job on the SimGrid engine.
@@ -158,6 +151,8 @@ class OwnProcess:
     kept : bool
         Whether it is left behind when this process ends, instead of being waited for; it may have
         no process of its own then.
+    forked : bool
+        Whether it is a fork of this process, which finds there what is defined here alone.
     """
 
     def __init__(
@@ -166,13 +161,15 @@ class OwnProcess:
         arguments: tuple[object, ...] = (),
         *,
         kept: bool = False,
+        forked: bool = False,
     ) -> None:
-        context = _fork_context()
+        forked = forked or _Here.may_be_forked
+        context = multiprocessing.get_context("fork") if forked else _fork_server_context()
         self._tasks, tasks_there = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
         errors = _Errors(self._errors.fileno())
         self._process = context.Process(
-            target=_serve, args=(tasks_there, errors, begin, arguments), daemon=kept
+            target=_serve, args=(tasks_there, errors, begin, arguments, forked), daemon=kept
         )
         try:
             with _script_left_alone(), helpers_on_safe_path():
@@ -296,9 +293,7 @@ def undeterred(call: Callable[[], Result]) -> Result:
     )
 
 
-def _fork_context() -> ForkContext | ForkServerContext:
-    if _Here.may_be_forked:
-        return multiprocessing.get_context("fork")
+def _fork_server_context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # A job comes from all over the program: what is imported here need not be there, each time.
     ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
@@ -326,6 +321,7 @@ def _serve(
     errors: _Errors,
     begin: Callable[..., None] | None,
     arguments: tuple[object, ...],
+    forked: bool,
 ) -> None:
     """Do what is asked until nobody is left to ask."""
     # SimGrid prints what it has against something: the parent shows it if SimGrid aborts.
@@ -333,7 +329,7 @@ def _serve(
     os.close(errors.descriptor)
     # Its owner asks where its threads are if it stands still.
     faulthandler.register(signal.SIGUSR1, file=2)
-    if _Here.may_be_forked:
+    if forked:
         # A connection that another process has, too, does not end with that of its owner.
         tracker = resource_tracker.getfd()
         _close_all_but({*_STANDARD_STREAMS, tasks.fileno(), *([tracker] if tracker else ())})
@@ -411,30 +407,35 @@ def simulate(
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
+    if traffic.snapshot or traffic.step:
+        # Routes are asked for before the simulation begins.
+        engine.netzone_root.seal()
     if traffic.snapshot:
         from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
-        engine.netzone_root.seal()
         level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
     player = SimgridEngine(job, traffic, platform)
     player.failure_injector.power_on()
-    failure: list[str] = []
+    failures: list[Exception] = []
 
     def control() -> None:
         try:
             play(training, player)
         except Exception as error:
-            failure.append(f"the controller failed: {error!r}")
-            raise
+            # One that leaves an actor aborts the process, and hides what it was.
+            failures.append(error)
 
     started = perf_counter()
     actor_on(CONTROLLER_HOST, "failures", player.failure_injector.inject, daemon=True)
     actor_on(CONTROLLER_HOST, "controller", control)
     run_to_the_end(engine)
-    if failure:
-        raise SimulationError(failure[0])
+    for error in failures:
+        if isinstance(error, SimulationError):
+            raise error
+        # Some errors of schemes cannot be sent to another process.
+        raise SimulationError(f"the controller failed: {error!r}") from error
     wall_s = perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak_bytes = peak if sys.platform == "darwin" else peak * 1024

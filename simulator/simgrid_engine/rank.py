@@ -13,10 +13,14 @@ from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
 
 @dataclass(frozen=True, slots=True)
 class ComputeOrder:
-    """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace."""
+    """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace.
+
+    Where the group's passes are `played`, the rank only waits until they should be over.
+    """
 
     stacks: int
     stack_size: float
+    played: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Report:
     group: int
     order: Order
     done: bool
+    time_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class Rank:
         while True:
             order = self.orders.get()
             done = self._carry_out(order)
-            self.news.put(Report(self.group, order, done))
+            self.news.put(Report(self.group, order, done, simgrid.Engine.clock))
 
     def _carry_out(self, order: Order) -> bool:
         self.activities[0] += 1
@@ -138,7 +143,10 @@ class Rank:
             speed = simgrid.this_actor.get_host().speed
             for _ in range(order.stacks):
                 seconds = self.compute_s * order.stack_size * self.pace.factor()
-                simgrid.this_actor.execute(seconds * speed)
+                if order.played:
+                    simgrid.this_actor.sleep_for(seconds)
+                else:
+                    simgrid.this_actor.execute(seconds * speed)
         elif isinstance(order, SleepOrder):
             simgrid.this_actor.sleep_for(order.duration_s)
         else:

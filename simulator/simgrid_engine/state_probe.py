@@ -1,4 +1,8 @@
-"""How long training state takes in and out of host memory, measured on a platform in SimGrid.
+"""How long training state takes in and out of host memory, on a platform.
+
+Where the platform is as its spec says, and each flow may take any spine, the load of links tells
+(`simulator.simgrid_engine.state_loads`), which is as exact as SimGrid. All others are measured in
+SimGrid.
 
 What is played is the platform with the doors to its host memories, and one GPU a server where all
 GPUs of a server do the same (`simulator.simgrid_engine.folded_servers`), which is as exact and
@@ -9,15 +13,16 @@ wherever they are; a rebuild by one of the largest groups of peers.
 
 Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
 up again; that is in the way only where PCIe is slower than the adapter, or something else is on it.
-Groups that are no whole servers cannot be folded: 4,096 GPUs in groups of four take 20 s.
+Groups that are no whole servers cannot be folded.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +34,7 @@ from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.scenes import play_scenes
+from faultline.simulator.simgrid_engine.scenes import Flow, play_scenes
 from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
     all_reduces,
@@ -39,10 +44,13 @@ from faultline.simulator.simgrid_engine.state_flows import (
     snapshots,
     to_storage,
 )
+from faultline.simulator.simgrid_engine.state_loads import LinkLoads
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
 _VERSION = 5
+
+_Player = Callable[[Sequence[Sequence[Flow]]], list[float]]
 
 
 def probe_state_transfers(
@@ -67,8 +75,36 @@ def probe_state_transfers(
         SimGrid aborts.
     """
     with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        times = _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None)
+        times = _measured(
+            _in_simgrid(path), layout, transfers, memory_bytes_per_s, alike=edited is None
+        )
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
+
+
+def state_transfer_times(
+    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
+) -> StateTransferTimes:
+    """Return what moving training state takes: by the load of links, else measured, and cached.
+
+    Parameters and errors are those of `probe_state_transfers`.
+    """
+    if edited is not None or spec.scale_out.keeps_flows_on_one_spine:
+        return cached_state_probe(spec, transfers, edited=edited)
+    return _by_load(spec, transfers)
+
+
+# All schemes of a plan ask for the same.
+@lru_cache(maxsize=32)
+def _by_load(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
+    played, layout = _folded(spec, transfers)
+    play, memory_bytes_per_s = _loads_of(played).play, _memory_bandwidth(played)
+    times = _measured(play, layout, transfers, memory_bytes_per_s, alike=True)
+    return replace(times, host_memory_bytes=spec.host.memory_bytes)
+
+
+@lru_cache(maxsize=2)
+def _loads_of(spec: ClusterSpec) -> LinkLoads:
+    return LinkLoads(spec)
 
 
 def cached_state_probe(
@@ -97,7 +133,13 @@ def cached_state_probe(
         times = cached(
             path,
             asked,
-            lambda: _measured(path, layout, transfers, memory_bytes_per_s, alike=edited is None),
+            lambda: _measured(
+                _in_simgrid(path),
+                layout,
+                transfers,
+                memory_bytes_per_s,
+                alike=edited is None,
+            ),
             believable,
             directory,
         )
@@ -112,13 +154,8 @@ def _played_platform(
 
     Servers of a platform that was edited are not folded: they may be unlike.
     """
-    gpus_per_group = _gpus_per_group(spec, transfers)
-    played, memory_bytes_per_s = spec, _memory_bandwidth(spec)
-    layout = Layout(spec.gpus_per_host, gpus_per_group)
-    folded = None if edited else folded_servers(spec)
-    if folded is not None and gpus_per_group % spec.gpus_per_host == 0:
-        played, memory_bytes_per_s = folded, _memory_bandwidth(folded)
-        layout = Layout(1, gpus_per_group // spec.gpus_per_host)
+    played, layout = _folded(spec, transfers, may_fold=edited is None)
+    memory_bytes_per_s = _memory_bandwidth(played)
     opened = played.model_copy(
         update={"host": played.host.model_copy(update={"doors": True}), "disk": None}
     )
@@ -132,6 +169,18 @@ def _played_platform(
         path = Path(directory) / "platform.xml"
         write_file(path, text)
         yield path, layout, memory_bytes_per_s
+
+
+def _folded(
+    spec: ClusterSpec, transfers: StateTransfers, *, may_fold: bool = True
+) -> tuple[ClusterSpec, Layout]:
+    """Return the platform to be played, with one GPU a server if that folds, and the job on it."""
+    gpus_per_group = _gpus_per_group(spec, transfers)
+    _memory_bandwidth(spec)
+    folded = folded_servers(spec) if may_fold else None
+    if folded is None or gpus_per_group % spec.gpus_per_host:
+        return spec, Layout(spec.gpus_per_host, gpus_per_group)
+    return folded, Layout(1, gpus_per_group // spec.gpus_per_host)
 
 
 def _gpus_per_group(spec: ClusterSpec, transfers: StateTransfers) -> int:
@@ -166,8 +215,12 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
     return host.memory_bandwidth_bytes_per_s
 
 
+def _in_simgrid(path: Path) -> _Player:
+    return lambda scenes: in_own_process(play_scenes, path, scenes)
+
+
 def _measured(
-    path: Path,
+    play: _Player,
     layout: Layout,
     transfers: StateTransfers,
     memory_bytes_per_s: float,
@@ -196,9 +249,7 @@ def _measured(
         from_memories(layout, survivors[:1], lost, rebuilt_bytes),
         to_storage(layout, snapshot_bytes),
     ]
-    copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = in_own_process(
-        play_scenes, path, scenes
-    )
+    copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = play(scenes)
     share_bytes = rebuilt_bytes * layout.gpus_per_node
     # All that came is read, and the share is written: n - 1 and one of the share's size.
     rebuild_xor_s = (len(survivors) + 1) * share_bytes / memory_bytes_per_s

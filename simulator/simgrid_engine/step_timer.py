@@ -64,10 +64,16 @@ class StepTimer:
             if near and len(teams.degrees) > 1:
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
-            places = tuple(
-                used.index(team.group) * context + place
+            # Others may do all that a group has to do.
+            homes = {
+                home
                 for team in near
-                for place in range(context)
+                for home in (
+                    [team.group] if team.group in used else [group for group, _ in team.nodes]
+                )
+            }
+            places = tuple(
+                used.index(home) * context + place for home in homes for place in range(context)
             )
             with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
                 passes += self._together(teams, near, hosts, positions)
@@ -125,8 +131,9 @@ class StepTimer:
             if key not in self._known:
                 with here.narrowed(MESSAGES, fold):
                     player = GraphPlayer(passes_graph(alone, fold), here.host, watched)
-                    seconds = player.play_alone(self._engine)
-                self._known[key] = _parts(seconds, player.spans), len(player)
+                    begun_s = self._engine.clock
+                    player.play_alone(self._engine)
+                self._known[key] = _parts(begun_s, player), len(player)
             results.append(self._known[key])
         *_, (kinds, _) = results
         # Every further round of micro-batches adds what the last one has added.
@@ -155,7 +162,7 @@ class StepTimer:
         self._engine.run()
         return [
             _Passes(
-                _parts(player.ended_s - begun_s, player.spans),
+                _parts(begun_s, player),
                 (team, watched),
                 team.pattern.stage_flop[watched.stage],
                 len(player),
@@ -178,17 +185,16 @@ class _Passes:
         return sum(part for kind, part in self.parts.items() if kind != "gradient")
 
 
-def _parts(duration_s: float, spans: Iterable[Span]) -> dict[str, float]:
+def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:
     """Return the seconds of the passes by kind; what is left over is the bubble."""
-    kept = list(spans)
-    parts = {kind: _total(kept, kind) for kind in ("compute", "tensor", "context", "pipeline")}
-    # What was to hide behind the passes, and lasts longer than they do.
-    ends_s = {span.kind: span.ended_s for span in sorted(kept, key=lambda span: span.ended_s)}
-    last_s = max(ended_s for kind, ended_s in ends_s.items() if kind != "gradient")
-    parts["gradient"] = max(0.0, ends_s.get("gradient", 0.0) - last_s)
+    kinds = ("compute", "tensor", "context", "pipeline")
+    parts = {kind: _total(player.spans, kind) for kind in kinds}
+    duration_s = player.passed_s - begun_s
     bubble_s = duration_s - sum(parts.values())
     # What is left of sums that ought to be equal is no time.
     parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
+    # What was to hide behind the passes, and lasts longer than they do.
+    parts["gradient"] = max(0.0, player.ended_s - player.passed_s)
     return parts
 
 

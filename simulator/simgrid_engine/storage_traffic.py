@@ -69,6 +69,19 @@ def transfer(flows: Sequence[tuple[str, str, float]]) -> bool:
     return all(arrived)
 
 
+def arrivals_s(flows: Sequence[tuple[str, str, float]]) -> list[float]:
+    """Send bytes from hosts to hosts that stay up, all at once; return when each has arrived."""
+    begun = [
+        simgrid.Comm.sendto_async(
+            simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size)
+        )
+        for near, far, size in flows
+    ]
+    for flow in begun:
+        flow.wait()
+    return [flow.finish_time for flow in begun]
+
+
 def _arrives(flow: simgrid.Comm) -> bool:
     try:
         flow.wait()

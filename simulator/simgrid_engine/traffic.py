@@ -42,6 +42,8 @@ class Traffic:
         GPUs that the hosts of a group stand for; None for one each.
     context : int
         Replicas of a group that share its sequences.
+    state_bytes : float or None
+        Bytes of training state that each GPU host holds; None for as many as of a checkpoint.
     snapshot : tuple of Flow
         What goes to the memories of hosts while steps go on.
     """
@@ -58,6 +60,7 @@ class Traffic:
     step: PlacedStep | None = None
     gpus_per_group: int | None = None
     context: int = 1
+    state_bytes: float | None = None
     snapshot: tuple[Flow, ...] = ()
 
     def write_of(self, writer: int | None) -> list[Flow]:
@@ -71,9 +74,8 @@ class Traffic:
     def state(self) -> GroupState:
         """Where the state of the groups lies."""
         gpus = self.gpus_per_group or len(self.hosts[0])
-        return GroupState(
-            self.hosts, self.checkpoint_bytes_per_rank, gpus, self.storage, self.context
-        )
+        held = self.checkpoint_bytes_per_rank if self.state_bytes is None else self.state_bytes
+        return GroupState(self.hosts, held, gpus, self.storage, self.context)
 
     @property
     def checkpoint_bytes_per_rank(self) -> float:

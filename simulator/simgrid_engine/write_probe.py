@@ -63,11 +63,12 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
         return played_on(platform, play_beside, traffic)
 
     found = cached(platform, [_VERSION, repr(traffic)], measure, believable)
-    parts, save = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
+    parts, sent = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
     if traffic.snapshot:
-        save = parts.pop()
+        sent = parts.pop()
+    saved = sent if traffic.save else ALONE
     *passes, sync = parts
-    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync, save)
+    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync, saved, sent)
 
 
 def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:

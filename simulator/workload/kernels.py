@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, log
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from faultline.simulator.workload.errors import WorkloadError
 
@@ -92,6 +92,36 @@ class AffineMatmul:
         )
 
 
+_MEASURED_RANKS = 8
+"""GPUs of the collectives whose rates are published."""
+_HOP_S = 600e-9
+"""Of a route over NVLink in the shipped clusters. Published times have the latencies in them; they
+are taken out, and a step's collectives pay those of their platform."""
+
+
+class Carried(NamedTuple):
+    """What a collective is on a GPU's NVLink.
+
+    Attributes
+    ----------
+    size_bytes : float
+        Bytes that it puts there: the more the less of the link it reaches.
+    hops : float
+        Latencies of a route that it pays one after the other.
+    """
+
+    size_bytes: float
+    hops: float
+
+    def times(self, factor: float) -> Carried:
+        """Return so many of it, or a share."""
+        return Carried(factor * self.size_bytes, factor * self.hops)
+
+    def then(self, other: Carried) -> Carried:
+        """Return both, one behind the other."""
+        return Carried(self.size_bytes + other.size_bytes, self.hops + other.hops)
+
+
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """What a kind of GPU reaches.
@@ -110,6 +140,8 @@ class Kernels:
     scale_up_share : Curve
         Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
         ring of fewer bytes than the first takes as long as that.
+    scale_up_bytes_per_s : float
+        Bandwidth of the NVLink that shares are of.
     scale_out_share : float
         Share of an adapter's bandwidth that large messages reach.
     flash_3_flop_per_s : tuple of float or None
@@ -126,6 +158,7 @@ class Kernels:
     memory_bytes_per_s: float
     flash_2_flop_per_s: tuple[float, float]
     scale_up_share: Curve
+    scale_up_bytes_per_s: float
     scale_out_share: float
     flash_3_flop_per_s: tuple[float, float] | None = None
     eight_bit_speedup: float | None = None
@@ -166,21 +199,32 @@ class Kernels:
             )
         return self.eight_bit_speedup
 
-    def ring_bytes(self, size_bytes: float, ranks: int, passes: int) -> float:
-        """Return what rings put on a GPU's NVLink: the more the less of it they reach.
+    def ring(self, size_bytes: float, ranks: int, passes: int) -> Carried:
+        """Return what rings are on NVLink: each of the steps passes a link's latency.
 
         `passes` is 1 for a reduce-scatter or an all-gather, 2 for one after the other.
         """
-        return _on_link(passes * (ranks - 1) / ranks * size_bytes, self.scale_up_share)
+        hops = passes * (ranks - 1)
+        return self._carried(hops / ranks * size_bytes, hops, self.scale_up_share)
 
-    def all_reduce_bytes(self, size_bytes: float, ranks: int) -> float:
-        """Return what an all-reduce puts on a GPU's NVLink."""
-        share = self.all_reduce_share or self.scale_up_share
-        return _on_link(2 * (ranks - 1) / ranks * size_bytes, share)
+    def all_reduce(self, size_bytes: float, ranks: int) -> Carried:
+        """Return what an all-reduce is on NVLink: to the switch, and back, where that reduces."""
+        if self.all_reduce_share is None:
+            return self.ring(size_bytes, ranks, 2)
+        sent = 2 * (ranks - 1) / ranks * size_bytes
+        return self._carried(sent, 2, self.all_reduce_share)
 
+    def _carried(self, sent: float, hops: int, share: Curve) -> Carried:
+        """Return the part of a published time that is no latency as bytes at the link's rate.
 
-def _on_link(sent: float, share: Curve) -> float:
-    return max(sent, share.points[0][0]) / share(sent)
+        No collective is faster than its bytes at the share that the largest one reaches.
+        """
+        latency = _HOP_S * self.scale_up_bytes_per_s
+        measured_hops = 2 if share is self.all_reduce_share else 2 * (_MEASURED_RANKS - 1)
+        size, reached = share.points[-1]
+        least = sent * max(0.0, 1.0 / reached - measured_hops * latency / size)
+        published = max(sent, share.points[0][0]) / share(sent)
+        return Carried(max(least, published - hops * latency), hops)
 
 
 def _ring_share(link_bytes_per_s: float, floor_s: float, bus: Mapping[float, float]) -> Curve:
@@ -214,6 +258,7 @@ A100 = Kernels(
     scale_up_share=_ring_share(
         300e9, 44e-6, {1: 18e9, 4: 72e9, 16: 106e9, 64: 172e9, 256: 194e9, 1024: 229e9}
     ),
+    scale_up_bytes_per_s=300e9,
     scale_out_share=0.96,
 )
 """A100 80 GB SXM.
@@ -233,6 +278,7 @@ H100 = Kernels(
     flash_2_flop_per_s=(350e12, 350e12),
     flash_3_flop_per_s=(740e12, 1.6 * 350e12),
     scale_up_share=_ring_share(450e9, 15e-6, {1: 67e9, 4: 135e9, 16: 237e9, 64: 361e9}),
+    scale_up_bytes_per_s=450e9,
     scale_out_share=0.96,
     eight_bit_speedup=1403 / 795,
     all_reduce_share=_H100_ALL_REDUCE,
@@ -266,6 +312,7 @@ GB200 = Kernels(
     scale_up_share=Curve(
         tuple((size, min(share, 680 / 900)) for size, share in H100.scale_up_share.points)
     ),
+    scale_up_bytes_per_s=900e9,
     scale_out_share=0.96,
     eight_bit_speedup=3616 / 1822,
     all_reduce_share=Curve(
@@ -287,6 +334,7 @@ FLAT = Kernels(
     memory_bytes_per_s=inf,
     flash_2_flop_per_s=(1.0, 1.0),
     scale_up_share=H100.scale_up_share,
+    scale_up_bytes_per_s=H100.scale_up_bytes_per_s,
     scale_out_share=H100.scale_out_share,
 )
 """Any GPU of which only the speed is known.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.workload.errors import WorkloadError, require_positive
-from faultline.simulator.workload.kernels import AttentionKernel, Kernels, MatmulPrecision
+from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
 from faultline.simulator.workload.transformer import Transformer
@@ -170,7 +170,9 @@ class ParallelJob:
             split=self.split,
         ).scheduled()
         layer = replace(
-            self._part(1, first=True, last=False), backward_tensor_bytes=self._tensor_bytes()[1]
+            self._part(1, first=True, last=False),
+            backward_tensor_bytes=self._tensor_messages()[1].size_bytes,
+            backward_tensor_hops=self._tensor_messages()[1].hops,
         )
         share = self._layer_parameters / numbers[0]
         held = Held(*(share * each for each in pattern.held[0]))
@@ -219,19 +221,24 @@ class ParallelJob:
         if last:
             logits_s, output_backward_s = self._output_s()
             forward_s, backward_s = forward_s + logits_s, backward_s + output_backward_s
-        forward_tensor, backward_tensor = self._tensor_bytes()
-        gather = 0.0
+        forward_tensor, backward_tensor = (each.times(layers) for each in self._tensor_messages())
         if self.layout.tensor > 1 and not self.sequence_parallel:
             # Each rank has sent its part: the stage that receives them puts them together.
-            gather = self._ring_bytes(_BYTES * self._tokens * self.model.hidden, 1)
-        keys = self._context_bytes()
+            gather = self._ring(_BYTES * self._tokens * self.model.hidden, 1)
+            forward_tensor = forward_tensor if first else forward_tensor.then(gather)
+            backward_tensor = backward_tensor if last else backward_tensor.then(gather)
+        keys = self._context_messages().times(layers)
         return PartWork(
             forward_flop=self._flop(forward_s),
             backward_flop=self._flop(backward_s),
-            forward_tensor_bytes=layers * forward_tensor + (0.0 if first else gather),
-            backward_tensor_bytes=layers * backward_tensor + (0.0 if last else gather),
-            forward_context_bytes=layers * keys,
-            backward_context_bytes=2 * layers * keys,
+            forward_tensor_bytes=forward_tensor.size_bytes,
+            backward_tensor_bytes=backward_tensor.size_bytes,
+            forward_context_bytes=keys.size_bytes,
+            backward_context_bytes=2 * keys.size_bytes,
+            forward_tensor_hops=forward_tensor.hops,
+            backward_tensor_hops=backward_tensor.hops,
+            forward_context_hops=keys.hops,
+            backward_context_hops=2 * keys.hops,
         )
 
     def _layer_s(self) -> tuple[float, float]:
@@ -293,30 +300,30 @@ class ParallelJob:
         traffic_s = _LOGITS_TRAFFIC * rows * columns / self.kernels.memory_bytes_per_s
         return product_s + traffic_s / 2, 2 * product_s + traffic_s / 2
 
-    def _tensor_bytes(self) -> tuple[float, float]:
-        """Return what a layer's collectives put on a GPU's link, forward and backward."""
+    def _tensor_messages(self) -> tuple[Carried, Carried]:
+        """Return what a layer's collectives are on a GPU's link, forward and backward."""
         if self.layout.tensor == 1:
-            return 0.0, 0.0
+            return Carried(0.0, 0.0), Carried(0.0, 0.0)
         activations = _BYTES * self._tokens * self.model.hidden
         # Two all-reduces each way, or as many pairs of reduce-scatter and all-gather.
-        forward = backward = 2 * self.kernels.all_reduce_bytes(activations, self.layout.tensor)
+        forward = backward = self.kernels.all_reduce(activations, self.layout.tensor).times(2)
         if self.sequence_parallel:
-            forward = backward = 2 * self._ring_bytes(activations, 2)
+            forward = backward = self._ring(activations, 2).times(2)
             # Inputs were kept in parts, and are gathered once more for the weights' gradients.
-            backward += 2 * self._ring_bytes(activations, 1)
+            backward = backward.then(self._ring(activations, 1).times(2))
         if self.recompute == "full":
-            backward += forward
+            backward = backward.then(forward)
         exposed = 1.0 - self.tensor_overlap
-        return forward * exposed, backward * exposed
+        return forward.times(exposed), backward.times(exposed)
 
-    def _ring_bytes(self, size_bytes: float, passes: int) -> float:
-        """Return what a collective of a stage's ranks puts on a GPU's link."""
-        return self.kernels.ring_bytes(size_bytes, self.layout.tensor, passes)
+    def _ring(self, size_bytes: float, passes: int) -> Carried:
+        """Return what a collective of a stage's ranks is on a GPU's link."""
+        return self.kernels.ring(size_bytes, self.layout.tensor, passes)
 
-    def _context_bytes(self) -> float:
+    def _context_messages(self) -> Carried:
         """Return what a rank sends of a layer's keys and values, forward."""
         if self.context == 1:
-            return 0.0
+            return Carried(0.0, 0.0)
         model = self.model
         gathered = (
             4.0
@@ -326,7 +333,7 @@ class ParallelJob:
             / self.layout.tensor
         )
         sent = (self.context - 1) / self.context * gathered / self.kernels.scale_out_share
-        return sent * (1.0 - self.tensor_overlap)
+        return Carried(sent, self.context - 1).times(1.0 - self.tensor_overlap)
 
 
 def layers_of_parts(layers: int, parts: int) -> tuple[int, ...]:

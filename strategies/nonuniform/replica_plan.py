@@ -247,16 +247,17 @@ def replica_plans(scheme: Scheme, rules: ReplicaRules) -> tuple[ReplicaPlan, ...
     return tuple(replica_plan(scheme, failed, rules) for failed in range(rules.domain_gpus + 1))
 
 
-def pipeline_time(stages: int) -> IterationTime:
-    """Return the iteration time of a 1F1B pipeline of `stages`, one sequence a micro-batch.
+def pipeline_time(idle_slots: float) -> IterationTime:
+    """Return the iteration time of a 1F1B pipeline, one sequence a micro-batch.
 
-    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + stages - 1``
-    slots (Narayanan et al. 2021, Megatron-LM, arXiv 2104.04473, section 2.2.1). A slot is as long
-    as a GPU's share of the work. The unit is arbitrary; only ratios count.
+    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + idle_slots``
+    slots: in a plain pipeline its stages but one (Narayanan et al. 2021, Megatron-LM,
+    arXiv 2104.04473, section 2.2.1). A slot is as long as a GPU's share of the work. The unit is
+    arbitrary; only ratios count.
     """
 
     def seconds(degree: int, sequences: int, pace: float) -> float:
-        return (sequences + stages - 1) / (degree * pace)
+        return (sequences + idle_slots) / (degree * pace)
 
     return seconds
 

@@ -103,6 +103,10 @@ class ProtectedJob:
         State of a replica that each GPU of its group holds, in bytes.
     compute_s : float
         Seconds of a step in which GPUs compute and the network is idle.
+    shared_bytes_per_gpu : float
+        The part of that state of which each replica holds a share only, in bytes.
+    replicas : int
+        Replicas that share it.
     """
 
     groups: int
@@ -111,6 +115,18 @@ class ProtectedJob:
     gpus_per_node: int
     state_bytes_per_gpu: float
     compute_s: float
+    shared_bytes_per_gpu: float = 0.0
+    replicas: int = 1
+
+    @property
+    def replicated_bytes_per_gpu(self) -> float:
+        """What of the state each replica holds, in bytes a GPU."""
+        return self.state_bytes_per_gpu - self.shared_bytes_per_gpu
+
+    @property
+    def held_bytes_per_gpu(self) -> float:
+        """What a GPU holds of the state, in bytes."""
+        return self.replicated_bytes_per_gpu + self.shared_bytes_per_gpu / self.replicas
 
 
 class TransferTimes(Protocol):
@@ -165,11 +181,14 @@ class Transfers:
         Copies of a node's snapshot that are sent to peers.
     share_bytes_per_gpu : float or None
         What of the snapshot peers bring back when the node is lost; None for all of it.
+    loaded_bytes_per_gpu : float or None
+        What every GPU loads from there; None for all that it holds of the state.
     """
 
     snapshot_bytes_per_gpu: float
     copies: int = 0
     share_bytes_per_gpu: float | None = None
+    loaded_bytes_per_gpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

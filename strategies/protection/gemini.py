@@ -80,7 +80,8 @@ class Gemini(Protection):
 
     @property
     def transfers(self) -> Transfers:
-        return Transfers(self.job.state_bytes_per_gpu / self.job.groups, self._replicas - 1)
+        share_bytes = self.job.state_bytes_per_gpu / self.job.groups
+        return Transfers(share_bytes, self._replicas - 1, loaded_bytes_per_gpu=share_bytes)
 
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
         """The copies travel while the network is idle; the rest delays the all-reduce."""

@@ -41,7 +41,7 @@ class JustInTime(Protection):
 
     @property
     def transfers(self) -> Transfers:
-        return Transfers(self.job.state_bytes_per_gpu)
+        return Transfers(self.job.held_bytes_per_gpu)
 
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
         return SnapshotCost(0.0, 0.0)
@@ -56,4 +56,4 @@ class JustInTime(Protection):
 
     @property
     def memory_bytes_per_node(self) -> float:
-        return self.job.state_bytes_per_gpu * self.job.gpus_per_node
+        return self.job.held_bytes_per_gpu * self.job.gpus_per_node

@@ -88,7 +88,8 @@ class Reft(Protection):
     """Every member of a sharding group copies its part of the state to host memory.
 
     The n members hold 1/n of the state each, and a parity block of 1/(n(n - 1)). Parity needs no
-    network, as every member holds the whole replica in its GPUs.
+    network, as every member holds the whole replica in its GPUs. Where replicas share the
+    optimizer's state a member saves its share of that; what its parity sends is not charged.
     """
 
     name: ClassVar[str] = "reft"
@@ -125,7 +126,7 @@ class Reft(Protection):
         All of them are in the GPU's own replica.
         """
         copied_bytes = self._share_bytes * (2.0 if self._parity else 1.0)
-        return Transfers(copied_bytes, share_bytes_per_gpu=self._share_bytes)
+        return Transfers(copied_bytes, 0, self._share_bytes, self._share_bytes)
 
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
         whole_s = times.copy_s + (times.encode_s if self._parity else 0.0)
@@ -150,5 +151,7 @@ class Reft(Protection):
 
     @property
     def _share_bytes(self) -> float:
-        """What a GPU's share is of its replica, in bytes."""
-        return self.job.state_bytes_per_gpu / self._options.sharding_group
+        """What a GPU saves: a part of what all replicas hold, and all that it alone does."""
+        job = self.job
+        replicated_bytes = job.replicated_bytes_per_gpu / self._options.sharding_group
+        return replicated_bytes + job.shared_bytes_per_gpu / job.replicas

@@ -74,8 +74,12 @@ def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
     return max(ends)
 
 
-def approximate_iteration(costs: Sequence[float], micro_batches: int) -> float:
+def approximate_iteration(
+    costs: Sequence[float], micro_batches: int, virtual_stages: int = 1
+) -> float:
     """Return ``(m - 1) max + sum`` of the times of a micro-batch on each stage.
+
+    With v virtual stages it takes 1/v of the time to fill and drain: ``m max + (sum - max) / v``.
 
     Raises
     ------
@@ -83,7 +87,8 @@ def approximate_iteration(costs: Sequence[float], micro_batches: int) -> float:
         There is no stage, or no micro-batch.
     """
     _require_work(costs, micro_batches)
-    return (micro_batches - 1) * max(costs) + sum(costs)
+    most, whole = max(costs), sum(costs)
+    return (micro_batches - 1) * most + whole - (whole - most) * (1.0 - 1.0 / virtual_stages)
 
 
 def _require_work(stages: Sequence[object], micro_batches: int) -> None:

@@ -42,5 +42,6 @@ def test_a_cluster_is_planned(tmp_path: Path) -> None:
     shown = html_of(played("planning-a-cluster", tmp_path))
     assert "<svg" in shown[1]
     assert "MFU" in shown[2]
-    assert "M cost" in shown[3]
+    assert "32 GPUs in 4 groups of 8" in shown[3]
+    assert "cost" in shown[3]
     assert "SPARe" in shown[3]

@@ -24,6 +24,7 @@ from faultline.strategies.base import (
     StepPlan,
     Strategy,
     StrategyOptions,
+    Task,
     Verdict,
     WipeOut,
 )
@@ -42,6 +43,20 @@ _STAGES = [StageShare(2, stage) for stage in range(_SHAPE.stages)]
 FREE = Pipeline(
     2, (*_STAGES[:-1], StageShare(2, 7, None, 0.0, 0.0)), _SHAPE.micro_batches, _SHAPE.tensor
 )
+HALF_A_STAGE = replace(FREE, stages=(*_STAGES[:3], StageShare(2, 3, None, 1.0, 0.5), *_STAGES[4:]))
+SHIFTED = replace(
+    FREE, stages=(StageShare(2, 0, None, 2.0, 2.0), *_STAGES[1:-1], StageShare(2, 7, None, 0, 0))
+)
+BOOSTED = reduced(2, _SHAPE.stages, _SHAPE.micro_batches, _SHAPE.tensor, 0.9)
+SHORT = replace(FREE, stages=tuple(_STAGES[:-1]))
+
+
+def computing(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
+    """Return a plan of three of four groups."""
+    return {"pipelines": (pipeline,), "batch_share": 0.75, **changes}
+
+
+ON_THE_DEAD = replace(FREE, stages=(*_STAGES[:-1], StageShare(1, 7)))
 NOT_A_NUMBER = replace(FREE, stages=(*_STAGES[:-1], StageShare(2, 7, None, float("nan"), 1.0)))
 
 SENT = SentMove(Move(0, 0, 0, 1), 2)
@@ -84,6 +99,19 @@ class Pliant(Strategy):
         return 1.0
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        computing(HALF_A_STAGE, approximate=(Task(2, 3, 3),), stages=_SHAPE.stages),
+        # One of four groups draws 18 % more.
+        computing(BOOSTED, power=1.05),
+    ],
+)
+def test_work_that_is_left_out_by_a_declared_right(changes: dict[str, Any]) -> None:
+    scheme = Pliant(4, plan=changes)
+    assert Contract(scheme, 4).verdict((1,)) == Continue((1,))
+
+
 def test_who_keeps_it_is_let_through() -> None:
     scheme = Pliant(4)
     contract = Contract(scheme, 4)
@@ -104,10 +132,20 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"plan": {"stacks": 0}}, "0 stacks"),
         ({"plan": {"stacks": 1.5}}, "1.5 stacks"),
         ({"plan": {"stacks": 10**5000}}, "more than 1,000,000 stacks"),
-        ({"plan": {"pipelines": (FREE,)}}, "trains 4 shard types, and .* compute 2.875"),
+        ({"plan": computing(FREE)}, "trains 3 shard types, .* 2 forward passes of stage 7"),
+        ({"plan": computing(HALF_A_STAGE)}, "compute 2.5 backward passes of stage 3"),
+        ({"plan": computing(SHIFTED)}, "compute 2 forward passes of stage 7"),
+        (
+            {"plan": computing(HALF_A_STAGE, approximate=(Task(2, 4, 4),), stages=8)},
+            "compute 2.5 backward passes of stage 3",
+        ),
+        ({"plan": computing(BOOSTED, power=1.04)}, "compute 2.9 forward passes of stage 0"),
+        ({"plan": computing(HALF_A_STAGE, power=2.0)}, "backward passes of stage 3"),
+        ({"plan": computing(SHORT)}, "forward passes of stage 7"),
         ({"plan": {"pipelines": (NOT_A_NUMBER,)}}, "work that cannot be"),
         ({"plan": {"batch_share": 1.5}}, "batch share of 1.5"),
         ({"plan": {"pipelines": (idle(1),)}}, r"pipelines of groups \[1\]"),
+        ({"plan": {"pipelines": (ON_THE_DEAD,)}}, "group 2's pipeline on a node of group 1, which"),
         ({"plan": {"pipelines": (idle(3), idle(2))}}, "ascending order"),
         ({"plan": {"pipelines": (reduced(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
         ({"plan": {"pipelines": (reduced(2, 1, 0, 1),)}}, "pipeline that cannot be"),

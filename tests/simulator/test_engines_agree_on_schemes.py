@@ -165,6 +165,19 @@ def test_no_scheme_gains_by_failing(
     assert record["goodput"] <= 1.0
 
 
+def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
+    servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """ReCycle's paper staggers optimizers after failures alone: such steps wait for sound ones."""
+    rows = traced(tmp_path, "0.5,gpu-3,hardware")
+    path = servers_of(domains=4, domains_per_leaf=4)
+    changes = [*NEARLY_FREE, *rows, "strategy.name=recycle"]
+    changes += ["strategy.recycle.schedule=split-and-staggered", f"platform.file={path}"]
+    record = run(load_scenario("llama3-70b-hgx", changes), 1)
+    assert record["failures"] > 0
+    assert record["goodput"] <= 1.0
+
+
 @SLOW
 def test_two_die_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
     """Who computes for itself and who is played never share a GPU."""

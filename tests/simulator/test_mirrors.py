@@ -125,10 +125,7 @@ def test_a_mirror_takes_its_bytes_over_the_adapter_and_its_seconds_are_booked(ba
 
 
 def test_each_flow_is_where_its_group_is_placed(servers_of: Callable[..., Path]) -> None:
-    """Four servers below two leaves, whose way up has a quarter: only neighbours are quick.
-
-    Recoveries, of a few moves, let alike groups stand for each other; mirrors do not.
-    """
+    """Four servers below two leaves, whose way up has a quarter: only neighbours are quick."""
     narrow = {"domains": 4, "domains_per_leaf": 2, "scale_out.oversubscription": [4]}
     path = servers_of(**{**BARE, **narrow})
     scenario = beside(path, "job.groups=4", "job.gpus=32", *AT_THE_END)
@@ -136,8 +133,14 @@ def test_each_flow_is_where_its_group_is_placed(servers_of: Callable[..., Path])
     assert moves is not None
     there = [SentMove(Move(group ^ 1, 0, 0, 1), group) for group in range(4)]
     across = [SentMove(Move(group ^ 2, 0, 0, 1), group) for group in range(4)]
-    assert moves.duration_s(there, as_placed=True) == pytest.approx(WHOLE_S)
-    assert moves.duration_s(across, as_placed=True) == pytest.approx(4 * WHOLE_S)
+    assert moves.duration_s(there) == pytest.approx(WHOLE_S)
+    assert moves.duration_s(across) == pytest.approx(4 * WHOLE_S)
+    # One group alone has half of its adapter's bandwidth on the way up.
+    for receiver, sender, times in ((1, 0, 1), (2, 1, 2), (3, 2, 1), (0, 3, 2)):
+        alone = [SentMove(Move(receiver, 0, 0, 1), sender)]
+        assert moves.duration_s(alone) == pytest.approx(times * WHOLE_S)
+    both = [SentMove(Move(1, 0, 0, 1), 0), SentMove(Move(0, 0, 0, 1), 2)]
+    assert moves.busy_s(both) == pytest.approx({0: 2 * WHOLE_S, 1: WHOLE_S, 2: 2 * WHOLE_S})
     for distance in (1, 2):
         on_both(scenario, partial(mirrored, 4, distance=distance))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from faultline.simulator.simgrid_engine import standstill
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
-    SimulationError,
     asked_of_owner,
     fork_from_here,
     in_own_process,

@@ -13,8 +13,8 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.simgrid_engine.played_times import _in_order
-from faultline.strategies.recovery import RESTART, RESTART_AS_IS, Move, SentMove
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.recovery import RESTART, RESTART_AS_IS
 
 from tests.simulator.helpers import alike, traced
 
@@ -117,6 +117,42 @@ def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, ask
     assert waited_s("times.restart_s=60") == pytest.approx(2 * 60.0 - 2 * launch_s)
 
 
+@pytest.mark.parametrize("scheme", ["checkpoint", "warm-standby"])
+@pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
+def test_what_fails_while_the_job_waits_needs_a_machine_too(
+    engine: EngineName, scheme: str, asked: Asked
+) -> None:
+    """The job fills its platform. Each repair begins with its failure: it waits for the last one.
+
+    A scheme that does not restart starts processes on either machine, less than 60 s each.
+    """
+    rows = ["10,host-1,hardware,,,1000", "500,host-2,hardware,,,1000"]
+    keys = ["~times.restart_s", "job.steps=100", "checkpoint.interval_steps=10"]
+    record = run(asked(rows, *keys, f"strategy.name={scheme}"), 0, engine)
+    assert record["failures"] == 2
+    recovered_s = record["restart_s"] + record["reconfigure_s"]
+    assert recovered_s == pytest.approx(1550.0, abs=70.0)
+
+
+def test_a_machine_that_fails_in_a_restart_is_waited_for(asked: Asked) -> None:
+    """A restart of 400 s begins anew, and once more when the second machine is repaired."""
+    keys = ["~times.restart_s", "job.steps=100", "checkpoint.interval_steps=10"]
+    rows = ["10,host-1,hardware,,,100", "200,host-2,hardware,,,5000"]
+    record = run(asked(rows, *keys, "recovery.launch_s=400"), 0)
+    assert record["restarts"] == 1
+    assert record["restart_s"] == pytest.approx(5200.0 - 10.0 + 400.0, abs=30.0)
+
+
+def test_a_server_of_two_groups_takes_one_standby(played: Played) -> None:
+    """The second failure finds the other one, and no job waits 90 s for a rescheduled machine."""
+    keys = [*ONE_STANDBY, "recovery.standbys=2", "~times.restart_s", "job.steps=600"]
+    keys += ["checkpoint.interval_steps=10", "job.groups=8", "model.tensor=2"]
+    alone = played(["10,host-1,hardware"], *keys)
+    both = played(["10,host-1,hardware", "400,host-2,hardware"], *keys)
+    assert both["restarts"] == 2 * alone["restarts"] == 2
+    assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
+
+
 def test_software_that_fails_everywhere_uses_up_no_standby(played: Played) -> None:
     keys = [*ONE_STANDBY, "~times.restart_s", "job.steps=600", "checkpoint.interval_steps=10"]
     alone = played(["400,host-1,hardware"], *keys)
@@ -206,14 +242,51 @@ def test_state_moves_between_servers_where_its_groups_are(group: int, asked: Ask
     alike(asked(rows, *keys, "job.steps=4"), 0, "reconfigure_s")
 
 
-def test_groups_are_named_anew_by_their_places_in_domains() -> None:
-    def pair(receiver: int, sender: int) -> tuple[int, int | None]:
-        ((move, renamed),) = _in_order([SentMove(Move(receiver, 0, 0, 2), sender)], 8, 2)
-        return move.group, renamed
+@pytest.mark.parametrize("step", [0.3, 0.7])
+def test_a_broken_step_is_booked_alike(step: float, asked: Asked) -> None:
+    """Gradients hide behind the passes; a group dies, and the watchdog ends what waits for it.
 
-    assert pair(4, 5) == pair(0, 1) == (0, 1)
-    assert pair(5, 6) == pair(7, 0) == (1, 2)
-    assert pair(6, 3) == (0, 3)
+    The step's nominal passes are repeated, and the rest of the time is detection.
+    """
+    keys = ["model.gradient_overlap=0.9", "detection.mode=watchdog", "detection.watchdog_s=5"]
+    keys += ["checkpoint.interval_steps=100", "job.steps=4", "times.restart_s=9"]
+    sound = run(asked(["1e8,gpu-0,software"], *keys), 0)
+    step_s, passes_s = sound["step_s"], sound["step_s"] - sound["step_data_parallel_s"]
+    passes_s -= sound["step_optimizer_s"]
+    died_s = (1 + step) * step_s
+    scenario = asked([f"{died_s},group-1,hardware"], *keys)
+    record = alike(scenario, 0, "time_s", "repeated_s", "detection_s", rel=1e-9)
+    assert record["repeated_s"] == pytest.approx(step_s + passes_s)
+    assert record["detection_s"] == pytest.approx(died_s + 5.0 - step_s - passes_s)
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        pytest.param("group-0", id="has its part"),
+        pytest.param("group-6", id="still receives", marks=pytest.mark.slow),
+    ],
+)
+def test_who_fails_in_a_move_breaks_it_only_while_it_takes_part(
+    who: str, servers_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Eight servers, four a leaf with an eighth of their adapters' bandwidth on the way up.
+
+    Bamboo deals the layers of server 3 to all: those below its leaf have them first.
+    """
+    path = servers_of(domains=8, domains_per_leaf=4, oversubscription=[8])
+    keys = ["strategy.name=bamboo", "model.pipeline=1", "model.tensor=8", "job.groups=8"]
+    keys += ["job.gpus=64", "times.restart_s=9", "job.steps=8", f'platform.file="{path}"']
+
+    def of(*rows: str) -> Scenario:
+        return load_scenario("llama3-70b-hgx", [*JOB, *keys, *traced(tmp_path, *rows)])
+
+    first, events = "3,host-3,hardware,,,1e6", list[Event]()
+    alone = run(of(first), 0, "replay", events.append)
+    ends_s = next(event.time_s for event in events if event.kind is EventKind.RECOVERED)
+    both = alike(of(first, f"{ends_s - 0.01},{who},hardware,,,1e6"), 0, "time_s", "reconfigure_s")
+    assert both["failures"] == 2
+    assert both["reconfigure_s"] > alone["reconfigure_s"]
 
 
 TWELVE = [

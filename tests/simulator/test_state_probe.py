@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import faultline.simulator.simgrid_engine.state_probe as module
@@ -14,7 +15,10 @@ from faultline.platforms import ClusterSpec, PlatformError, load_preset, read_pl
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
-from faultline.simulator.simgrid_engine.state_probe import probe_state_transfers
+from faultline.simulator.simgrid_engine.state_probe import (
+    probe_state_transfers,
+    state_transfer_times,
+)
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 
 from tests.simulator.helpers import edited
@@ -291,3 +295,31 @@ def test_rails_that_servers_share_in_part_do_not_fold() -> None:
     folded = folded_servers(load_preset("gb200-nvl72"))
     assert folded is not None
     assert (folded.gpus, folded.rails) == (8 * 18, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "transfers"),
+    [
+        *FOLDED.values(),
+        (load_preset("spare-600k", groups=24), asked(groups=24)),
+        (servers(**{"host.link_bandwidth": "200GB/s"}), asked(groups=16)),
+        (servers(levels=3, leaves_per_pod=2, oversubscription=[1, 4]), asked(groups=4)),
+    ],
+    ids=[*FOLDED, "rail plane", "GPU by GPU, C2C", "three levels"],
+)
+def test_the_load_of_links_tells_what_simgrid_measures(
+    spec: ClusterSpec, transfers: StateTransfers
+) -> None:
+    loaded, played = state_transfer_times(spec, transfers), probe_state_transfers(spec, transfers)
+    # SimGrid's clock has a grain of 1e-9 s.
+    assert asdict(loaded) == pytest.approx(asdict(played), rel=1e-9, abs=2e-9)
+
+
+def test_twelve_thousand_servers_take_seconds() -> None:
+    """98,304 GPUs on a rail; the transfers of GEMINI, whose peers are far apart."""
+    spec = servers(domains=12_288, domains_per_leaf=32)
+    peers = tuple((node, node + 6144) for node in range(6144))
+    start_s = process_time()
+    found = state_transfer_times(spec, asked(groups=192, peers=peers))
+    assert found.send_s == pytest.approx(SNAPSHOT / (PCIE / 2), rel=1e-4)
+    assert process_time() - start_s < 10.0

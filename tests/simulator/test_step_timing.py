@@ -14,8 +14,8 @@ from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.kept_platform import played_on
-from faultline.simulator.simgrid_engine.process import SimulationError
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
@@ -67,6 +67,8 @@ def seconds(activity: Activity) -> float:
     """Return how long an activity takes with its links to itself."""
     if activity.kind == "meeting":
         return 0.0
+    if activity.ring:
+        return activity.amount * NVLINK_LATENCY_S
     if activity.peer is None:
         return activity.amount / SPEED
     if activity.kind == "tensor":
@@ -90,6 +92,31 @@ def longest_path_s(pattern: StepPattern) -> float:
             )
         total += nx.dag_longest_path_length(network, weight="length")
     return total
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
+    """By hand: 28 hops forward and 42 backward, of 600 ns and ten times that, 3 micro-batches.
+
+    A ring's message pays one of them, as a ring does that counts no hops.
+    """
+    layout, hops = Layout(2, 1, 8), {"forward_tensor_hops": 28.0, "backward_tensor_hops": 42.0}
+    plain = pattern_of(layout, 3)
+    rings = replace(plain, parts=(replace(plain.parts[0], **hops),))
+    assert NVLINK_LATENCY_S == 600e-9
+    slow = {"scale_up.latency": "2500ns", "scale_up.switch_latency": "1000ns"}
+    for changed, latency_s in (({}, 600e-9), (slow, 6e-6)):
+        platform, hosts = placed(tmp_path, layout, **changed)
+        before, after = time_steps(platform, [(hosts, plain), (hosts, rings)], folds=folds)
+        longer_s = 3 * (27 + 41) * latency_s
+        assert after.step_s - before.step_s == pytest.approx(longer_s, rel=1e-6)
+        assert after.tensor_s - before.tensor_s == pytest.approx(longer_s, rel=1e-6)
+        assert after.bubble_s == pytest.approx(0.0, abs=1e-9)
+    parts = tuple(replace(part, **hops) for part in pattern_of(Layout(2, 2, 8), 5).parts)
+    step = replace(pattern_of(Layout(2, 2, 8), 5), parts=parts)
+    platform, hosts = placed(tmp_path, Layout(2, 2, 8))
+    (time,) = time_steps(platform, [(hosts, step)], folds=folds)
+    assert time.step_s == pytest.approx(longest_path_s(step), rel=1e-6)
 
 
 @pytest.mark.parametrize("folds", [True, False])

@@ -28,7 +28,6 @@ from faultline.simulator.run import play
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
-from faultline.strategies.recovery import RESTART
 from faultline.strategies.registry import build_strategy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +104,7 @@ def test_a_restarted_job_goes_on_after_its_checkpoint_or_redoes_that_step(
     """The third step is lost at 29 + 10 + 2 = 41; restart and load end at 144."""
     engine = ScriptedEngine([(), (), (1,)])
     events, progress = log_and_progress(Obedient(3, [None]), engine, resume=resume)
-    assert engine.phases[7:9] == [Restart(3, recovery=RESTART.without_standbys()), Load((0, 1, 2))]
+    assert engine.phases[7:9] == [Restart(3), Load((0, 1, 2))]
     assert log_of(events)[3:6] == lines("41 missing 2 1, 41 wipe-out 2, 141 restarted 2")
     assert log_of(events)[6:] == log_after_loading
     assert progress.restarts == 1

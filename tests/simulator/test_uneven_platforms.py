@@ -15,12 +15,16 @@ from faultline.platforms import (
     load_preset,
     parse_spec,
     rail_plane,
+    read_platform,
     write_xml,
 )
+from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.simgrid_engine.played_times import PlayedStorageTimes
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.traffic import Readers, Traffic
 from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
 
@@ -46,6 +50,11 @@ def servers(domains: int, domains_per_leaf: int, core: int = 1) -> ClusterSpec:
 def our_cluster() -> ClusterSpec:
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return parse_spec(text, "our-cluster.toml")
+
+
+def stored(path: Path, traffic: Traffic, measured: ProbeResult) -> PlayedStorageTimes:
+    alike = Symmetry(read_platform(path))
+    return PlayedStorageTimes(path, traffic, lambda: alike, measured.save_s, measured.load_s)
 
 
 def test_two_gpus_that_share_an_adapter_take_twice_as_long(tmp_path: Path) -> None:
@@ -92,7 +101,6 @@ def test_a_group_a_server_is_alike_wherever_it_is(core: int, tmp_path: Path) -> 
     """
     measured = probed(servers(8, 2, core), 8, 1e10, tmp_path / "p.xml")
     assert measured.ring_unevenness < 1e-3
-    assert measured.storage_unevenness < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -131,7 +139,35 @@ def test_one_adapter_of_a_long_latency_is_seen(
     path = edited(sound, tmp_path / "slow.xml", nic, r'\1"1s"')
     measured = probe(path, traffic_on(path, 4, 1e10))
     assert measured.ring_unevenness > 1.0
-    assert measured.storage_unevenness > 0.1
+    times = stored(path, traffic_on(path, 4, 1e10), measured)
+    # 80 GB go into the storage at 50 GB/s, and out of it at 100. The slow GPU's 10 GB begin after
+    # one second, and come last, at the 20 GB/s of one client.
+    saves_s, loads_s = [1.6] * 4, [0.8] * 4
+    saves_s[gpu // 8], loads_s[gpu // 8] = 1.4 + 0.5, 1.0 + 0.5
+    assert [times.save_s(group) for group in range(4)] == pytest.approx(saves_s, rel=1e-3)
+    assert [times.load_s([group]) for group in range(4)] == pytest.approx(loads_s, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("readers", "expected_s"),
+    [
+        # 5 GB/s a GPU until all of them have 100 GB/s: two groups of eight take what one does.
+        ("every-group", {1: 2.0, 2: 2.0, 3: 2.4, 5: 4.0, 8: 6.4}),
+        # One reads; it passes 10 GB a GPU on at 50 GB/s, if there is somebody.
+        ("one-group", {1: 2.0, 2: 2.2, 3: 2.2, 5: 2.2, 8: 2.2}),
+    ],
+)
+def test_a_load_takes_what_those_who_load_share(
+    readers: Readers, expected_s: dict[int, float], tmp_path: Path
+) -> None:
+    spec = servers(8, 4)
+    storage = spec.storage.model_copy(update={"client_bandwidth_bytes_per_s": 5e9})
+    write_xml(spec.model_copy(update={"storage": storage}), tmp_path / "p.xml")
+    traffic = replace(traffic_on(tmp_path / "p.xml", 8, 1e10), readers=readers)
+    times = stored(tmp_path / "p.xml", traffic, probe(tmp_path / "p.xml", traffic))
+    for groups, load_s in expected_s.items():
+        last = list(range(8 - groups, 8))
+        assert times.load_s(last) == pytest.approx(load_s, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -313,6 +349,8 @@ def test_a_run_is_faster_once_the_slow_one_has_gone(slow_adapter: Path, tmp_path
     assert steps == pytest.approx(played - 1, rel=1e-9)
 
 
-def test_nobody_is_asked_where_all_are_alike() -> None:
+def test_nothing_is_played_where_all_are_alike() -> None:
     alike = durations_of(load_scenario("spare-sound", ["job.groups=8"]))
-    assert (alike.rings, alike.storage) == (None, None)
+    assert alike.rings is None
+    assert alike.storage is not None
+    assert {alike.storage.save_s(group) for group in range(8)} == {alike.save_s}

@@ -146,7 +146,7 @@ def test_the_batch_is_that_of_the_placement_study(
     ]
     chosen = {"pod_groups": pod} if pod else {"packing": False}
     plan = struck(built(scheme, groups, **chosen), hits).plan()
-    plans = replica_plans(scheme, ReplicaRules(32, 8, pipeline_time(4)))
+    plans = replica_plans(scheme, ReplicaRules(32, 8, pipeline_time(3)))
     failed = np.array([counts])
     width = 4 * pod or len(counts)
     pods = [failed[:, first : first + width] for first in range(0, len(counts), width)]

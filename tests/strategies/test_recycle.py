@@ -176,7 +176,7 @@ def test_all_nodes_that_are_left_make_up_pipelines() -> None:
     assert [share.node for share in lacking] == [1, 2]
     for one in pipelines:
         assert [share.node for share in one.stages] == [0, 1, 2, 3]
-        assert [order.count("F") for order in one.orders] == [4, 6, 6, 4]
+        assert [order.count("F") for order in one.orders] == [6, 6, 6, 6]
 
 
 @pytest.mark.parametrize(("fit", "refused"), [(float("inf"), False), (6.5, False), (5.9, True)])
@@ -213,6 +213,30 @@ def test_a_lost_node_costs_a_micro_batch_where_sound_steps_follow_the_same_sched
     paper = recycle(64, micro_batches=16, schedule="split-and-staggered")
     lose(paper, (1, 0))
     assert paper.plan().pace == 1.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    groups=st.integers(2, 8),
+    stages=st.integers(1, 8),
+    more=st.integers(0, 8),
+    split=st.booleans(),
+    swaps=st.booleans(),
+    data=st.data(),
+)
+def test_more_losses_never_cost_less(
+    groups: int, stages: int, more: int, split: bool, swaps: bool, data: st.DataObject
+) -> None:
+    """Nodes are lost one after the other, in any order."""
+    shape = {"stages": stages, "micro_batches": stages + more}
+    scheme = recycle(groups, role_swaps=swaps, split=SplitBackward() if split else None, **shape)
+    nodes = data.draw(st.permutations(list(product(range(groups), range(stages)))))
+    paces = [1.0]
+    for group, stage in nodes:
+        if isinstance(helpers.lose(scheme, Hit(group, stage, stage, stages)), WipeOut):
+            break
+        paces.append(scheme.plan().pace)
+    assert paces == pytest.approx(sorted(paces), rel=1e-12)
 
 
 def test_each_technique_helps_and_re_routing_alone_costs_most() -> None:
@@ -256,6 +280,27 @@ def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
     assert back.is_expected
     assert len(back.moves) == 1
     assert lose(recycle(role_swaps=False), (1, 2), (0, 2)).recovery.moves == ()
+
+
+def test_a_loss_costs_more_where_sound_pipelines_are_interleaved() -> None:
+    """16 micro-batches, 5 pipelines: 20 of a stage with 4 nodes, and 7 / v idle slots."""
+    scheme = recycle(5, stages=8, micro_batches=16, virtual_stages=4)
+    assert scheme.plan().pace == 1.0
+    lose(scheme, (1, 2))
+    plan = scheme.plan()
+    assert plan.pace == pytest.approx((20 + 7 / 4) / (16 + 7 / 4))
+    # Pipelines stay interleaved: no stage has an order of its own.
+    assert {one.orders for one in plan.pipelines} == {()}
+    stage_work = [
+        sum(one.stages[stage].forward * one.micro_batches for one in plan.pipelines)
+        for stage in range(8)
+    ]
+    assert stage_work == pytest.approx([5 * 16.0] * 8)
+    assert scheme.activations_held == 1.0
+    # The paper's schedule is of plain pipelines, whose sound step was longer.
+    paper = recycle(5, stages=8, micro_batches=16, virtual_stages=4, schedule="split-and-staggered")
+    lose(paper, (1, 2))
+    assert 19.9 / 17.75 < paper.plan().pace < plan.pace
 
 
 def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:

@@ -349,6 +349,18 @@ def test_oobleck_by_its_table() -> None:
     assert scheme.plan().pace == pytest.approx(5.508 / 4.773)
 
 
+@pytest.mark.parametrize("name", ["mecefo", "oobleck"])
+def test_a_loss_costs_more_where_sound_pipelines_are_interleaved(name: str) -> None:
+    """They have fewer bubbles; the changed pipelines of Oobleck are plain."""
+    paces = []
+    for parts in (1, 4):
+        scheme = built(name, layers=32, micro_batches=16, virtual_stages=parts)
+        assert scheme.plan().pace == 1.0
+        lose(scheme, gpu(0, 3))
+        paces.append(scheme.plan().pace)
+    assert 1.0 < paces[0] < paces[1]
+
+
 def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
     scheme = built("varuna")
     assert lose(scheme, gpu(0, 3)) == WipeOut((0,))

@@ -173,7 +173,6 @@ class ModelTable(Table):
         "Interleaved parts of the model on each stage.",
         "choice: a plain pipeline",
         1000,
-        only_with=_MODELLED,
     )
     micro_batch_sequences: int = count(1, "Sequences of a micro-batch.", "choice", 10**6)
     micro_batches: int = count(8, "Micro-batches that a group takes a step.", "choice", 10**6)

@@ -209,6 +209,7 @@ class GreyhoundStudy(Study):
     """What is left of slow parts, by what is done about them."""
 
     default_seeds = 1
+    scaled_by: ClassVar = frozenset()
     charts: ClassVar = {"greyhound.png": (draw, "left", "speeds")}
 
     def play(self, stage: Stage) -> Results:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any, ClassVar
@@ -27,20 +27,23 @@ from faultline.experiments.studies.head_to_head.playing import (
     restricted,
     winners,
 )
+from faultline.experiments.studies.head_to_head.setting import Candidate, Cell, Ground
 from faultline.experiments.studies.stage import Stage
 from rich.text import Text
 
 PLACES: Mapping[str, Mapping[float, str]] = {
     "settings": {float(place): name for place, name in enumerate(setting.SETTINGS)},
     "stalls": {stall_s: f"every event {stall_s:g} s" for stall_s in setting.STALLS_S},
+    "interleaved": {float(setting.VIRTUAL_STAGES): f"{setting.VIRTUAL_STAGES} virtual stages"},
     "layers": {float(layers): f"{layers} layers" for layers in setting.LAYERS},
+    "links": {float(place): name for place, name in enumerate(setting.EDITS)},
 }
 """Lists of circumstances that become a table: what `Cell.x` stands for."""
 
 
 @dataclass(frozen=True)
 class HeadToHead(Study):
-    """Every candidate in the same cells: three lists of circumstances, and two planes.
+    """Every candidate in the same cells: lists of circumstances, and two planes.
 
     The stage's seeds are those of a cell of a plane.
     """
@@ -48,7 +51,8 @@ class HeadToHead(Study):
     side: int  # Cells on a side of a plane.
     setting_seeds: int  # Seeds of a setting of the tables.
     schemes: tuple[str, ...] = ()  # Who takes part; all by default.
-    # ``settings``, ``stalls``, ``layers``, ``restart`` or ``domains``; all by default.
+    # ``settings``, ``stalls``, ``interleaved``, ``layers``, ``links``, ``restart`` or ``domains``;
+    # all by default.
     only: str | None = None
 
     float_format: ClassVar[str | None] = "%.5g"
@@ -66,29 +70,48 @@ class HeadToHead(Study):
 
     def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(setting.all_candidates(self.schemes))
-        ground = setting.measured_ground(one.protection for one in candidates)
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        lists = {
-            "settings": (setting.setting_cells(), candidates),
-            "stalls": (setting.stall_cells(), candidates),
-            "layers": (setting.layer_cells() if layered else [], layered),
-        }
         of_list, of_plane = tuple(range(self.setting_seeds)), tuple(range(seeds))
-        matches = {
-            name: [Match(cell, who, of_list, ground, races=False) for cell in cells]
-            for name, (cells, who) in lists.items()
+        grounds = partial(setting.measured_ground, {one.protection for one in candidates})
+        usual = cache(grounds)
+
+        def of_cells(
+            cells: Sequence[Cell],
+            ground: Callable[[], Ground] = usual,
+            who: tuple[Candidate, ...] = candidates,
+            seeds: tuple[int, ...] = of_list,
+        ) -> list[Match]:
+            return [Match(cell, who, seeds, ground(), races=False) for cell in cells if who]
+
+        def raced(cells: Sequence[Cell]) -> list[Match]:
+            return [Match(cell, candidates, of_plane, usual()) for cell in cells]
+
+        interleaved = partial(grounds, {"model.virtual_stages": setting.VIRTUAL_STAGES})
+        # Who is not asked for is not measured. What takes longest comes last: there is no shorter
+        # time between failures, no larger job.
+        matches: dict[str, Callable[[], list[Match]]] = {
+            "settings": lambda: of_cells(setting.setting_cells()),
+            "stalls": lambda: of_cells(setting.stall_cells()),
+            "interleaved": lambda: of_cells(setting.interleaved_cells(), cache(interleaved)),
+            "layers": lambda: of_cells(setting.layer_cells(), who=layered),
+            "links": lambda: [
+                match
+                for name, cells in setting.link_cells().items()
+                for match in of_cells(
+                    cells,
+                    cache(partial(grounds, edits=setting.EDITS[name])),
+                    seeds=of_list[: setting.LINK_SEEDS],
+                )
+            ],
+            "restart": lambda: raced(setting.restart_plane(self.side)[::-1]),
+            "domains": lambda: raced(setting.domain_plane(self.side)),
         }
-        # What takes longest comes last: there is no shorter time between failures, no larger job.
-        planes = {
-            "restart": setting.restart_plane(self.side)[::-1],
-            "domains": setting.domain_plane(self.side),
-        }
-        for name, cells in planes.items():
-            matches[name] = [Match(cell, candidates, of_plane, ground) for cell in cells]
-        chosen = matches if self.only is None else {self.only: matches[self.only]}
-        if not any(chosen.values()):
+        chosen = [
+            match for name in ([self.only] if self.only else matches) for match in matches[name]()
+        ]
+        if not chosen:
             raise UserError("--only layers: none of these schemes depends on the number of layers")
-        return [match for mine in chosen.values() for match in mine]
+        return chosen
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of the settings' table, without infinite numbers."""
@@ -135,7 +158,7 @@ def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
     """Show a list of circumstances, each one's candidates in order of their time."""
     lines = []
     for (place, place_name), y in product(PLACES[plane].items(), sorted(table["y"].unique())):
-        fact = f", {setting.FACTS[int(y)]}" if plane == "settings" else ""
+        fact = f", {setting.FACTS[int(y)]}" if table["y"].nunique() > 1 else ""
         mine = table[(table["x"] == place) & (table["y"] == y) & (table["seeds"] > 0)]
         mine = mine.sort_values("ratio")
         for number, row in enumerate(mine.itertuples(index=False)):
@@ -150,6 +173,7 @@ def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
                     "above the best": (
                         _with_half(row.above_best, row.above_best_half) if number else ""
                     ),
+                    "us a token": f"{row.token_us:.4f}" if isfinite(row.token_us) else "",
                     "GPU-hours": f"{row.gpu_hours / 1e6:.3f}M" if isfinite(row.gpu_hours) else "",
                     "spares": f"{row.spare_gpus:,.0f}",
                     "available": f"{row.availability:.1%}",

@@ -14,7 +14,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
-from faultline.experiments.job.job_shape import scheme_options
+from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.studies.head_to_head.failures import EnteredTraining
 from faultline.experiments.studies.head_to_head.setting import (
@@ -25,6 +25,7 @@ from faultline.experiments.studies.head_to_head.setting import (
     Ground,
     fits,
     held_bytes,
+    price,
 )
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
@@ -98,7 +99,7 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     question = at_redundancy(opened, best)
     closed_form = closed_form_ratio(question, cell.mtbf_s)
     # Intervals are chosen as if it cost no more without failures than others do.
-    compute_s = scenario.compute_s * (1.0 + candidate.price)
+    compute_s = scenario.compute_s * (1.0 + price(candidate.scheme, job_shape(scenario)))
     dearer = scenario.times.model_copy(update={"compute_s": compute_s})
     priced = replace(question, scenario=scenario.model_copy(update={"times": dearer}))
     predicted = question.strategy().normalised_time_to_train(met)
@@ -184,6 +185,7 @@ def play_match(match: Match) -> list[Row]:
         "gpus": cell.groups * GPUS_PER_GROUP,
         "domain_share": cell.domain_share,
         "steps": match.ground.steps_in(cell),
+        "step_s": match.ground.undisturbed_step_s(cell),
     }
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
 
@@ -212,12 +214,15 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     if cell.machines != "stated":
         # Standbys are there for each failure under every scheme; the queue's machines are others'.
         spares = entry.question.standbys * ground.process(cell).layout.gpus_per_host
-    memory_bytes = held_bytes(strategy.stages_held, strategy.activations_held)
+    memory_bytes = held_bytes(
+        strategy.stages_held, strategy.activations_held, ground.scenario.model.virtual_stages
+    )
     return {
         **_names_of(entry.candidate),
         "redundancy": entry.question.redundancy,
         "seed": seed,
         "ratio": ratio,
+        "token_us": 1e6 * ratio * ground.undisturbed_step_s(cell) / ground.tokens_in(cell),
         "gpu_ratio": ratio * (gpus + spares) / gpus,
         "gpu_hours": (gpus + spares) * time_s / 3600.0 if finished else inf,
         "spare_gpus": spares,
@@ -263,15 +268,17 @@ def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
     )
 
 
-_CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps"]
+_CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_s"]
 
 
 def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return means over seeds, a row a cell and candidate.
 
     Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
-    without failures) and ``gpu_ratio`` (GPU-hours, spares included, over those without failures)
-    with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``availability``,
+    without failures on the same platform) and ``gpu_ratio`` (GPU-hours, spares included, over those
+    without failures)
+    with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``token_us`` (time
+    per token that is trained, in microseconds: comparable between platforms), ``availability``,
     ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most that a GPU had to
     hold in any run, and whether its memory does (``fits_memory``); ``best_time`` and
     ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours`` tell whether a
@@ -284,7 +291,15 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     played = runs[runs["absent"] == ""]
     grouped = played.groupby(keys, sort=False)
     first = [*_CIRCUMSTANCES, "scheme", "protection", "redundancy", "closed_form_ratio", "place"]
-    means = ["availability", "restarts", "rejoined", "spare_gpus", "gpu_hours", "played_ratio"]
+    means = [
+        "token_us",
+        "availability",
+        "restarts",
+        "rejoined",
+        "spare_gpus",
+        "gpu_hours",
+        "played_ratio",
+    ]
     table = grouped[first].first()
     table["seeds"] = grouped.size()
     for metric in METRICS:

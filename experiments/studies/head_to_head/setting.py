@@ -18,24 +18,33 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import durations_of, recovery_prices
-from faultline.experiments.job.platform_files import platform_file, spec_of
+from faultline.experiments.job.platform_files import (
+    platform_file,
+    platform_in_cache,
+    spec_of,
+)
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
+from faultline.experiments.job.step_times import with_compute
 from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, Process
+from faultline.platforms.preset_library import load_preset
+from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
+from faultline.strategies.job_shape import JobShape
 from faultline.strategies.ntp_within import NonuniformWithin
 from faultline.strategies.recovery import RESTART, RecoveryKind
 from faultline.strategies.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
-PlaneName = Literal["restart", "domains", "settings", "stalls", "layers"]
+PlaneName = Literal["restart", "domains", "settings", "stalls", "layers", "interleaved", "links"]
 
 SCENARIO = "head-to-head"
 GROUPS = 64
 GPUS_PER_GROUP = 512
+GPUS_PER_DOMAIN = 32
 # 419 interruptions in 54 days on 16,384 GPUs (Grattafiori et al. 2024, Llama 3).
 GPU_MTBF_S = 54 * 86_400.0 / 419 * 16_384
 _FAILURES_WANTED = 120
@@ -52,11 +61,6 @@ _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
     "varuna": ("storage",),
 }
 _DEFAULT_PROTECTION = ("reft",)
-
-# What a scheme takes longer without failures, where it does not say so itself. Bamboo computes the
-# forward pass of the next stage as well: a third of the work of its 64 micro-batches, as far as
-# this does not fit into the bubbles of 15 slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
-_PRICE: Mapping[str, float] = {"bamboo": 19 / 237}
 
 _TUNED: Mapping[str, Mapping[str, Any]] = {"replica-drop": {"broken_step": "kept"}}
 """Options with which a scheme is sooner than with their defaults, in all settings."""
@@ -77,7 +81,6 @@ class Candidate:
     protection: str
     # Stated redundancy; None for the best by the scheme's closed forms.
     redundancy: int | None = None
-    price: float = 0.0  # By how much a step computes longer without failures.
 
     @property
     def name(self) -> str:
@@ -102,7 +105,7 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
         If there is none of that name.
     """
     everybody = [
-        Candidate(scheme, protection, redundancy, _PRICE.get(scheme, 0.0))
+        Candidate(scheme, protection, redundancy)
         for scheme in all_strategies()
         for protection in _PROTECTIONS.get(scheme, _DEFAULT_PROTECTION)
         for redundancy in ((None, 1) if is_combination(scheme) else (None,))
@@ -121,7 +124,19 @@ def is_combination(scheme: str) -> bool:
     return issubclass(strategy_class(scheme), NonuniformWithin)
 
 
-def held_bytes(stages: float, activations: float = 1.0) -> float:
+def price(scheme: str, shape: JobShape) -> float:
+    """Return by which share a scheme's steps compute longer without failures, if it does not say.
+
+    Bamboo computes the forward pass of the next stage as well: a third of the work of its
+    micro-batches, as far as this does not fit into the bubbles. Plain pipelines of 16 stages with
+    64 micro-batches have 15 idle slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
+    """
+    if scheme != "bamboo":
+        return 0.0
+    return max(0.0, shape.micro_batches / 3 - shape.idle_slots) / shape.slots
+
+
+def held_bytes(stages: float, activations: float = 1.0, virtual_stages: int = 1) -> float:
     """Return the bytes on a GPU that holds the state of so many stages, and so many activations.
 
     16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter on every replica, and
@@ -129,9 +144,9 @@ def held_bytes(stages: float, activations: float = 1.0) -> float:
     counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
     has as many micro-batches fewer in flight. They count over those of a sound step.
 
-    It is one stage where nothing has failed.
+    It is one stage where nothing has failed. Virtual stages have more micro-batches in flight.
     """
-    whole = _stage()
+    whole = _stage(virtual_stages)
     state_bytes = whole.parameters + whole.gradients + whole.optimizer
     return stages * state_bytes + activations * whole.activations
 
@@ -142,9 +157,9 @@ def fits(memory_bytes: float) -> bool:
 
 
 @cache
-def _stage() -> GpuMemory:
+def _stage(virtual_stages: int) -> GpuMemory:
     table = load_scenario(SCENARIO).model
-    layout = Layout(data=1, pipeline=table.pipeline, tensor=table.tensor)
+    layout = Layout(1, table.pipeline, table.tensor, virtual_stages)
     model, whole = transformer_of(table), table.micro_batch_sequences
     return gpu_memory(model, layout, whole, table.micro_batches, recompute="selective")
 
@@ -251,6 +266,12 @@ class Ground:
         step_s = self.undisturbed_step_s(cell)
         return min(_MOST_STEPS, max(_LEAST_STEPS, ceil(_FAILURES_WANTED * cell.mtbf_s / step_s)))
 
+    def tokens_in(self, cell: Cell) -> int:
+        """Return the tokens of a step."""
+        table = self.scenario.model
+        sequences = cell.groups * table.micro_batches * table.micro_batch_sequences
+        return sequences * table.sequence_tokens
+
     def undisturbed_step_s(self, cell: Cell) -> float:
         """Return the mean time of a step in a cell without failures, in seconds."""
         job = self.scenario.job.model_copy(update={"groups": cell.groups})
@@ -259,21 +280,42 @@ class Ground:
     def process(self, cell: Cell) -> Process:
         """Return the failures of a cell."""
         table = self.scenario.failures
-        host, domain = table.gpus_per_host or 8, table.gpus_per_domain or 32
-        layout = JobLayout(cell.groups, GPUS_PER_GROUP, host, domain, GPUS_PER_GROUP)
+        host = table.gpus_per_host or 8
+        layout = JobLayout(cell.groups, GPUS_PER_GROUP, host, GPUS_PER_DOMAIN, GPUS_PER_GROUP)
         return Process(layout, cell.mtbf_s, cell.domain_share)
 
 
-def measured_ground(protections: Iterable[str]) -> Ground:
+def measured_ground(
+    protections: Iterable[str],
+    changes: Mapping[str, Any] | None = None,
+    edits: Mapping[str, object] | None = None,
+) -> Ground:
     """Measure on the platform what all cells have in common; known measurements are not repeated.
 
-    Gradients are reduced at 16 bits a parameter, and the state that is saved and loaded has 14
-    bytes a parameter: two probes, of which each gives its part.
+    The step follows from the model, and its time is stated from here on: a step that a scheme has
+    changed takes its pace times that. Gradients are reduced at 16 bits a parameter, and the state
+    that is saved and loaded has 14 bytes a parameter: two probes, of which each gives its part.
+
+    Parameters
+    ----------
+    protections : iterable of str
+        How state is kept.
+    changes, edits : mapping, optional
+        Other values of keys of the scenario, and of its cluster's spec.
     """
-    scenario = load_scenario(SCENARIO, {"job.give_up_after_restarts": _NO_LIMIT_OF_RESTARTS})
+    # Whole domains fail in the study, which draws its own failures.
+    own = {
+        "job.give_up_after_restarts": _NO_LIMIT_OF_RESTARTS,
+        "failures.gpus_per_domain": GPUS_PER_DOMAIN,
+    }
+    scenario = load_scenario(SCENARIO, own | dict(changes or {}))
     # Read once as a file: a preset is generated anew each time that it is asked for.
-    platform = scenario.platform.model_copy(update={"file": str(platform_file(scenario))})
-    scenario = scenario.model_copy(update={"platform": platform})
+    file = platform_file(scenario)
+    if edits:
+        spec = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
+        file = platform_in_cache(xml_text(spec))
+    platform = scenario.platform.model_copy(update={"file": str(file)})
+    scenario = with_compute(scenario.model_copy(update={"platform": platform}))
     whole_state = scenario.job.model_copy(
         update={"parameter_bytes": scenario.protection.state_bytes}
     )
@@ -297,7 +339,9 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
 @cache
 def modelled_restart_s(gpus: int, hardware: str = "requeue") -> float:
     """Return a restart's time by the number of GPUs, by its phases, in seconds."""
-    changes = {"job.gpus": gpus, "recovery.hardware": hardware, "recovery.standbys": 1}
+    # Prices depend on the GPUs alone: a model would say how many there are.
+    changes: dict[str, object] = {"model.name": "stated", "job.gpus": gpus}
+    changes |= {"recovery.hardware": hardware, "recovery.standbys": 1}
     scenario = load_scenario(SCENARIO, changes)
     return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
 
@@ -325,6 +369,7 @@ def setting_cells() -> list[Cell]:
 
 
 STALLS_S = (60.0, 180.0, 300.0)
+VIRTUAL_STAGES = 4
 LAYERS = (120, 128, 130, 136)
 
 
@@ -332,6 +377,41 @@ def stall_cells() -> list[Cell]:
     """Return today's setting with every event costing everybody the same, in seconds in `x`."""
     mtbf_s = SETTINGS["today"]
     return [Cell("stalls", each_s, 0.0, mtbf_s, each_s, stall_s=each_s) for each_s in STALLS_S]
+
+
+def interleaved_cells() -> list[Cell]:
+    """Return today's setting with interleaved pipelines, by `FACTS` in `y`; parts in `x`."""
+    return [
+        replace(cell, plane="interleaved", x=VIRTUAL_STAGES)
+        for cell in setting_cells()
+        if cell.mtbf_s == SETTINGS["today"]
+    ]
+
+
+EDITS: Mapping[str, Mapping[str, object]] = {
+    "as it is": {},
+    "GPU speed halved": {"gpu.flops": "1.125PFLOP/s"},
+    "NVLink halved": {"scale_up.bandwidth": "450GB/s"},
+    "adapters and fabric halved": {"nic.bandwidth": "400Gbps"},
+    "leaf uplinks halved": {"scale_out.oversubscription": [2]},
+    "storage halved": {"storage.read_bandwidth": "1TB/s", "storage.write_bandwidth": "1TB/s"},
+}
+"""Edits of the cluster: a kind of link each, and the GPUs."""
+
+LINK_SEEDS = 2
+"""Seeds of each edit: the step's time has no luck in it."""
+
+
+def link_cells() -> dict[str, list[Cell]]:
+    """Return today's setting for each of `EDITS`, numbered in `x`, by `FACTS` in `y`."""
+    return {
+        name: [
+            replace(cell, plane="links", x=number)
+            for cell in setting_cells()
+            if cell.mtbf_s == SETTINGS["today"]
+        ]
+        for number, name in enumerate(EDITS)
+    }
 
 
 def layer_cells() -> list[Cell]:

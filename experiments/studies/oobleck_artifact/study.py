@@ -313,6 +313,7 @@ class OobleckArtifactStudy(Study):
     """Effective time and throughput of three systems that lose nodes one by one."""
 
     default_seeds = 1
+    scaled_by: ClassVar = frozenset()
     charts: ClassVar = {
         "oobleck-artifact.png": (draw_cells, "cells"),
         "oobleck-planner.png": (draw_planned, "planner"),

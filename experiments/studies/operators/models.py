@@ -102,7 +102,9 @@ def _moves() -> Iterator[SampleRow]:
             ("planned", {**_MOVE, "recovery.detect_s": 0.0}),
             ("Megatron restart", {**_RESTART, "recovery.warm_up_s": float(warm_up_s)}),
         ):
-            scenario = load_scenario("head-to-head", {"job.gpus": gpus, **keys})
+            scenario = load_scenario(
+                "head-to-head", {"model.name": "stated", "job.gpus": gpus, **keys}
+            )
             value = recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
             yield f"F1 {kind} {gpus:,} GPUs", "seconds", "phases", "", 0, value
 

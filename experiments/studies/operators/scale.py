@@ -55,6 +55,8 @@ PRICES: Mapping[str, Mapping[str, Any]] = {
 """What recoveries take. Measured on 98,304 GPUs alone (FT-HSDP): all stall for 180 s when a replica
 leaves, 90 s are expected after fixes, and for about 100 s when one returns."""
 _STANDBYS = 64
+_COMPUTE_S = 54.6
+"""6 x 4e12 parameters x 2^20 tokens on 512 GPUs of 0.9 PFLOP/s."""
 
 # 5.6e13 bytes of state at the 2 TB/s of Llama 3's storage (arXiv 2407.21783).
 _WRITE_S = 28.0
@@ -132,6 +134,8 @@ def scenario_keys(
 ) -> dict[str, Any]:
     """Return what a cell says beyond the job of the head-to-head."""
     job = {
+        "model.name": "stated",
+        "times.compute_s": _COMPUTE_S,
         "job.groups": gpus // _GROUP,
         "job.gpus": gpus,
         "job.steps": 10**9,

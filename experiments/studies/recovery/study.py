@@ -93,7 +93,7 @@ def _compared(
     modelled_s = oobleck_s.get(recovery)
     if modelled_s is None:
         keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}
-        scenario = load_scenario("head-to-head", {"job.gpus": gpus, **keys})
+        scenario = load_scenario("head-to-head", {"model.name": "stated", "job.gpus": gpus, **keys})
         known, needed = recovery_prices(scenario), _NEEDED.get(recovery)
         modelled_s = known.duration_s(needed, 1) + copy_s if needed else known.communicator(gpus)
     high_s = low_s if high_s is None else high_s
@@ -132,7 +132,10 @@ def _standby_table() -> pd.DataFrame:
     fitting = [rate for rate in rates if counts(rate) == _STANDBYS]
     rate = (fitting[0] + fitting[-1]) / 2
     prices = recovery_prices(
-        load_scenario("head-to-head", {"job.gpus": 16_384, "recovery.preset": "standby"})
+        load_scenario(
+            "head-to-head",
+            {"model.name": "stated", "job.gpus": 16_384, "recovery.preset": "standby"},
+        )
     )
     modelled_s = prices.duration_s(RESTART, 1) - prices.detect_s
     return pd.DataFrame(
@@ -177,6 +180,7 @@ class RecoveryStudy(Study):
     """Recoveries that operators have measured, from the phases of one model."""
 
     default_seeds = 1
+    scaled_by: ClassVar = frozenset()
     within = _MET_WITHIN
     charts: ClassVar = {"recoveries.png": (draw_agreement, "recoveries")}
 

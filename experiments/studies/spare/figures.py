@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -15,12 +16,14 @@ from faultline.experiments.figures.style import (
     legend_below,
     mark,
     ticks_at,
+    write_notes,
     write_title,
 )
 from faultline.experiments.studies.base import Draw
 from faultline.experiments.studies.spare import cells
 from faultline.experiments.studies.spare.cells import GROUPS, SCHEMES
-from faultline.experiments.studies.spare.rates import NAMES, span_text
+from faultline.experiments.studies.spare.rates import NAMES, REJOINING, REPAIR_S, span_text
+from faultline.experiments.studies.spare.rates import SCHEMES as RATE_SCHEMES
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -39,7 +42,10 @@ _QUANTITIES = {
     "availability": "availability",
     "mean_stacks": "mean stacks a step",
 }
-_LOOKS = looks_of_schemes(NAMES)
+_LOOKS = looks_of_schemes(RATE_SCHEMES)
+_LOOKS[REJOINING] = replace(
+    _LOOKS["spare"], label=NAMES[REJOINING], colour="#56B4E9", marker="D", dashes=":"
+)
 RULES_NAMES = {"spare-study": "rules of the study", "spare-sound": "sound rules"}
 _TICKS = {60.0: "1 min", 300.0: "5 min", 1800.0: "30 min", 7200.0: "2 h", 28_800.0: "8 h",
           86_400.0: "1 day"}  # fmt: skip
@@ -186,7 +192,8 @@ def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     _draw_ratios(axis, mine)
     _shade_leaders(axis, mine, changes)
     for scheme, place, above in (
-        ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 300.0, 0.84)
+        ("checkpoint", 900.0, 1.14), ("replication", 300.0, 1.1), ("spare", 200.0, 1.1),
+        (REJOINING, 500.0, 0.78),
     ):  # fmt: skip
         line = mine[(mine.strategy == scheme) & mine.time_to_train_ratio.notna()]
         rates, ratios = np.log(line.mtbf_s), np.log(line.time_to_train_ratio.to_numpy())
@@ -211,6 +218,8 @@ def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
         fontsize=8.5, fontweight="normal", pad=22,
     )  # fmt: skip
     legend_below(figure, _keys(published=False))
+    repaired = f"Groups that rejoin are repaired in {span_text(REPAIR_S)}."
+    write_notes(figure, [repaired, "The shading compares schemes whose groups wait for a restart."])
     return figure
 
 
@@ -234,7 +243,12 @@ def draw_all(
     axes[1][0].yaxis.set_major_formatter(PercentFormatter(1.0))
     with_published = bool(curves[curves.rules == rules].published_ratio.notna().any())
     with_published &= distribution == "weibull"
-    names = [mark(NAMES[s], _LOOKS[s].colour, marker=_LOOKS[s].marker, ls="") for s in NAMES]
+    of_figure = curves[(curves.rules == rules) & (curves.distribution == distribution)]
+    names = [
+        mark(name, _LOOKS[scheme].colour, marker=_LOOKS[scheme].marker, ls="")
+        for scheme, name in NAMES.items()
+        if scheme in set(of_figure.strategy)
+    ]
     legend_below(figure, [*names, *_keys(with_published, crossings=True)])
     failures = "Weibull (shape 0.78)" if distribution == "weibull" else distribution
     title = f"Time to train and availability, {RULES_NAMES[rules]}, {failures} failures"
@@ -288,7 +302,8 @@ def _draw_crossings(axis: Axes, changes: pd.DataFrame) -> None:
 def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> None:
     """Shade the rates by who is soonest there, and name the scheme and the borders above."""
     ratios = mine.pivot_table(index="mtbf_s", columns="strategy", values="time_to_train_ratio")
-    leaders = ratios.idxmin(axis=1)
+    # Where groups rejoin, the rules are others: leaders are those of one set of rules.
+    leaders = ratios[list(RATE_SCHEMES)].idxmin(axis=1)
     edges, holders = [float(leaders.index[0])], [leaders.iloc[0]]
     for change in changes.dropna(subset=["mtbf_s"]).sort_values("mtbf_s").itertuples():
         if change.often == holders[-1]:

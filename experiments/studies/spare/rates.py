@@ -23,8 +23,16 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.job import Durations
 from faultline.strategies.registry import strategy_class
 
-NAMES = {"checkpoint": "checkpoint only", "replication": "replication", "spare": "SPARe"}
-SCHEMES = tuple(NAMES)
+REJOINING = "spare-rejoining"
+"""SPARe whose failed groups are repaired and come back at checkpoints; else they wait for the next
+restart."""
+NAMES = {
+    "checkpoint": "checkpoint only",
+    "replication": "replication",
+    "spare": "SPARe",
+    REJOINING: "SPARe, groups rejoin",
+}
+SCHEMES = ("checkpoint", "replication", "spare")
 STEPS = 10_000
 """Steps of the study's job."""
 LIMIT_S = 365 * 86_400.0
@@ -33,6 +41,11 @@ LIMIT_S = 365 * 86_400.0
 RATES_S = tuple(60.0 * minutes for minutes in (1, 2, 5, 10, 30, 60, 120, 180, 360, 1440))
 """Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
 _BETWEEN_S = tuple(60.0 * each for each in (1.5, 3.5, 7, 17, 45, 75, 90, 105, 150, 240, 720))
+
+REPAIR_S = 3 * 3600.0
+"""Repair of a group that rejoins, in seconds: that of the adaptive study."""
+_OF_REJOINING = (2, 12)
+"""Redundancies of groups that rejoin: one of them is the best at each rate, within 1 %."""
 
 _PREDICTED, _LARGEST = 3, 16
 _SETTING = ["rules", "distribution", "groups", "mtbf_s"]
@@ -49,12 +62,22 @@ class Setting:
     groups: int  # Number of groups N.
     mtbf_s: float  # Mean time between failures of the whole job, in seconds.
 
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """What is simulated: groups rejoin in the job of the overview alone."""
+        is_overview = (self.rules, self.distribution, self.groups) == (
+            "spare-sound",
+            "weibull",
+            200,
+        )
+        return (*SCHEMES, REJOINING) if is_overview else SCHEMES
+
     def job(
         self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None
     ) -> ResolvedJob:
         """Return the job under a scheme, with the best interval of its closed forms."""
         settings = {
-            "strategy.name": scheme,
+            "strategy.name": "spare" if scheme == REJOINING else scheme,
             "strategy.redundancy": redundancy,
             "job.groups": self.groups,
             "job.steps": STEPS,
@@ -62,6 +85,8 @@ class Setting:
             "failures.mtbf_s": self.mtbf_s,
             "checkpoint.period": "of-lives",
         }
+        if scheme == REJOINING:
+            settings |= {"rejoin.when": "at-checkpoint", "rejoin.repair_s": REPAIR_S}
         return resolve(load_scenario(self.rules, settings), known)
 
 
@@ -80,17 +105,22 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     """
     jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
     found = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
-    choices = [(at, mine) for at, schemes in zip(settings, found, strict=True) for mine in schemes]
+    choices = [
+        (at, name, mine)
+        for at, schemes in zip(settings, found, strict=True)
+        for name, mine in zip(at.schemes, schemes, strict=True)
+    ]
     points = [
-        point
-        for setting, mine in choices
+        (name, point)
+        for setting, name, mine in choices
         for choice in to_be_played(mine, stage.full)
         for point in points_of(setting, choice, stage.seeds, stage.full)
     ]
-    runs = with_finished(stage.runs("failure rates", points))
+    runs = with_finished(stage.runs("failure rates", [point for _, point in points]))
+    runs = runs.assign(strategy=[name for name, _ in points])
     predicted = {
-        (setting, mine[0].scheme): next((one for one in mine if one.is_prediction), mine[0])
-        for setting, mine in choices
+        (setting, name): next((one for one in mine if one.is_prediction), mine[0])
+        for setting, name, mine in choices
     }
     curves = pd.DataFrame(_curves(best_runs(runs), predicted))
     return runs, curves.sort_values([*_SETTING, "strategy"], ignore_index=True)
@@ -102,7 +132,7 @@ def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
     That is by closed forms, some of which are the same at all rates, and so are the job's times.
     """
     durations = settings[0].job().durations
-    return [[_likely(setting, name, durations) for name in SCHEMES] for setting in settings]
+    return [[_likely(setting, name, durations) for name in setting.schemes] for setting in settings]
 
 
 def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
@@ -110,6 +140,9 @@ def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
 
     J takes microseconds, and the exact forms, which decide among these few, tens of milliseconds.
     """
+    if name == REJOINING:
+        job = setting.job(name, 2, durations)
+        return [*map(_no_later_than_a_life, choices_at(job, _OF_REJOINING))]
     scheme, groups = strategy_class(name), setting.groups
     known = [r for r in scheme.redundancies(groups, scheme.Options()) if r <= _LARGEST]
     job = setting.job(name, known[0], durations)
@@ -130,13 +163,16 @@ def to_be_played(choices: Sequence[Choice], full: bool) -> list[Choice]:
 
     The best predicted; and the next best that is not its neighbour, as neighbours differ by less
     than seeds do, if it is predicted within 1 %: of those up to 3 % few do better. `full`: all
-    within 10 %, each at 0.6 and 1.6 times the interval, too.
+    within 10 %, each at 0.6 and 1.6 times the interval, too. Of groups that rejoin nothing is
+    predicted: all of theirs are played in that way.
     """
     best, *others = choices
-    if full:
+    rejoins = best.question.scenario.rejoin.when != "at-restart"
+    if full or rejoins:
+        likely = [other for other in others if rejoins or other.ratio <= 1.1 * best.ratio]
         return [
             replace(choice, question=at_interval(choice.question, interval))
-            for choice in (best, *(other for other in others if other.ratio <= 1.1 * best.ratio))
+            for choice in (best, *likely)
             for interval in sorted(
                 {max(1, round(choice.interval_steps * by)) for by in (0.6, 1.0, 1.6)}
             )
@@ -242,7 +278,12 @@ def printed_curves(curves: pd.DataFrame) -> Printed:
     mine = curves[(curves.rules == "spare-sound") & (curves.distribution == "weibull")]
     cells = mine.assign(text=[_ratio_text(row) for row in mine.itertuples()])
     wide = cells.pivot(index="mtbf_s", columns=["groups", "strategy"], values="text").sort_index()
-    jobs = [(groups, name) for groups in sorted(mine.groups.unique()) for name in SCHEMES]
+    jobs = [
+        (groups, name)
+        for groups in sorted(mine.groups.unique())
+        for name in NAMES
+        if (groups, name) in wide
+    ]
     headings = {
         f"{groups} {name}": f"N={groups}\n{name}" if name == SCHEMES[0] else f"\n{name}"
         for groups, name in jobs

@@ -174,6 +174,7 @@ class SpareStudy(Study):
         yield columns_of("Checkpoint and restart only", made["checkpoint_only"], alone)
         yield rates.printed_curves(made["failure-rates"])
         yield printed_crossings(made["failure-rates-crossings"])
+        yield printed_cells(made["cells"])
         yield from printed_headline(made["headline"])
         yield printed_sensitivity(made["sound_sensitivity"])
 
@@ -201,6 +202,24 @@ def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
     grouped = runs.groupby(_CELL, sort=False)[quantities].agg(["mean", "std"])
     grouped.columns = [f"{name}_{kind}".removesuffix("_mean") for name, kind in grouped.columns]
     return grouped.reset_index()
+
+
+def printed_cells(table: pd.DataFrame) -> Printed:
+    """Return the best of the redundancies that were simulated; cells.csv has all of them."""
+    rows = []
+    for (rules, failures, groups, scheme), mine in table.groupby(
+        ["rules", "distribution", "groups", "strategy"], sort=False
+    ):
+        best = mine.loc[mine[_RATIO].idxmin()]
+        span = f"{mine.redundancy.min()} to {mine.redundancy.max()}"
+        job = str(rules).removeprefix("spare-"), failures, groups, scheme
+        rows.append((*job, span, best.redundancy, best[_RATIO], best.availability))
+    columns = ["rules", "failures", "N", "scheme", "r simulated", "best r", "ratio", "availability"]
+    return Printed(
+        "Redundancies: time-to-train ratio at the best",
+        pd.DataFrame(rows, columns=columns),
+        {"ratio": "{:.2f}", "availability": "{:.1%}"},
+    )
 
 
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:

@@ -160,10 +160,12 @@ class Group:
         taken = every[0]
         if self.sweeps:
             return every
-        parts = [one for one in every if one.micro_batch == taken.micro_batch]
-        sizes = [one for one in every if one.virtual_stages == taken.virtual_stages]
-        ends = (min(parts), max(parts), min(sizes), max(sizes))
-        return tuple(dict.fromkeys((taken, *ends)))
+        ends = [taken]
+        for place in range(len(taken)):
+            rest = (*taken[:place], *taken[place + 1 :])
+            alone = [one for one in every if (*one[:place], *one[place + 1 :]) == rest]
+            ends += (min(alone), max(alone))
+        return tuple(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +305,10 @@ def _rates(platform: Path, kernels: Kernels, measured: pd.DataFrame, timer: Time
         hosts = place_on_platform(Layout(1, 1, one.ranks), read_platform(platform))
         size_bytes, passes = float(one.mib * _MIB), 1 if one.collective == "all-gather" else 2
         sent = passes * (one.ranks - 1) / one.ranks * size_bytes
-        on_link = kernels.ring_bytes(size_bytes, one.ranks, passes)
+        carried = kernels.ring(size_bytes, one.ranks, passes)
         if one.collective == "all-reduce":
-            on_link = kernels.all_reduce_bytes(size_bytes, one.ranks)
-        part = PartWork(0.0, 0.0, on_link)
+            carried = kernels.all_reduce(size_bytes, one.ranks)
+        part = PartWork(0.0, 0.0, carried.size_bytes, forward_tensor_hops=carried.hops)
         step = StepPattern(1, 1, one.ranks, 1, 1, (part,), 0.0, 1.0, (0.0,), (0.0,), (0.0,))
         rates.append(sent / timer(hosts, step).step_s / 1e9)
     return rates

@@ -62,6 +62,7 @@ class Choice(NamedTuple):
 
     virtual_stages: int  # Parts of a stage.
     micro_batch: int  # Sequences of a micro-batch.
+    attention: AttentionKernel  # Kernel of attention.
 
 
 Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
@@ -88,6 +89,8 @@ class Case:
     # Parts of a stage and sequences of a micro-batch that are legal; the first is taken if one is.
     virtual_choices: tuple[int, ...] = (1,)
     micro_batch_choices: tuple[int, ...] = (1,)
+    # Kernels of attention that it may have had; that of its software if there are none.
+    attention_choices: tuple[AttentionKernel, ...] = ()
 
     @property
     def section(self) -> str:
@@ -121,12 +124,14 @@ class Case:
         Interleaving needs micro-batches in multiples of the stages; a micro-batch divides what a
         replica takes, and its activations fit into the memory of the GPU.
         """
-        pairs = product(self.virtual_choices, self.micro_batch_choices)
-        legal = tuple(pair for pair in starmap(Choice, pairs) if self._is_legal(pair))
-        return legal or (Choice(self.virtual_choices[0], self.micro_batch_choices[0]),)
+        kernels = self.attention_choices or (self.software.attention,)
+        every = tuple(
+            starmap(Choice, product(self.virtual_choices, self.micro_batch_choices, kernels))
+        )
+        return tuple(filter(self._is_legal, every)) or every[:1]
 
     def _is_legal(self, choice: Choice) -> bool:
-        virtual, micro_batch = choice
+        virtual, micro_batch, _ = choice
         micro_batches, rest = divmod(self.batch * self.context, self.replicas * micro_batch)
         if rest or (virtual > 1 and micro_batches % self.pipeline):
             return False
@@ -144,7 +149,7 @@ class Case:
 
     def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
-        stack, (virtual, micro_batch) = self.software, choice or self.choices[0]
+        stack, (virtual, micro_batch, attention) = self.software, choice or self.choices[0]
         layout = Layout(self.replicas, self.pipeline, self.tensor, virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
@@ -156,7 +161,7 @@ class Case:
             compute_efficiency=efficiency,
             recompute=self.recompute or stack.recompute,
             sequence_parallel=stack.sequence_parallel and self.recompute != "full",
-            attention=stack.attention,
+            attention=attention,
             shard_optimizer=stack.shard_optimizer,
             context=self.context,
             tensor_overlap=stack.tensor_overlap,
@@ -238,6 +243,7 @@ def _case(
     pipeline: int,
     virtual: str | int = 1,
     micro_batch: str | int = 1,
+    attention: str = "",
     **rest: Any,
 ) -> Case:
     published = (output.split(" ") for output in outputs.split("; "))
@@ -255,6 +261,7 @@ def _case(
             else tuple(map(int, str(virtual).split()))
         ),
         micro_batch_choices=tuple(map(int, str(micro_batch).split())),
+        attention_choices=cast(tuple[AttentionKernel, ...], tuple(attention.split())),
         **rest,
     )
 

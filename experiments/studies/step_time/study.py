@@ -333,6 +333,7 @@ class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency a software."""
 
     default_seeds = 1
+    scaled_by: ClassVar = frozenset({"full"})
     within = 0.1
     charts: ClassVar = {
         "step-time.png": (draw_agreement, "predictions"),

@@ -8,7 +8,11 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import path_of, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.scenario_file import (
+    command_scenario,
+    load_scenario,
+    shipped_scenarios,
+)
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import scenario_hash
 
@@ -190,3 +194,42 @@ def test_a_missing_file_a_directory_and_an_impossible_name_are_told(tmp_path: Pa
             load_scenario(name)
         assert "spare-study" in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+IDLE = """
+[failures]
+model = "mix"
+mix = "llama3"
+mtbf_s = 600.0
+[detection]
+mode = "all-reduce"
+watchdog_s = 9.0
+[strategy.replication]
+controller_sees = "all"
+"""
+
+
+def test_keys_of_a_file_that_have_no_effect_are_named_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options of another scheme wait for it; a setting that makes a key idle is no fault of it."""
+    path = tmp_path / "idle.toml"
+    path.write_text(IDLE, encoding="utf-8")
+    command_scenario(str(path), [])
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"faultline: {path}:5: failures.mtbf_s: has no effect with failures.rate = 'model'; set "
+        "failures.rate to mtbf, or leave it out"
+    )
+    assert told.endswith("(and 1 more)\n")
+    command_scenario(str(path), ["failures.rate=mtbf", "detection.mode=watchdog"])
+    load_scenario(str(path))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_keys_of_shipped_scenarios_have_effects(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_scenario(name, [])
+    assert capsys.readouterr().err == ""

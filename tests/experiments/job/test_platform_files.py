@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import MovesOnPlatform
-from faultline.experiments.job.platform_files import spec_at_size
-from faultline.platforms import load_preset
+from faultline.experiments.job.platform_files import platform_file, spec_at_size
+from faultline.platforms import ClusterSpec, load_preset, write_xml
+from faultline.platforms.platform_data import Platform
 from faultline.strategies.recovery import Move, SentMove
 
 from tests.stated_times import NOTHING_MEASURED
@@ -62,3 +67,36 @@ def test_a_step_is_played_on_all_gpus_of_a_large_cluster() -> None:
     spec = spec_at_size(scenario)
     assert spec is not None
     assert (spec.gpus, spec.plane) == (8192, None)
+
+
+def test_a_platform_gets_doors_to_memories_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And anew when its file has changed; a plan asks for each scheme over each protection."""
+    written: list[object] = []
+    known = platform_files.with_memory_doors
+
+    def counted(platform: Platform, spec: ClusterSpec) -> str:
+        written.append(platform)
+        return known(platform, spec)
+
+    monkeypatch.setattr(platform_files, "with_memory_doors", counted)
+    path = tmp_path / "servers.xml"
+    for domains in (2, 4):
+        write_xml(load_preset("hgx-h100", domains=domains), path)
+        first, again = platform_files.with_memories(path), platform_files.with_memories(path)
+        assert first == again
+    assert len(written) == 2
+
+
+def test_a_rail_plane_stands_for_as_many_gpus_as_a_larger_job_has() -> None:
+    shipped, gpus, groups = load_preset("spare-600k"), 2 * 600_000, 2 * 200
+    scenario = job_of(gpus, groups, **{"platform.file": "spare-600k"})
+    platform = platform_at(platform_file(scenario))
+    assert platform.spec is not None
+    assert platform.spec.plane is not None
+    assert (platform.spec.plane.cluster_gpus, len(platform.gpus)) == (gpus, groups)
+    assert shipped.storage is not None
+    assert platform.spec.storage is not None
+    grown = platform.spec.storage.read_bandwidth_bytes_per_s
+    assert grown == pytest.approx(2 * shipped.storage.read_bandwidth_bytes_per_s)

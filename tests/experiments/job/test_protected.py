@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.durations import durations_of
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.platforms import load_preset, write_xml
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.recovery import Move, SentMove
 
 from tests.stated_times import SNAPSHOT_SETTINGS, SNAPSHOTS
 
@@ -94,7 +99,7 @@ def test_a_lost_node_is_rebuilt_or_fetched_each_in_its_own_time(
 def test_measured_times_are_those_of_the_platform() -> None:
     """6.67 GB a GPU, of which 1/16 is copied twice over PCIe at 64 GB/s, half of it for parity.
 
-    Loading ends with an all-gather, which takes half of an all-reduce of as many bytes.
+    A share is loaded, and ends with an all-gather: half of an all-reduce of the state's bytes.
     """
     question = resolved(*(f"~{key}" for key in SNAPSHOTS))
     times, state = question.protected.times, 2e13 / 3000
@@ -102,12 +107,12 @@ def test_measured_times_are_those_of_the_platform() -> None:
     share = state / 16
     assert times.encode_s == pytest.approx(16 / 15 * share / 76.75e9, rel=1e-6)
     half_s = question.durations.all_reduce_s(200) / 2
-    assert times.load_s == pytest.approx(state / 64e9 + half_s, rel=1e-6)
+    assert times.load_s == pytest.approx(share / 64e9 + half_s, rel=1e-6)
     # 200 nodes in 12 groups: in the largest, 16 survivors send a share each through the pod's part
     # of the core, 6.25 GB/s; what came is read, and a share written.
     xor_s = 17 * share / 76.75e9
     assert times.rebuild_s == pytest.approx(
-        16 * share / 6.25e9 + xor_s + state / 64e9 + half_s, rel=1e-4
+        16 * share / 6.25e9 + xor_s + share / 64e9 + half_s, rel=1e-4
     )
 
 
@@ -170,3 +175,79 @@ def test_storage_alone_is_what_it_was() -> None:
 def test_a_sharding_group_larger_than_the_job_is_told() -> None:
     with pytest.raises(StrategyError, match=r"25 nodes are to share .* 24 hold it"):
         resolved(*SMALL, "protection.reft.sharding_group=25")
+
+
+MODEL = [
+    *("model.name=llama3-8b", "model.pipeline=2", "model.tensor=4", "model.micro_batches=8"),
+    *("job.groups=4", "job.gpus=32", "times.restart_s=60", "failures.mtbf_s=1e9"),
+]
+"""Four groups of a server each; a GPU has an eighth of 8.03e9 parameters."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
+    """Return what makes a scenario of changes, on as many servers as its job fills."""
+    folder = tmp_path_factory.mktemp("servers")
+
+    def of(*changes: str, servers: int = 4) -> Scenario:
+        path = folder / f"{servers}.xml"
+        if not path.exists():
+            write_xml(load_preset("hgx-h100", domains=servers), path)
+        return load_scenario("llama3-70b-hgx", [*MODEL, f'platform.file="{path}"', *changes])
+
+    return of
+
+
+@pytest.mark.parametrize(("sharded", "bytes_a_parameter"), [("true", 2 + 12 / 4), ("false", 14)])
+def test_what_moves_is_what_a_group_holds(
+    sharded: str, bytes_a_parameter: float, asked: Callable[..., Scenario]
+) -> None:
+    """Weights of 2 bytes, and 12 of the optimizer's that four groups share or not, at 50 GB/s."""
+    scenario = asked(f"model.shard_optimizer={sharded}")
+    moves = durations_of(scenario).moves
+    assert moves is not None
+    parameters = scenario.job.parameter_bytes / 2
+    stage, whole = Move(1, 0, 0, 2), Move(2, 0, 0, 1)
+    assert moves.size_bytes([whole]) == pytest.approx(bytes_a_parameter * parameters)
+    alone_s = bytes_a_parameter * parameters / 8 / 50e9
+    for move in (stage, whole):
+        taken_s = moves.duration_s([SentMove(move, 3)])
+        assert taken_s == pytest.approx(alone_s, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sharded", "loaded", "gathered"),
+    [
+        # A quarter of the state; then all weights, or all of the state.
+        (["gemini"], "true", 14 / 4, 2),
+        (["gemini"], "false", 14 / 4, 14),
+        # Two nodes share the weights; a share of the optimizer's state has nobody else.
+        (["reft", "protection.reft.sharding_group=2"], "true", 2 / 2 + 12 / 4, 2),
+        (["reft", "protection.reft.sharding_group=2"], "false", 14 / 2, 14),
+        (["just-in-time"], "true", 2 + 12 / 4, 0),
+        (["just-in-time"], "false", 14, 0),
+    ],
+)
+def test_each_loads_what_its_server_keeps_and_gathers_the_rest(
+    kind: list[str],
+    sharded: str,
+    loaded: float,
+    gathered: float,
+    asked: Callable[..., Scenario],
+) -> None:
+    """From host memory over PCIe at 64 GB/s; three quarters come from others at 50 GB/s."""
+    scenario = asked(f"model.shard_optimizer={sharded}", f"protection.name={kind[0]}", *kind[1:])
+    of_gpu = scenario.job.parameter_bytes / 2 / 8
+    load_s = of_gpu * (loaded / 64e9 + gathered * 3 / 4 / 50e9)
+    times = resolve(scenario).protected.times
+    assert times.load_s == pytest.approx(load_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["reft", "gemini", "just-in-time"])
+def test_groups_that_end_within_a_server_are_refused(
+    name: str, asked: Callable[..., Scenario]
+) -> None:
+    kind = [f"protection.name={name}", *["protection.reft.sharding_group=2"] * (name == "reft")]
+    scenario = asked("model.pipeline=3", "job.gpus=48", *kind, servers=6)
+    with pytest.raises(UserError, match="groups of 12 GPUs end within a server of 8"):
+        resolve(scenario)

@@ -473,9 +473,13 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
     [
         ((), "found within the restart", 0),
         (("~times.restart_s",), "none is free: a restart waits for repairs (3.00 hours", 0),
-        (("~times.restart_s", "recovery.free_machines=3"), "3 free machines", 0),
+        (("~times.restart_s", "recovery.free_machines=3"), "3 free machines of 8 GPUs", 0),
         (("~times.restart_s", "recovery.shortage=requeue"), "shared cluster", 0),
-        (("recovery.hardware=standby", "recovery.standbys=5"), "5 machines stand by, paid", 40),
+        (
+            ("recovery.hardware=standby", "recovery.standbys=5"),
+            "5 machines of 8 GPUs stand by, paid",
+            40,
+        ),
     ],
 )
 def test_a_plan_says_where_machines_come_from_and_charges_those_that_wait(
@@ -487,6 +491,19 @@ def test_a_plan_says_where_machines_come_from_and_charges_those_that_wait(
     assert situation.gpus == job.all_gpus + more_gpus
     hours = situation.days(2.0) * 24.0 * (job.all_gpus + more_gpus)
     assert situation.gpu_hours(2.0) == pytest.approx(hours)
+
+
+def test_a_platform_file_smaller_than_the_job_is_refused(tmp_path: Path) -> None:
+    """Also where the scenario fits, and only --gpus is too large; a shipped cluster grows."""
+    write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=4), tmp_path / "four.xml")
+    platform = f'platform.file="{tmp_path / "four.xml"}"'
+    settings = (*STATED, "job.groups=4", "job.gpus=32")
+    fits = read_situation("spare-sound", (*settings, platform), gpus=16)
+    assert fits.scenario.job.all_gpus == 16
+    with pytest.raises(UserError, match=r"has 32 GPUs, the job has 64; generate one"):
+        read_situation("spare-sound", (*settings, platform), gpus=64)
+    grown = read_situation("spare-sound", (*settings, "platform.file=hgx-h100"), gpus=1024)
+    assert any("hgx-h100 with 128 domains" in text for text in grown.assumptions)
 
 
 def test_a_job_that_fills_its_cluster_keeps_less_than_one_with_a_queue() -> None:
@@ -536,6 +553,19 @@ def test_whether_a_choice_is_stopped_depends_on_the_soonest_alone(
     results = verify(choices, range(3), 100)
     assert [one.finished for one in results] == [ratio < 2.4 for ratio in order]
     assert [one.stopped_at is None for one in results] == [ratio < 2.4 for ratio in order]
+
+
+def test_a_scheme_has_the_same_numbers_whoever_else_competes() -> None:
+    """Failures, length and limit of a simulated job do not depend on the other schemes."""
+    known: dict[tuple[str, int], tuple[float, ...]] = {}
+    for schemes in (["replication", "spare"], ["spare"], ["replication"]):
+        for line in make_plan(small(), schemes, STORAGE, range(3), 6).lines:
+            assert line.simulated is not None
+            assert line.simulated.steps == 600
+            if line.finished:
+                own = line.simulated.ratios[:3]
+                assert known.setdefault((line.choice.scheme, line.choice.redundancy), own) == own
+    assert {scheme for scheme, _ in known} == {"replication", "spare"}
 
 
 def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:

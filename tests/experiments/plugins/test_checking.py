@@ -249,3 +249,19 @@ class KnowsItsProcess(Broken):
 def test_engines_that_disagree_are_told() -> None:
     with pytest.raises(SchemeError, match="the engines disagree"):
         check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24)
+
+
+class AbortsAway(KnowsItsProcess):
+    """Ends any process but this one, as SimGrid does where a host goes down that a task is on."""
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        if os.getpid() != self.home:
+            os.write(2, b"CommImpl.cpp:26: Assertion from_->is_on() failed\n")
+            os.abort()
+        return Replication.on_failures(self, missing)
+
+
+def test_an_abort_is_shown_with_its_reason() -> None:
+    reason = r"seed 1: SimGrid aborted the simulation: .*from_->is_on\(\) failed"
+    with pytest.raises(SchemeError, match=reason):
+        check_engines(lambda: AbortsAway(24, 3, Replication.Options()), 24)

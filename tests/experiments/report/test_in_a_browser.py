@@ -323,6 +323,14 @@ def test_axe_finds_nothing_on_the_sheet(
     assert violations(open_page(sheet, size, colours, bypass_csp=True).page) == []
 
 
+@pytest.mark.parametrize("width", [640, 900, 1280])
+def test_no_column_of_the_sheet_is_cut(open_page: Open, sheet: Path, width: int) -> None:
+    page = open_page(sheet, {"width": width, "height": 800}).page
+    wider = page.evaluate("(b => b.scrollWidth - b.clientWidth)(document.querySelector('.box'))")
+    assert wider <= 0
+    assert page.locator(".narrow").is_visible() is False
+
+
 def test_the_sheet_is_one_page_of_a4(open_page: Open, sheet: Path) -> None:
     printed = open_page(sheet).page.pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1

@@ -62,6 +62,23 @@ def test_the_whole_grid_is_asked_with_one_seed_before_the_next(tmp_path: Path) -
     assert {request.run_id for request in requests} == wanted
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[grid]\n"detection.watchdog_s" = [60, 600]',
+        '[set]\n"detection.watchdog_s" = 60\n[grid]\n"strategy.redundancy" = [2, 3]',
+    ],
+)
+def test_a_key_that_has_no_effect_at_any_point_is_refused(tmp_path: Path, table: str) -> None:
+    text = f'scenario = "spare-study"\nseeds = 1\n{table}'
+    with pytest.raises(
+        UserError, match=r"detection\.watchdog_s: has no effect with detection\.mode"
+    ):
+        plan_of(tmp_path, text)
+    modes = '"detection.mode" = ["all-reduce", "watchdog"]'
+    plan_of(tmp_path, text.replace("[grid]", f"[grid]\n{modes}"))
+
+
 def test_points_that_cases_have_in_common_are_played_once(tmp_path: Path) -> None:
     text = """
     scenario = "spare-study"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,6 +69,22 @@ def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
             assert isinstance(load_study(name), Study)
 
 
+@pytest.mark.parametrize("name", sorted(all_studies()))
+def test_studies_state_which_options_they_use(name: str, ask: Ask) -> None:
+    """By their own text: what a study reads of its stage."""
+    if name == "mecefo-convergence" and find_spec("jax") is None:
+        pytest.skip("JAX is not installed")
+    folder = Path(studies.__path__[0]) / name.replace("-", "_")
+    text = "".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    patterns = {"full": r"stage\.(full|pick)\b", "seeds": r"stage\.seeds\b"}
+    read = {option for option, pattern in patterns.items() if re.search(pattern, text)}
+    assert load_study(name).scaled_by == read
+    stated = {"full": ["--full"], "seeds": ["--seeds", "2"]}
+    for option in stated.keys() - read:
+        refusal = f"--{option}: has no effect on {name}; leave it out\n"
+        assert ask.refused("reproduce", name, *stated[option]).endswith(refusal)
+
+
 def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
     code = (
         "import sys; from faultline.experiments.cli import main; main(['reproduce', 'list']);"
@@ -87,6 +105,30 @@ def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
 def test_the_interval_of_an_availability_stays_below_100_percent() -> None:
     row = row_of("availability", "spare", "here", None, [0.999, 0.95, 0.999], "1")
     assert 0 < row.low < row.simulated < row.high < 1
+
+
+def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
+    """That is r = 3 of 2 to 4; exponential failures have a row of their own."""
+    rows = [
+        (rules, "spare", 600, redundancy, distribution, ratio, 0.5)
+        for rules, distribution in (("spare-study", "weibull"), ("spare-study", "exponential"))
+        for redundancy, ratio in ((2, 3.0), (3, 2.0), (4, 2.5))
+    ]
+    columns = ["rules", "strategy", "groups", "redundancy", "distribution", "time_to_train_ratio"]
+    frame = study.printed_cells(pd.DataFrame(rows, columns=[*columns, "availability"])).frame
+    assert frame.failures.to_list() == ["weibull", "exponential"]
+    assert set(frame["r simulated"]) == {"2 to 4"}
+    assert set(frame["best r"]) == {3}
+    assert set(frame.ratio) == {2.0}
+
+
+def test_every_redundancy_has_a_cell_at_full_scale() -> None:
+    """Up to the largest ruler, under both distributions and rules."""
+    counts = Counter((cell.rules, cell.distribution, cell.groups) for cell in full_cells())
+    largest = {200: 12, 600: 20, 1000: 26}
+    assert len(counts) == 2 * 2 * 3
+    assert all(number == 2 * (largest[job[2]] - 1) for job, number in counts.items())
+    assert (len(default_cells()), len(full_cells())) == (129, 440)
 
 
 def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.MonkeyPatch) -> None:

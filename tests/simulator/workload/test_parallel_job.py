@@ -20,6 +20,7 @@ from faultline.simulator.workload.kernels import (
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob, layers_of_parts
 from faultline.simulator.workload.transformer import Transformer
+from faultline.strategies.rerouted_schedule import SplitBackward
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,11 +85,20 @@ def test_selective_recomputation_adds_the_scores_only() -> None:
 def test_bytes_of_tensor_parallelism(
     changes: dict[str, Any], forward: float, backward: float
 ) -> None:
-    """Two all-reduces of 2 b s h bytes a layer and pass, 2 (t - 1)/t of them on the wire."""
+    """Two all-reduces of 2 b s h bytes a layer and pass, 2 (t - 1)/t of them on the wire.
+
+    Each passes 2 (t - 1) latencies.
+    """
     part = job_of(layout=Layout(4, 1, 8), **changes).pattern().parts[0]
     all_reduce = 2 * 7 / 8 * 2 * 2 * 2048 * 4096
-    assert part.forward_tensor_bytes == pytest.approx(24 * forward * all_reduce)
-    assert part.backward_tensor_bytes == pytest.approx(24 * backward * all_reduce)
+    assert part.forward_tensor_hops == pytest.approx(24 * forward * 14)
+    assert part.backward_tensor_hops == pytest.approx(24 * backward * 14)
+    # What latencies take is no bytes.
+    hop = HOP_S * counting_kernels().scale_up_bytes_per_s
+    forward_bytes = part.forward_tensor_bytes + hop * part.forward_tensor_hops
+    backward_bytes = part.backward_tensor_bytes + hop * part.backward_tensor_hops
+    assert forward_bytes == pytest.approx(24 * forward * all_reduce)
+    assert backward_bytes == pytest.approx(24 * backward * all_reduce)
 
 
 def test_bytes_between_replicas() -> None:
@@ -149,6 +159,7 @@ def test_llama_goes_without_at_both_ends() -> None:
         ({"tensor_overlap": 1.5}, "share from 0 to 1"),
         ({"context": 3}, "does not divide"),
         ({"layout": Layout(4, 3, 2, 2)}, "interleaving needs a multiple"),
+        ({"layout": Layout(4, 4, 2, 2), "split": SplitBackward()}, "2 parts per stage: use one"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(changes: dict[str, Any], match: str) -> None:
@@ -203,25 +214,43 @@ def test_no_gpu_beats_its_specification_by_much(name: str) -> None:
     assert all(0 < share <= 1 for _, share in kernels.scale_up_share.points)
 
 
+HOP_S = 600e-9
+
+
+def ring_s(kernels: Kernels, size_bytes: float, ranks: int, passes: int) -> float:
+    """Return the time of a ring on a shipped platform: its bytes, and its latencies."""
+    carried = kernels.ring(size_bytes, ranks, passes)
+    assert carried.hops == passes * (ranks - 1)
+    return carried.size_bytes / kernels.scale_up_bytes_per_s + carried.hops * HOP_S
+
+
 @pytest.mark.parametrize(("mib", "rate"), [(4, 72e9), (64, 172e9), (1024, 229e9)])
 def test_a_ring_takes_as_long_as_published(mib: int, rate: float) -> None:
     sent = 2 * 7 / 8 * mib * MIB
-    assert A100.ring_bytes(mib * MIB, 8, 2) / 300e9 == pytest.approx(sent / rate)
+    assert ring_s(A100, mib * MIB, 8, 2) == pytest.approx(sent / rate)
 
 
 def test_reductions_in_the_switch_help_all_reduces_alone() -> None:
     """More than the 450 GB/s of a link: 466 of eight H100, and 850 of 900 of GB200."""
     size = 1024 * MIB
     sent = 2 * 7 / 8 * size
-    assert sent / H100.all_reduce_bytes(size, 8) * 450 == pytest.approx(466)
-    assert sent / H100.ring_bytes(size, 8, 2) * 450 == pytest.approx(361)
-    assert KNOWN_KERNELS["gb200"].all_reduce_bytes(size, 8) == pytest.approx(sent * 900 / 850)
-    assert A100.all_reduce_bytes(size, 8) == A100.ring_bytes(size, 8, 2)
+    by_switch = H100.all_reduce(size, 8)
+    assert sent / (by_switch.size_bytes / 450e9 + 2 * HOP_S) == pytest.approx(466e9)
+    assert sent / ring_s(H100, size, 8, 2) == pytest.approx(361e9)
+    by_switch = GB200.all_reduce(size, 8)
+    assert sent / (by_switch.size_bytes / 900e9 + 2 * HOP_S) == pytest.approx(850e9)
+    assert A100.all_reduce(size, 8) == A100.ring(size, 8, 2)
 
 
 def test_a_short_ring_takes_the_shortest_time_there_is() -> None:
-    assert A100.ring_bytes(1.0, 8, 2) / 300e9 == pytest.approx(44e-6)
-    assert A100.ring_bytes(1.0, 2, 1) == A100.ring_bytes(1.0, 8, 2)
+    assert ring_s(A100, 1.0, 8, 2) == pytest.approx(44e-6)
+    assert ring_s(A100, 1.0, 2, 1) == pytest.approx(44e-6)
+    assert A100.ring(1.0, 2, 1).hops == 1
+
+
+def test_no_ring_is_faster_than_its_bytes() -> None:
+    """For 72 ranks 142 latencies are more than the shortest published time."""
+    assert ring_s(H100, 1.0, 72, 2) == pytest.approx(142 * HOP_S, rel=1e-3)
 
 
 def test_eight_bits_are_faster_where_the_gpu_has_them() -> None:

@@ -94,6 +94,8 @@ def test_a_double_load_slows_down_by_22_over_15_at_the_end_and_by_less_before() 
     # One third of a micro-batch, the forward pass, is what each stage behind still adds.
     assert slowdowns == pytest.approx([(18 + 2 * slow / 3) / 15 for slow in range(7)])
     assert approximate_iteration([1.0] * 6 + [2.0], 8) / 15 == pytest.approx(22 / 15)
+    # Interleaved by 2, the six others are waited for half as long.
+    assert approximate_iteration([1.0] * 6 + [2.0], 8, 2) == pytest.approx(8 * 2 + 6 / 2)
 
 
 def test_1f1b_alternates_once_the_pipeline_is_full() -> None:

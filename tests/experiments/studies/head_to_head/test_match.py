@@ -32,15 +32,21 @@ from faultline.experiments.studies.head_to_head.playing import (
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
+    EDITS,
+    FACTS,
     SETTINGS,
+    VIRTUAL_STAGES,
     Cell,
     Ground,
     all_candidates,
     domain_plane,
     fits,
     held_bytes,
+    interleaved_cells,
     layer_cells,
+    link_cells,
     measured_ground,
+    price,
     restart_plane,
     setting_cells,
     stall_cells,
@@ -78,6 +84,45 @@ def test_every_scheme_is_told_the_same_job() -> None:
     shape = job_shape(load_scenario("head-to-head"))
     assert (shape.stages, shape.tensor, shape.sequences) == (16, 32, 64)
     assert shape.stages_that_fit == 2
+
+
+def test_interleaved_pipelines_leave_schemes_fewer_bubbles(ground: Ground) -> None:
+    """16 stages of 4 parts idle for 15 / 4 of 67.75 slots."""
+    cells = interleaved_cells()
+    assert [cell.machines for cell in cells] == list(FACTS)
+    interleaved = measured_ground(["reft"], {"model.virtual_stages": VIRTUAL_STAGES})
+    shapes = [
+        job_shape(one.scenario_of(all_candidates(["checkpoint/reft"])[0], cells[0]))
+        for one in (ground, interleaved)
+    ]
+    assert [shape.slots for shape in shapes] == [79.0, 67.75]
+    prices = [price("bamboo", shape) for shape in shapes]
+    assert prices == pytest.approx([19 / 237, (64 / 3 - 3.75) / 67.75])
+    # (p - 1) / (p v) more activations are in flight.
+    assert held_bytes(1.0, virtual_stages=4) - held_bytes(1.0) == pytest.approx(
+        15 / 64 * 114e9, rel=0.01
+    )
+
+
+def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground: Ground) -> None:
+    (checkpoint,) = all_candidates(["checkpoint/reft"])
+    rows = {}
+    for name in ("as it is", "GPU speed halved", "NVLink halved", "adapters and fabric halved"):
+        edited = measured_ground(["reft"], edits=EDITS[name])
+        (cell,) = (one for one in link_cells()[name] if one.machines == "standbys")
+        (rows[name],) = play_match(Match(cell, (checkpoint,), (0,), edited, races=False))
+    usual = rows.pop("as it is")
+    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(setting_cells()[0]))
+    assert usual["token_us"] == pytest.approx(
+        1e6 * usual["ratio"] * usual["step_s"] / (64 * 64 * 16_384)
+    )
+    longer = {name: row["step_s"] / usual["step_s"] for name, row in rows.items()}
+    assert 1.9 < longer["GPU speed halved"] < 2.0
+    assert longer["NVLink halved"] > 1.03
+    assert longer["adapters and fabric halved"] > 1.005
+    # The ratio has the slower step beneath it: it says little of the edit.
+    assert all(row["ratio"] == pytest.approx(usual["ratio"], abs=0.03) for row in rows.values())
+    assert all(row["token_us"] > 1.005 * usual["token_us"] for row in rows.values())
 
 
 def test_combinations_have_their_controls() -> None:
@@ -309,9 +354,8 @@ def test_differences_to_the_best_are_paired() -> None:
 
 
 def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
-    numbers = dict.fromkeys(
-        ("mtbf_s", "restart_s", "gpus", "domain_share", "steps", "redundancy", "availability"), 1.0
-    )
+    known = "mtbf_s restart_s gpus domain_share steps step_s token_us redundancy availability"
+    numbers = dict.fromkeys(known.split(), 1.0)
     return {
         **numbers,
         "plane": "restart",

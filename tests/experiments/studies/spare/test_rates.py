@@ -29,6 +29,7 @@ from faultline.experiments.studies.spare.figures import rate_figures
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
     RATES_S,
+    REJOINING,
     SCHEMES,
     Setting,
     best_runs,
@@ -238,8 +239,11 @@ def test_a_job_that_does_not_finish_has_no_number(core: Found) -> None:
 
 
 def test_checkpoints_alone_overtake_spare_between_one_and_three_hours(core: Found) -> None:
-    assert at(core, "spare-sound", 1800.0).time_to_train_ratio.idxmin() == "spare"
-    assert at(core, "spare-sound", 10_800.0).time_to_train_ratio.idxmin() == "checkpoint"
+    often, seldom = (
+        at(core, "spare-sound", rate).loc[list(SCHEMES)] for rate in (1800.0, 10_800.0)
+    )
+    assert often.time_to_train_ratio.idxmin() == "spare"
+    assert seldom.time_to_train_ratio.idxmin() == "checkpoint"
     sound = core.crossings[core.crossings.rules == "spare-sound"].set_index(["often", "seldom"])
     row = sound.loc[("spare", "checkpoint")]
     assert 3600.0 < row.mtbf_s < 10_800.0
@@ -247,6 +251,20 @@ def test_checkpoints_alone_overtake_spare_between_one_and_three_hours(core: Foun
     # New groups fail more often than old ones, which closed forms take for granted.
     assert 3600.0 < row.closed_form_s < row.mtbf_s
     assert isnan(sound.loc[("spare", "replication"), "mtbf_s"])
+
+
+def test_groups_that_rejoin_bring_spare_near_checkpoints_alone(core: Found) -> None:
+    """SPARe whose groups wait for a restart stays at two stacks a step; repaired ones come back."""
+    seldom, often = at(core, "spare-sound", 10_800.0), at(core, "spare-sound", 1800.0)
+    for mine in (seldom, often):
+        row = mine.loc[REJOINING]
+        assert row.time_to_train_ratio < mine.time_to_train_ratio["spare"]
+        # No closed form knows them.
+        assert isnan(row.closed_form_ratio)
+    ratios = seldom.time_to_train_ratio
+    assert ratios["spare"] > 1.05 * ratios[REJOINING]
+    assert ratios[REJOINING] == pytest.approx(ratios["checkpoint"], rel=0.05)
+    assert (often.loc[REJOINING].redundancy, seldom.loc[REJOINING].redundancy) == (12, 2)
 
 
 def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) -> None:
@@ -262,7 +280,8 @@ def test_tables_figures_and_rows_are_made_of_it(
     assert len(drawn) == 5
     for draw in drawn.values():
         assert saved_bytes(draw()) > 10_000
-    assert len(core.curves) == 6 * 3
+    # Groups rejoin under sound rules.
+    assert len(core.curves) == 6 * 3 + 4
     assert len(printed_curves(core.curves).frame) == 4
     json.dumps([row.as_dict() for row in crossing_rows(core.crossings)], allow_nan=False)
 
@@ -282,7 +301,7 @@ def test_spare_leads_replication_at_every_rate_and_closed_forms_know_where_it_is
 ) -> None:
     """All settings of the study, two seeds: the crossings are where closed forms put them."""
     found = found_of(tmp_path, settings())
-    assert len(found.curves) == len(settings()) * 3
+    assert len(found.curves) == len(settings()) * 3 + len(RATES_S)
     table = found.crossings
     overtaken = table[(table.seldom == "checkpoint") & (table.often == "spare")]
     assert len(overtaken) == 12

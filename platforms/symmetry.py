@@ -1,0 +1,218 @@
+"""Which parts of a platform may stand for others: checked on its cables, link by link.
+
+GPUs lie in scale-up domains, domains below leaf switches, these in pods. Two such parts are alike
+if the same cables, over links of the same values, join what is in them and lead to the same
+switches outside. Exchanging them leaves the graph as it is, so that flows meet in the same way.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from faultline.platforms.platform_data import Hop, Platform
+
+_Part = tuple[object, ...]
+"""A part by its place: nothing for the whole platform, then pod, leaf switches and domain."""
+
+_Label = object
+_Cable = tuple[str, str, tuple[str, ...]]
+_WHOLE: _Part = ()
+_Key = TypeVar("_Key")
+
+
+class Symmetry:
+    """The parts of a platform that are alike.
+
+    A platform has none if it lays down routes of single flows, or has several shortest routes
+    between two hosts: which of them a flow takes does not follow from the graph.
+
+    Parameters
+    ----------
+    platform : Platform
+        The platform as its file says it.
+    """
+
+    def __init__(self, platform: Platform) -> None:
+        self._owner: dict[str, _Part] = {}
+        self._place: dict[str, int] = {}
+        self._nodes: dict[_Part, list[str]] = {}
+        self._kind: dict[_Part, int] = {}
+        self._alike: dict[tuple[_Part, int], list[_Part]] = defaultdict(list)
+        if not platform.flow_routes:
+            looked_at = _Parts(platform)
+            looked_at.compare(self._nodes, self._kind)
+            if _has_unique_routes(platform, self._first_of_each(platform, looked_at.owner)):
+                self._owner = looked_at.owner
+                for part, kind in self._kind.items():
+                    self._alike[part[:-1], kind].append(part)
+                for part, nodes in self._nodes.items():
+                    places = ((place, name) for place, name in enumerate(nodes))
+                    self._place.update({n: at for at, n in places if self._owner[n] == part})
+
+    def stand_ins(self, hosts: Iterable[str]) -> dict[str, str]:
+        """Return who stands for each of some hosts: the first of all parts that are alike.
+
+        Which they are depends on the order in which the hosts come.
+        """
+        found: dict[str, str] = {}
+        taken: dict[_Part, _Part] = {_WHOLE: _WHOLE}
+        used: Counter[tuple[_Part, int]] = Counter()
+        for host in hosts:
+            owner = self._owner.get(host, _WHOLE)
+            for depth in range(1, len(owner) + 1):
+                part = owner[:depth]
+                if part not in taken:
+                    among = taken[part[:-1]], self._kind[part]
+                    taken[part] = self._alike[among][used[among]]
+                    used[among] += 1
+            found[host] = self._nodes[taken[owner]][self._place[host]] if owner else host
+        return found
+
+    def _first_of_each(self, platform: Platform, owner: Mapping[str, _Part]) -> list[str]:
+        """Return hosts from which the graph looks different, those of alike parts once."""
+        first: dict[object, str] = {}
+        places = {part: {n: at for at, n in enumerate(ns)} for part, ns in self._nodes.items()}
+        for host in _hosts_of_flows(platform):
+            part = owner.get(host, _WHOLE)
+            kinds = tuple(self._kind[part[:depth]] for depth in range(1, len(part) + 1))
+            first.setdefault((kinds, places[part][host] if part else host), host)
+        return list(first.values())
+
+
+class _Parts:
+    """What is in each part of a platform, and how it is joined."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.cables: dict[str, list[_Cable]] = defaultdict(list)
+        for name, hops in platform.edges.items():
+            for neighbour, links in hops:
+                self.cables[name].append(("to", neighbour, links))
+                self.cables[neighbour].append(("from", name, links))
+        self.owner = self._owners()
+        self.owner_of_link: dict[str, _Part] = {}
+        self.inside: dict[_Part, list[str]] = defaultdict(list)
+        for name in self.owner:
+            owner = self.owner[name]
+            for depth in range(1, len(owner) + 1):
+                self.inside[owner[:depth]].append(name)
+        for name, cables in self.cables.items():
+            owner = self.owner.get(name, _WHOLE)
+            for _, neighbour, links in cables:
+                other = self.owner.get(neighbour, _WHOLE)
+                both = _common(owner, other)
+                deeper = max((owner, other), key=len) if both in (owner, other) else both
+                for link in links:
+                    known = self.owner_of_link.get(link, deeper)
+                    self.owner_of_link[link] = _common(known, deeper)
+
+    def _owners(self) -> dict[str, _Part]:
+        """Return the smallest part that each host or switch is in: that of all that it joins."""
+        leaves = {
+            domain: tuple(gpu.leaf for gpu in gpus)
+            for domain, gpus in self.platform.domains.items()
+        }
+        owner: dict[str, _Part] = {
+            gpu.name: (gpu.pod, leaves[gpu.domain], gpu.domain) for gpu in self.platform.gpus
+        }
+        front = list(owner)
+        while front:
+            found: dict[str, _Part] = {}
+            for name in front:
+                for _, neighbour, _ in self.cables[name]:
+                    if neighbour not in owner:
+                        known = found.get(neighbour, owner[name])
+                        found[neighbour] = _common(known, owner[name])
+            owner.update(found)
+            front = list(found)
+        return owner
+
+    def compare(self, nodes: dict[_Part, list[str]], kinds: dict[_Part, int]) -> None:
+        """Note what is in each part, in the order in which it is found, and who is alike."""
+        numbers: dict[object, int] = {}
+        labels: dict[_Part, tuple[dict[str, int], dict[str, int]]] = {}
+        for part in sorted(self.inside, key=len):
+            above = [labels[part[:depth]] for depth in range(len(part) - 1, 0, -1)]
+            nodes[part], of_links, cables = self._described(part, above)
+            labels[part] = {name: at for at, name in enumerate(nodes[part])}, of_links
+            kinds[part] = numbers.setdefault(cables, len(numbers))
+
+    def _described(
+        self, part: _Part, above: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]
+    ) -> tuple[list[str], dict[str, int], object]:
+        """Return nodes and links of a part, numbered as they are found, and all its cables."""
+        inside, depth, roles_of = self.inside[part], len(part), self.platform.roles
+        own = set(inside)
+        order, of_links = [n for n in inside if roles_of.get(n) == "gpu"], dict[str, int]()
+        places = {name: at for at, name in enumerate(order)}
+        cables: list[object] = []
+
+        def label_of_link(link: str) -> _Label:
+            if self.owner_of_link[link][:depth] == part:
+                return of_links.setdefault(link, len(of_links))
+            return _outside(link, [links for _, links in above])
+
+        for name in order:
+            for way, neighbour, links in self.cables[name]:
+                if neighbour in own and neighbour not in places:
+                    places[neighbour] = len(order)
+                    order.append(neighbour)
+                at: _Label = places.get(neighbour)
+                if at is None:
+                    at = _outside(neighbour, [inside for inside, _ in above])
+                cables.append((places[name], way, at, tuple(map(label_of_link, links))))
+        values = tuple(
+            (link.bandwidth_bytes_per_s, link.latency_s, link.sharing)
+            for link in map(self.platform.links.__getitem__, of_links)
+        )
+        roles = tuple(map(roles_of.get, order))
+        return order, of_links, (tuple(cables), values, roles)
+
+
+def _outside(name: str, above: Sequence[Mapping[str, int]]) -> _Label:
+    """Return what something is called that lies outside: by its place in what both are in."""
+    for distance, labels in enumerate(above):
+        if name in labels:
+            return distance, labels[name]
+    return name
+
+
+def _common(one: _Part, other: _Part) -> _Part:
+    """Return the smallest part that both are in."""
+    depth = 0
+    while depth < min(len(one), len(other)) and one[depth] == other[depth]:
+        depth += 1
+    return one[:depth]
+
+
+def _has_unique_routes(platform: Platform, sources: Iterable[str]) -> bool:
+    """Return whether one shortest route leads from some hosts to each other host."""
+    hosts = _hosts_of_flows(platform)
+    from_each = (_shortest_ways(platform.edges, source) for source in sources)
+    return all(ways.get(host) == 1 for ways in from_each for host in hosts)
+
+
+def _hosts_of_flows(platform: Platform) -> list[str]:
+    return [name for name, role in platform.roles.items() if role != "controller"]
+
+
+def _shortest_ways(edges: Mapping[str, tuple[Hop, ...]], source: str) -> dict[str, int]:
+    """Return how many routes of the fewest links lead from a host to each node."""
+    costs, ways = {source: 0}, {source: 1}
+    queue, done = [(0, source)], set[str]()
+    while queue:
+        cost, here = heapq.heappop(queue)
+        if here in done:
+            continue
+        done.add(here)
+        for neighbour, cable in edges[here]:
+            there = cost + len(cable)
+            if there < costs.get(neighbour, there + 1):
+                costs[neighbour], ways[neighbour] = there, ways[here]
+                heapq.heappush(queue, (there, neighbour))
+            elif there == costs[neighbour] and neighbour not in done:
+                ways[neighbour] += ways[here]
+    return ways

@@ -1,0 +1,163 @@
+"""Runs a graph of activities on hosts that may go off meanwhile, each activity by itself.
+
+SimGrid aborts if a host goes off that a task is on, so `graph_player` is for steps in which nothing
+fails. Activities survive it: those on the host end there, and ranks that need them wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from math import inf
+
+import simgrid
+from faultline.simulator.pattern.activity_graph import ActivityGraph, Rank
+from faultline.simulator.simgrid_engine.graph_player import HostOf, mean_latency_s
+
+_LOST = (
+    simgrid.CancelException,
+    simgrid.HostFailureException,
+    simgrid.NetworkFailureException,
+)
+
+
+class BreakableGraph:
+    """A graph that runs once, until its end or until nothing of it can go on.
+
+    A message to or from a host that is off stops, and so do the other messages of its ring: its
+    members wait for each other. What waits for one of these never begins.
+
+    Parameters
+    ----------
+    graph : ActivityGraph
+        What runs.
+    host_of : callable
+        The host of a rank.
+    factors : mapping of Rank to float
+        How many times as long computations of some ranks take.
+    off_s : mapping of str to float
+        When hosts go off, by their names, in simulated seconds.
+    """
+
+    def __init__(
+        self,
+        graph: ActivityGraph,
+        host_of: HostOf,
+        factors: Mapping[Rank, float],
+        off_s: Mapping[str, float],
+    ) -> None:
+        self._graph, self._host_of = graph, host_of
+        self._factors, self._off_s = factors, off_s
+        self._waiting_for = list(map(len, graph.waits_for))
+        self._successors: list[list[int]] = [[] for _ in graph.activities]
+        for number, before in enumerate(graph.waits_for):
+            for one in before:
+                self._successors[one].append(number)
+        # Gradients that hide behind the passes: no rank waits for them before the step's end.
+        self._waited_for = [
+            bool(after) or activity.kind != "gradient"
+            for after, activity in zip(self._successors, graph.activities, strict=True)
+        ]
+        self._running: dict[int, simgrid.Comm | simgrid.Exec] = {}
+        self._lost: set[int] = set()
+        self._ended = simgrid.Semaphore(0)
+
+    def __len__(self) -> int:
+        return len(self._graph.activities)
+
+    def start(self) -> None:
+        """Start an actor that runs the graph, from within another one."""
+        simgrid.this_actor.get_host().add_actor("breakable graph", self._run)
+
+    def wait(self) -> None:
+        """Wait, from within an actor, until no rank does or receives anything that it needs."""
+        self._ended.acquire()
+
+    def _run(self) -> None:
+        ready = deque(number for number, left in enumerate(self._waiting_for) if not left)
+        told = False
+        while ready or self._running:
+            self._begin(ready)
+            if not told and not any(self._waited_for[number] for number in self._running):
+                self._ended.release()
+                told = True
+            if self._running:
+                self._wait_for_any(ready)
+        if not told:
+            self._ended.release()
+
+    def _begin(self, ready: deque[int]) -> None:
+        """Begin what can begin; what takes no time has ended with that."""
+        for number in [one for one in ready if not self._can_begin(one)]:
+            self._lose(number)
+        while ready:
+            number = ready.popleft()
+            if number in self._lost:
+                continue
+            if not self._can_begin(number):
+                self._lose(number)
+                continue
+            _, rank, peer, amount, ring = self._graph.activities[number]
+            here, there = self._host_of(rank), None if peer is None else self._host_of(peer)
+            if not amount or there == here:
+                self._end(number, ready)
+            elif there is None:
+                flop = amount * self._factors.get(rank, 1.0)
+                if ring:
+                    flop = amount * mean_latency_s(ring, self._host_of) * here.speed
+                work = simgrid.this_actor.exec_init(flop)
+                work.host = here
+                self._running[number] = work.start()
+            else:
+                self._running[number] = simgrid.Comm.sendto_async(here, there, round(amount))
+
+    def _wait_for_any(self, ready: deque[int]) -> None:
+        pending = simgrid.ActivitySet()
+        for activity in self._running.values():
+            pending.push(activity)
+        with suppress(*_LOST):
+            pending.wait_any()
+        for number, activity in list(self._running.items()):
+            if number not in self._running:
+                continue
+            try:
+                over = activity.test()
+            except _LOST:
+                del self._running[number]
+                self._lose(number)
+                continue
+            if over:
+                del self._running[number]
+                self._end(number, ready)
+
+    def _end(self, number: int, ready: deque[int]) -> None:
+        for after in self._successors[number]:
+            self._waiting_for[after] -= 1
+            if not self._waiting_for[after] and after not in self._lost:
+                ready.append(after)
+
+    def _lose(self, number: int) -> None:
+        """Give up an activity, and with it the ring that it is a message of."""
+        for mate in self._ring_of(number):
+            self._lost.add(mate)
+            activity = self._running.pop(mate, None)
+            if activity is not None:
+                activity.cancel()
+
+    def _ring_of(self, number: int) -> Collection[int]:
+        """Return the messages of an activity's ring, which meet once all have arrived."""
+        meetings = [
+            after
+            for after in self._successors[number]
+            if self._graph.activities[after].kind == "meeting"
+        ]
+        return {number, *(one for each in meetings for one in self._graph.waits_for[each])}
+
+    def _can_begin(self, number: int) -> bool:
+        activity = self._graph.activities[number]
+        hosts = [self._host_of(one) for one in (activity.rank, activity.peer) if one]
+        # Clocks differ in their last digit; SimGrid aborts if a message begins at a host that is
+        # off, and may turn one off while another actor begins it.
+        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
+        return all(host.is_on and soon_s < self._off_s.get(host.name, inf) for host in hosts)

@@ -1,0 +1,116 @@
+"""What moves in a step that a failure ends: all until the failure, and nothing that lacks it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.step_times import placed_step, step_time_of
+from faultline.experiments.runs.single_run import run
+from faultline.platforms import read_platform
+
+from tests.simulator.helpers import agreed, traced
+
+On = Callable[..., list[str]]
+GROUPS, MICRO_BATCHES, WATCHDOG_S = 2, 4, 0.05
+DIMENSIONS = "layers=4 hidden=2048 ffn_hidden=5632 heads=16 sequence_tokens=2048 vocabulary=32000"
+
+
+@pytest.fixture
+def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
+    """Two servers of eight GPUs, a group of one stage on each."""
+    servers = servers_of(domains=2, domains_per_leaf=2)
+
+    def on(row: str, *more: str) -> list[str]:
+        return [
+            *(f'platform.file="{servers}"', "job.gpus=16", f"job.groups={GROUPS}"),
+            *("model.name=custom", *(f"model.{each}" for each in DIMENSIONS.split())),
+            *("model.pipeline=1", "model.tensor=8", f"model.micro_batches={MICRO_BATCHES}"),
+            *("model.kernels=flat", "model.compute_efficiency=0.1", "job.steps=3"),
+            *("detection.mode=watchdog", f"detection.watchdog_s={WATCHDOG_S}"),
+            *("times.checkpoint_write_s=0.02", "checkpoint.interval_steps=1000"),
+            *("times.restart_s=1", *traced(tmp_path, row), "failures.trace_span_s=1e9", *more),
+        ]
+
+    return on
+
+
+def carried(scenario: Scenario, trace: Path, until_s: float) -> Mapping[str, float]:
+    """Return the bytes that links carry by some time, of SimGrid's own trace."""
+    run(scenario, 0, "simgrid", links=trace)
+    used, names = "", dict[str, str]()
+    rates: dict[str, float] = defaultdict(float)
+    since_s: dict[str, float] = defaultdict(float)
+    carried_bytes: dict[str, float] = defaultdict(float)
+    events: dict[str, str] = {}
+    for line in trace.read_text().splitlines():
+        words = line.split()
+        if line.startswith("%EventDef"):
+            events[words[2]] = words[1]
+            continue
+        if not words or words[0] not in events:
+            continue
+        event = events[words[0]]
+        if event == "PajeDefineVariableType" and "bandwidth_used" in line:
+            used += f" {words[1]} "
+        elif event == "PajeCreateContainer":
+            names[words[2]] = words[5].strip('"')
+        elif "Variable" in event and event != "PajeDefineVariableType" and f" {words[2]} " in used:
+            time_s, link = min(float(words[1]), until_s), names[words[3]]
+            carried_bytes[link] += rates[link] * (time_s - since_s[link])
+            since_s[link] = time_s
+            sign = {"PajeAddVariable": 1.0, "PajeSubVariable": -1.0}.get(event)
+            value = float(words[4])
+            rates[link] = value if sign is None else rates[link] + sign * value
+    return carried_bytes
+
+
+@pytest.mark.parametrize("passed", [0, 2])
+def test_a_group_sends_until_it_dies_and_the_others_wait_for_it(
+    passed: int, on_model: On, tmp_path: Path
+) -> None:
+    """One stage: each micro-batch computes forward, sends, computes backward, sends.
+
+    A GPU of the first group dies in a forward pass, a twentieth of a micro-batch after its begin.
+    By then its GPUs have sent the messages of the passed micro-batches, and until the watchdog
+    fires they send nothing more. Those of the second group send all messages of its passes, and
+    then lack the first group: their adapters carry nothing.
+    """
+    sound = load_scenario("llama3-70b-hgx", on_model("1e6,gpu-0,hardware"))
+    step, platform = step_time_of(sound), Path(sound.platform.file)
+    assert step is not None
+    pattern = placed_step(sound, platform).pattern
+    (part,) = pattern.parts
+    each_s = step.passes_s / MICRO_BATCHES
+    assert part.forward_flop / read_platform(platform).gpus[0].speed_flop_per_s > 0.1 * each_s
+    dies_s = (passed + 0.05) * each_s
+    settings = on_model(f"{dies_s},gpu-3,hardware")
+    scenario = load_scenario("llama3-70b-hgx", settings)
+    links = carried(scenario, tmp_path / "links.trace", dies_s + WATCHDOG_S)
+    each_bytes = part.forward_tensor_bytes + part.backward_tensor_bytes
+    for gpu, micro_batches in ((3, passed), (5, passed), (11, MICRO_BATCHES)):
+        sent = links[f"nvlink-{gpu:06d}_UP"]
+        assert sent == pytest.approx(micro_batches * each_bytes, rel=1e-6, abs=1.0), gpu
+    assert max(rate for link, rate in links.items() if link.startswith("nic")) == 0.0
+    record, _ = agreed("llama3-70b-hgx", settings, 0)
+    assert record["detection_s"] + record["repeated_s"] >= WATCHDOG_S
+
+
+def test_rings_stop_when_a_member_dies_in_the_all_reduce(on_model: On, tmp_path: Path) -> None:
+    """In the middle of the rings, half of their bytes have left; and none does until the end."""
+    sound = load_scenario("llama3-70b-hgx", on_model("1e6,gpu-0,hardware"))
+    step = step_time_of(sound)
+    assert step is not None
+    pattern = placed_step(sound, Path(sound.platform.file)).pattern
+    dies_s = step.passes_s + step.data_parallel_s / 2
+    settings = on_model(f"{dies_s},gpu-3,hardware", "detection.failure_in_all_reduce=fails-it")
+    scenario = load_scenario("llama3-70b-hgx", settings)
+    links = carried(scenario, tmp_path / "links.trace", dies_s + WATCHDOG_S)
+    for gpu in (0, 3, 11):
+        sent = links[f"nic-{gpu:06d}_UP"]
+        assert sent == pytest.approx(pattern.gradient_bytes[0] / 2, rel=1e-2), gpu
+    agreed("llama3-70b-hgx", settings, 0)

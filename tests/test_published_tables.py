@@ -1,0 +1,217 @@
+"""Each published table is what the code gives now: all of its rows, or a stated sample of them.
+
+What is sampled is played with the seeds and settings of `.ci/publish`, so rows are the same to six
+digits and more. A table that differs is made anew: ``make publish ARGS=RECIPE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from faultline.experiments.studies.head_to_head.comparison import HeadToHead
+from faultline.experiments.studies.head_to_head.playing import candidate_table, play_match
+from faultline.experiments.studies.mecefo_convergence import cells as convergence
+from faultline.experiments.studies.spare import cells, rates
+from faultline.experiments.studies.spare import study as spare
+from faultline.experiments.studies.spare.crossings import crossings
+from faultline.experiments.studies.stage import Stage
+from faultline.experiments.studies.step_time import study as step_time
+from faultline.experiments.studies.step_time.predicting import Group, play
+from faultline.experiments.studies.step_time.published import cases
+from pandas.testing import assert_frame_equal
+from rich.console import Console
+
+PUBLISHED = Path(__file__).parents[1] / "results" / "published"
+NAMES = sorted(path.stem for path in PUBLISHED.glob("*.csv"))
+
+_WITHIN = 1e-6
+"""Relative difference that is none: SimGrid's times differ by 1e-10, by what else was played."""
+_OVERVIEW = ("spare-sound", "weibull", 200)
+_JOB = ["rules", "distribution", "groups"]
+
+
+def read_published(name: str) -> pd.DataFrame:
+    return pd.read_csv(PUBLISHED / f"{name}.csv")
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a published table is played again."""
+
+    recipe: str  # That of `.ci/publish`.
+    keys: list[str]  # Columns that name a row.
+    now: Callable[[Stage], pd.DataFrame]  # Returns rows of the table, with some of its columns.
+    float_format: str | None = None  # How the study writes numbers.
+
+
+def compare(name: str, published: pd.DataFrame, now: pd.DataFrame) -> None:
+    """Fail where rows that the code gives now are not those of the published table."""
+    table = TABLES[name]
+    written = pd.read_csv(StringIO(now.to_csv(index=False, float_format=table.float_format)))
+    kept = published.merge(written[table.keys]).reindex(columns=written.columns)
+    order = {"by": table.keys, "ignore_index": True}
+    assert_frame_equal(
+        kept.sort_values(**order),
+        written.sort_values(**order),
+        check_dtype=False,
+        rtol=_WITHIN,
+        atol=1e-15,
+        obj=f"{name}.csv, make publish ARGS={table.recipe}",
+    )
+
+
+def predicted_steps(stage: Stage) -> pd.DataFrame:
+    """Three kinds of software; rows of at most 8 stages and 1,024 GPUs."""
+    mine = [case for case in cases() if case.layout.pipeline <= 8 and case.gpus <= 1024]
+    fitted = {case.label: case for case in mine if case.is_fitted}
+    rows = []
+    for label in ("A1 7.5B", "A7 175B 128", "A8 torchtitan 8B 8"):
+        of_software = tuple(case for case in mine if case.software.fitted_on == label)
+        rows.append(
+            step_time.predictions(of_software, play(Group(of_software, fitted[label])).rows)
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def headline_runs(stage: Stage) -> pd.DataFrame:
+    """The published redundancies, and those around the best under sound rules."""
+    known = cells.headline()
+    published = [
+        cells.Cell("spare-study", row.scheme, row.groups, row.redundancy)
+        for row in known.itertuples()
+    ]
+    around = {"replication": (2, 3), "spare": (7, 8, 9)}
+    sound = [
+        cells.Cell("spare-sound", scheme, groups, redundancy)
+        for groups in cells.GROUPS
+        for scheme, redundancies in around.items()
+        for redundancy in redundancies
+    ]
+    return stage.runs("headline", cells.cell_points([*published, *sound], stage.seeds))
+
+
+def savings(stage: Stage) -> pd.DataFrame:
+    """All rows."""
+    runs = headline_runs(stage)
+    return spare.savings_of(runs, spare.headline_of(runs))
+
+
+def sensitivity(stage: Stage) -> pd.DataFrame:
+    """All rows."""
+    runs = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
+    return spare.best_of_sensitivity(runs)
+
+
+def failure_rates(stage: Stage) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The job of the overview at all rates."""
+    mine = [
+        one for one in rates.settings() if (one.rules, one.distribution, one.groups) == _OVERVIEW
+    ]
+    return rates.sweep(stage, mine)
+
+
+def rate_crossings(stage: Stage) -> pd.DataFrame:
+    """The job of the overview."""
+    runs, curves = failure_rates(stage)
+    return crossings(rates.best_runs(runs), curves)
+
+
+def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
+    """Return a player of some candidates in all cells of a list, without what needs the others."""
+
+    def now(stage: Stage) -> pd.DataFrame:
+        study = HeadToHead(side=2, setting_seeds=8, schemes=names, only=plane)
+        rows = [row for match in study._matches(stage.seeds) for row in play_match(match)]
+        of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
+        return candidate_table(rows).drop(columns=of_all)
+
+    return now
+
+
+def convergence_plans(stage: Stage) -> pd.DataFrame:
+    """Failures and lost shares of all rows; losses are trained, which takes JAX and an hour."""
+    rows = []
+    for row in read_published("mecefo-convergence").itertuples():
+        cell = convergence.Cell(row.loss, str(row.rate), row.seed, 300, small=True)
+        plans, failures = convergence.plans_of(cell)
+        approximate = sum(plan.approximate_share for plan in plans)
+        missing = sum(1.0 - plan.batch_share for plan in plans)
+        share = (approximate + missing) / len(plans)
+        rows.append((row.loss, row.rate, row.seed, failures, share))
+    return pd.DataFrame(rows, columns=["loss", "rate", "seed", "failures", "final_share"])
+
+
+_CELL = ["plane", "x", "y", "candidate"]
+_SAMPLE = ("checkpoint/reft", "spare/reft")
+_SAMPLES = {"settings": (*_SAMPLE, "recycle/reft"), "links": _SAMPLE[:1], "layers": ()}
+"""Candidates that are played again of a list of the head-to-head, if not `_SAMPLE`; () for all."""
+_PREFIX = "head-to-head-"
+TABLES = {
+    **{
+        name: Table("head-to-head", _CELL, candidates(plane, *_SAMPLES.get(plane, _SAMPLE)), "%.5g")
+        for name in NAMES
+        if name.startswith(_PREFIX)
+        for plane in [name.removeprefix(_PREFIX)]
+    },
+    "step-time": Table("step-time", ["case", "unit"], predicted_steps),
+    "step-time-errors": Table(
+        "step-time", ["section"], lambda _: step_time.errors(read_published("step-time"))
+    ),
+    "spare-headline": Table(
+        "spare", ["groups", "scheme"], lambda stage: spare.headline_of(headline_runs(stage))
+    ),
+    "spare-savings": Table("spare", ["groups", "rules"], savings),
+    "spare-sound-sensitivity": Table("spare", ["assumption", "scheme"], sensitivity),
+    "failure-rates": Table(
+        "spare", [*_JOB, "mtbf_s", "strategy"], lambda stage: failure_rates(stage)[1]
+    ),
+    "failure-rates-crossings": Table("spare", [*_JOB, "often", "seldom"], rate_crossings),
+    "mecefo-convergence": Table("mecefo-convergence", ["loss", "rate", "seed"], convergence_plans),
+}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Three seeds as published; runs are kept, as several tables are made of the same."""
+    return Stage(tmp_path_factory.mktemp("tables"), Console(quiet=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_published_table_is_what_the_code_gives_now(name: str, stage: Stage) -> None:
+    compare(name, read_published(name), TABLES[name].now(stage))
+
+
+def test_each_published_table_is_played_again() -> None:
+    assert sorted(TABLES) == NAMES
+
+
+def edits() -> Iterator[tuple[str, str]]:
+    """A number of each table, and its column."""
+    for name in NAMES:
+        table = read_published(name)
+        numbers = table.select_dtypes("float").columns.difference(TABLES[name].keys)
+        yield name, str(numbers[-1])
+
+
+@pytest.mark.parametrize(("name", "column"), list(edits()))
+def test_a_stale_number_is_found(name: str, column: str) -> None:
+    """In the last digit that is printed of any row."""
+    now = read_published(name)
+    compare(name, now, now.head(5))
+    stale = now.copy()
+    place = stale[column].first_valid_index()
+    stale.loc[place, column] = stale.loc[place, column] * (1 + 2e-5) + 1e-9
+    with pytest.raises(AssertionError, match=f"make publish ARGS={TABLES[name].recipe}"):
+        compare(name, stale, now)
+
+
+def test_a_row_that_is_no_longer_published_is_found() -> None:
+    now = read_published("failure-rates")
+    with pytest.raises(AssertionError):
+        compare("failure-rates", now.iloc[1:], now)
