@@ -132,6 +132,11 @@ class Scenario(Table):
             whole = job.gpus_per_group is not None
             gpus = job.all_gpus if whole else gpus_of_cluster(self.platform.file)
             numbers["job", "gpus"] = gpus
+        elif job.gpus < job.groups:
+            raise UserError(
+                f"job.gpus = {job.gpus:,}: {job.groups:,} groups have at least as many GPUs; "
+                f"set job.gpus to {job.groups:,} or more, or job.groups to less"
+            )
         if job.tokens is not None:
             numbers["job", "steps"] = steps_of_tokens(self)
         if not numbers:

@@ -83,9 +83,9 @@ def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
 
 
 def test_a_sweep_in_which_nothing_works_says_why() -> None:
-    bad = {"job.gpus": [1000]}
+    bad = {"job.gpus": [300], "job.groups": [300], "platform.file": ["hgx-h100"]}
     with pytest.raises(UserError, match="every run failed; the first: "):
-        fl.sweep("spare-sound", bad, seeds=1, workers=1, **SHORT)  # type: ignore[arg-type]
+        fl.sweep("spare-sound", bad, seeds=1, workers=1, job__steps=5)  # type: ignore[arg-type]
 
 
 def test_a_plan_advises_and_shows_what_it_costs() -> None:
