@@ -58,8 +58,10 @@ class Restarting(Saving):
         return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
-        """Let repaired components work again."""
-        recovery = self._hits.repair(self.progress.now_s)
+        """Let repaired components work again, in their places."""
+        now_s = self.progress.now_s
+        recovery = self._hits.repair(now_s)
+        self._lacking_until_s = [until_s for until_s in self._lacking_until_s if until_s > now_s]
         if recovery is not None:
             yield from self._recover(recovery)
 

@@ -145,7 +145,7 @@ class SimgridEngine:
 
     def _begin_write(self, phase: Background) -> Outcome:
         """Let a snapshot go to storage or to the memories of hosts, whatever else goes on."""
-        write = phase.write
+        write, begun = phase.write, simgrid.Semaphore(0)
         self._writes.append(write)
         flows = [
             flow
@@ -154,10 +154,12 @@ class SimgridEngine:
         ]
 
         def send() -> None:
-            arrived = transfer(flows)
+            arrived = transfer(flows, begun.release)
             write.end(simgrid.Engine.clock if arrived else inf)
 
         simgrid.this_actor.get_host().add_actor("write", send)
+        # A restart that comes next turns hosts off, and SimGrid aborts if a flow begins on one.
+        begun.acquire()
         self._activities[0] += len(flows)
         return Outcome(simgrid.Engine.clock)
 

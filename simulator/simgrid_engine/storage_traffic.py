@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import simgrid
@@ -48,7 +48,9 @@ def load_checkpoint(
     return True
 
 
-def transfer(flows: Sequence[tuple[str, str, float]]) -> bool:
+def transfer(
+    flows: Sequence[tuple[str, str, float]], on_begun: Callable[[], object] = lambda: None
+) -> bool:
     """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
     All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
@@ -58,13 +60,17 @@ def transfer(flows: Sequence[tuple[str, str, float]]) -> bool:
     ----------
     flows : sequence of (str, str, float)
         Sender, receiver and bytes of each.
+    on_begun : callable
+        Is called when all flows have begun, or none will.
     """
     ends = {name: simgrid.Host.by_name(name) for flow in flows for name in flow[:2]}
     if not all(host.is_on for host in ends.values()):
+        on_begun()
         return False
     begun = [
         simgrid.Comm.sendto_async(ends[near], ends[far], round(size)) for near, far, size in flows
     ]
+    on_begun()
     arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
 

@@ -100,3 +100,12 @@ def test_drawn_cases(first: int, tmp_path: Path) -> None:
 def test_a_case_is_the_same_each_time_it_is_drawn() -> None:
     assert drawn(17) == drawn(17)
     assert drawn(17).told() != drawn(18).told()
+
+
+@pytest.mark.parametrize("number", [756, 778])
+def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_path: Path) -> None:
+    """SimGrid aborts if a flow begins at a host that is turned off meanwhile."""
+    replayed, simulated = play((number, str(tmp_path)))
+    assert isinstance(replayed, dict)
+    assert isinstance(simulated, dict)
+    assert replayed["restarts"] == simulated["restarts"] > 0

@@ -258,6 +258,13 @@ def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> N
     assert shop.collect([3], 110.0) == (3,)
 
 
+def test_a_repair_that_ends_now_is_there_whatever_its_sum_is_rounded_to() -> None:
+    shop = SparePool(0, 0.1 + 0.2)
+    shop.bring(1, 0.0)
+    assert shop.ready(0.3) == 1
+    assert shop.collect([4], 0.3) == (4,)
+
+
 def test_a_repaired_group_whose_place_is_taken_is_a_spare() -> None:
     shop = SparePool(1, 100.0)
     shop.bring(1, 0.0)

@@ -102,9 +102,8 @@ def _moves() -> Iterator[SampleRow]:
             ("planned", {**_MOVE, "recovery.detect_s": 0.0}),
             ("Megatron restart", {**_RESTART, "recovery.warm_up_s": float(warm_up_s)}),
         ):
-            scenario = load_scenario(
-                "head-to-head", {"model.name": "stated", "job.gpus": gpus, **keys}
-            )
+            job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
+            scenario = load_scenario("head-to-head", {**job, **keys})
             value = recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
             yield f"F1 {kind} {gpus:,} GPUs", "seconds", "phases", "", 0, value
 

@@ -93,7 +93,8 @@ def _compared(
     modelled_s = oobleck_s.get(recovery)
     if modelled_s is None:
         keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}
-        scenario = load_scenario("head-to-head", {"model.name": "stated", "job.gpus": gpus, **keys})
+        job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
+        scenario = load_scenario("head-to-head", {**job, **keys})
         known, needed = recovery_prices(scenario), _NEEDED.get(recovery)
         modelled_s = known.duration_s(needed, 1) + copy_s if needed else known.communicator(gpus)
     high_s = low_s if high_s is None else high_s

@@ -54,7 +54,7 @@ ASKED = {
     "studies": [
         "reproduce list",
         "reproduce recovery -o recovery",
-        "head-to-head --quick --only settings --schemes checkpoint --seeds 1 -o head",
+        "head-to-head --quick --only settings --schemes checkpoint -o head",
     ],
     "scenario": [
         "scenario list",

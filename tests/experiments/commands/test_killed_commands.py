@@ -34,10 +34,8 @@ COMMANDS = {
     "sweep": "sweep grid.toml -o swept",
     "compare": "compare sweep --by strategy.redundancy --csv compared.csv",
     "report": "report sweep -o page.html",
-    "head-to-head": (
-        "head-to-head --quick --seeds 1 --only settings --schemes checkpoint spare/reft -o out"
-    ),
-    "reproduce": "reproduce recovery --seeds 1 -o out",
+    "head-to-head": ("head-to-head --quick --only settings --schemes checkpoint spare/reft -o out"),
+    "reproduce": "reproduce recovery -o out",
 }
 
 
