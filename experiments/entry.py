@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import re
+import resource
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 
+_LEAST = (
+    (resource.RLIMIT_AS, "-v (all memory)", 300_000),
+    (resource.RLIMIT_STACK, "-s (stack)", 512),
+)
+"""Limits below which libraries written in C end the process, or wait for memory, by themselves."""
+
 
 def main() -> int:
-    """Run the command line; 2, and one line, where a package is missing that it depends on."""
+    """Run the command line.
+
+    Returns
+    -------
+    int
+        The command's status; 2, and one line, where a package is missing that it depends on, or
+        where the limits of the shell leave too little memory to import them.
+    """
+    for limit, option, least_kb in _LEAST:
+        soft_bytes = resource.getrlimit(limit)[0]
+        if 0 <= soft_bytes < least_kb * 1024:
+            said = f"too little memory: ulimit {option} is {soft_bytes // 1024}"
+            print(f"faultline: {said}; set it to {least_kb} kB or more", file=sys.stderr)
+            return 2
     try:
         from faultline.experiments.cli import main as run
 

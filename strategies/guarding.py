@@ -1,7 +1,8 @@
 """Calls into classes of others: what they raise is theirs, and never an end of the program.
 
 ``sys.exit(0)`` in a scheme would end a run without a result and without an error. A
-`BrokenPipeError` would be taken for a closed output, and a `KeyboardInterrupt` for the user's.
+`BrokenPipeError` would be taken for a closed output, and a `KeyboardInterrupt` for the user's. An
+error that passes is noted with the method it comes from, as its text may be empty.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ def is_foreign(error: BaseException) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """Return the kind of an error and what it says."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    """Return the kind of an error, what it says and its notes, in one line."""
+    try:
+        said = str(error)
+    except Exception:  # Whatever a class of others makes of it.
+        said = ""
+    line = " ".join(f"{type(error).__name__}: {said}".split()).removesuffix(":")
+    notes = " ".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return line + notes
 
 
 def guard(value: type[Any], is_shipped: Callable[[type[Any]], bool]) -> None:
@@ -59,14 +66,20 @@ def _wrapped(member: Any, called: str) -> Any:
 def _guarded(function: Callable[..., Any], called: str) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        streams = sys.stdout, sys.stderr
         try:
             return function(*args, **kwargs)
         except BaseException as error:
             if not is_foreign(error):
+                if not (isinstance(error, StrategyError) or hasattr(error, "__notes__")):
+                    error.add_note(f"raised in {called}")
                 raise
             raise StrategyError(
                 called, f"raised {told(error)}", "return from it, or raise a StrategyError"
             ) from error
+        finally:
+            # The result is printed there.
+            sys.stdout, sys.stderr = streams
 
     return call
 

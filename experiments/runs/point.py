@@ -19,7 +19,9 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform, is_as_generated
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import asked_hash, run
+from faultline.platforms.errors import one_line
 from faultline.simulator.job import Durations
+from faultline.strategies.guarding import told
 
 Labels = tuple[tuple[str, Any], ...]
 
@@ -218,10 +220,9 @@ def attempt(task: Task, known: KnownDurations) -> Played:
 
 def explain(error: BaseException) -> str:
     """Return an error as one line that is the same whenever it happens."""
-    text = str(error) if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, EXPLAINED) else told(error)
     # Where in memory an object was is of no use to anybody, and another place every time.
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)
-    return " ".join(text.split()).removesuffix(":")
+    return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 
 
 def _digest(*parts: object) -> str:

@@ -34,6 +34,8 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
+from faultline.strategies.errors import StrategyError
+from faultline.strategies.guarding import told
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -435,7 +437,8 @@ def simulate(
         if isinstance(error, SimulationError):
             raise error
         # Some errors of schemes cannot be sent to another process.
-        raise SimulationError(f"the controller failed: {error!r}") from error
+        said = str(error) if isinstance(error, StrategyError) else told(error)
+        raise SimulationError(f"the controller failed: {said}") from error
     wall_s = perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak_bytes = peak if sys.platform == "darwin" else peak * 1024

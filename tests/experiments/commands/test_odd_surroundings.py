@@ -100,3 +100,13 @@ def test_a_lack_of_memory_is_told_in_a_line(
 
     monkeypatch.setattr(machine, "execute_doctor", execute)
     assert "out of memory or threads" in ask.refused("doctor")
+
+
+@pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 256"])
+def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
+    call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
+    words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("faultline: too little memory: ulimit ")
+    assert ended.stderr.count("\n") == 1

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.strategies.guarding import is_foreign
+from faultline.experiments.runs.point import explain
+from faultline.strategies.guarding import guard, is_foreign, told
 
 from tests.experiments.asking import in_a_process
 
@@ -220,7 +221,24 @@ def test_an_error_of_a_scheme_is_shown_letter_by_letter(tmp_path: Path) -> None:
     asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
     done = faultline("--scheme-file", str(file), *asked, "--set", "failures.mtbf_s=600")
     assert done.returncode == 1
-    assert done.stderr.endswith("RuntimeError: \\x1b]0;hello\\x07\n")
+    assert done.stderr.endswith(
+        "RuntimeError: \\x1b]0;hello\\x07\nraised in TwinPairs.on_failures\n"
+    )
+
+
+def test_an_error_without_a_text_is_told_with_its_method() -> None:
+    class Silent:
+        def plan(self) -> None:
+            sys.stdout = None  # type: ignore[assignment]
+            raise ValueError(" \n")
+
+    guard(Silent, lambda _: False)
+    before = sys.stdout
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no text
+        Silent().plan()
+    assert sys.stdout is before
+    assert explain(caught.value) == "ValueError (raised in Silent.plan)"
+    assert told(ValueError("a\nb")) == "ValueError: a b"
 
 
 def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:
