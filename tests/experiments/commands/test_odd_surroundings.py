@@ -102,7 +102,7 @@ def test_a_lack_of_memory_is_told_in_a_line(
     assert "out of memory or threads" in ask.refused("doctor")
 
 
-@pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 256"])
+@pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 128"])
 def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
     words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
