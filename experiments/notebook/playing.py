@@ -19,7 +19,7 @@ from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from, read_grid
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.notebook.results import (
     Comparison,
     Plan,
@@ -47,12 +47,17 @@ def scenario_with(
     Raises
     ------
     UserError
-        If there is no such scenario, or a change is no good; the message is one line.
+        If there is no such scenario, or a change is no good or has no effect; the message is one
+        line.
     """
     dotted = {**keys_of(changes or {}), **keys_of(more or {})}
     if isinstance(scenario, Scenario):
-        return scenario.with_(dotted)
-    return load_scenario(str(scenario), dotted)
+        source = ScenarioSource(scenario.name, scenario.stated())
+    else:
+        source = read_source(str(scenario))
+    for key, value in dotted.items():
+        source.change({key: value}, f"{key}={json.dumps(value, default=str)}")
+    return source.used_scenario()
 
 
 def keys_of(changes: Mapping[str, object]) -> dict[str, object]:

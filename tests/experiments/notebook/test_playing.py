@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import faultline as fl
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.notebook.playing import scenario_with
 
 SHORT = {"job.steps": 100, "job.groups": 24}
 
@@ -40,6 +42,16 @@ def test_changes_are_the_same_however_they_are_written() -> None:
     ]
     assert all(one == ways[0] for one in ways)
     assert fl.run("spare-study", SHORT, seed=4) != ways[0]
+
+
+@pytest.mark.parametrize("call", [fl.run, fl.timeline, fl.Job])
+def test_a_change_without_effect_is_refused_as_on_the_command_line(
+    call: Callable[..., object],
+) -> None:
+    """Of a scenario by name and of one that was loaded."""
+    for scenario in ("spare-sound", scenario_with("spare-sound")):
+        with pytest.raises(UserError, match=r"^times.rejoin_s=60: has no effect with rejoin.when"):
+            call(scenario, job__steps=5, times__rejoin_s=60)
 
 
 def test_a_record_says_first_what_the_field_judges_by() -> None:
