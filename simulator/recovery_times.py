@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
@@ -53,7 +54,7 @@ class MoveTimes(Protocol):
         """Return what arrives at all receivers together, in bytes."""
 
 
-def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tuple[SentMove, ...]:
+def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, ...]:
     """Return who sends what: the next group after the receiver that is able to.
 
     Where there is one that receives nothing itself it is that; else what it has lost is another
@@ -63,8 +64,6 @@ def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tup
     ----------
     moves : sequence of Move
         What moves to whom.
-    groups : int
-        Groups of the job.
     able : collection of int
         Groups that are up.
     """
@@ -72,9 +71,10 @@ def sent_moves(moves: Sequence[Move], groups: int, able: Collection[int]) -> tup
     sending = sorted(set(able) - receiving) or sorted(able)
     sent = []
     for move in moves:
-        others = [group for group in sending if group != move.group]
-        nearest = min(others, key=lambda group: (group - move.group) % groups, default=None)
-        sent.append(SentMove(move, nearest))
+        # Schemes move parts of many groups at once: each looks its sender up in the sorted ones.
+        place = bisect_right(sending, move.group)
+        nearest = sending[place % len(sending)] if sending else None
+        sent.append(SentMove(move, None if nearest == move.group else nearest))
     return tuple(sent)
 
 

@@ -519,7 +519,7 @@ class ReplayEngine:
         assert times is not None
         moves, able = recovery.moves, self._up(members)
         while moves := tuple(move for move in moves if move.group in able):
-            sent = sent_moves(moves, self._job.work.groups, able)
+            sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)
             self.now_s += max(busy_s.values(), default=0.0)
             # Who fails after its last flow has arrived breaks nothing.

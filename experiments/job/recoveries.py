@@ -102,14 +102,14 @@ def explained_recoveries(
 def _recovery(
     question: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
 ) -> ExplainedRecovery:
-    durations, groups = question.durations, question.scenario.job.groups
+    durations = question.durations
     prices, moves = durations.recovery, durations.moves
     waits = recovery.replaces_hardware and question.awaits_repairs
     if recovery.replaces_hardware and not question.standbys:
         recovery = recovery.without_standbys()
     phases = _phases(question, recovery, len(members), waits=waits)
     if moves is not None and recovery.moves and not prices.states(recovery):
-        sent = sent_moves(recovery.moves, groups, members)
+        sent = sent_moves(recovery.moves, members)
         phases.append(_moved(moves, sent, moves.duration_s(sent)))
     name = question.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))

@@ -540,7 +540,7 @@ class SimgridEngine:
         moves = recovery.moves
         while moves := tuple(move for move in moves if move.group not in down):
             start_s = simgrid.Engine.clock
-            sent = sent_moves(moves, self._job.work.groups, able)
+            sent = sent_moves(moves, able)
             flows = state.flows(sent)
             self._activities[0] += len(flows)
             if transfer(flows):
