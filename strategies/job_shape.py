@@ -10,6 +10,7 @@ from math import inf
 from typing import Literal
 
 from faultline.strategies.rerouted_schedule import SplitBackward
+from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
 
 OptimizerBackup = Literal["neighbour", "none"]
 """Who else has a group's share of the optimizer's state."""
@@ -109,9 +110,23 @@ class JobShape:
     def idle_slots(self) -> float:
         """Micro-batches for which a stage of a sound pipeline idles in an iteration.
 
-        ``(p - 1) / v`` with v virtual stages (Narayanan et al. 2021, arXiv 2104.04473, 2.2.2).
+        ``(p - 1) / v`` with v virtual stages (Narayanan et al. 2021, arXiv 2104.04473, 2.2.2);
+        where the backward pass is split, what its schedule leaves idle.
         """
+        if self.split:
+            return self.split.sound(self.stages, self.micro_batches).time - self.micro_batches
         return (self.stages - 1) / self.virtual_stages
+
+    def iteration(self, costs: Sequence[float], micro_batches: int | None = None) -> float:
+        """Return the time of a pipeline's iteration, in sound micro-batches.
+
+        By the time that a micro-batch takes on each stage, and the micro-batches, by default those
+        of a sound pipeline.
+        """
+        cut = self.micro_batches if micro_batches is None else micro_batches
+        if self.split:
+            return self.split.iteration(costs, cut)
+        return approximate_iteration(costs, cut, self.virtual_stages)
 
     @property
     def sequences(self) -> int:

@@ -37,7 +37,6 @@ from faultline.strategies.takeover.node_costs import (
     measured_costs_of,
     passes_of_task,
 )
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.stage_work import LayerShape, LowRank, Techniques
 from pydantic import Field
@@ -298,12 +297,9 @@ class Mecefo(PipelineScheme):
         not counted.
         """
         tasks, shape = self.tasks(group), self.shape
-        cut = shape.micro_batches, shape.virtual_stages
         if tasks not in self._slowdowns:
             costs = [self._costs.node_cost(number) for number in tasks]
-            sound = approximate_iteration([1.0] * shape.stages, *cut)
-            slowed = approximate_iteration(costs, *cut)
-            self._slowdowns[tasks] = max(1.0, slowed / sound)
+            self._slowdowns[tasks] = max(1.0, shape.iteration(costs) / shape.slots)
         return self._slowdowns[tasks]
 
     def _works(self, group: int) -> bool:

@@ -224,9 +224,9 @@ class Ntp(RestartingReplicas):
         self._options = options
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return the scheme's plans for a 1F1B pipeline."""
+        """Return the scheme's plans for pipelines of so many stages."""
         shape = self.shape
-        idle_slots = (stages - 1) / shape.virtual_stages
+        idle_slots = replace(shape, stages=stages).idle_slots
         return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:

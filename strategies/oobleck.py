@@ -26,7 +26,7 @@ from faultline.strategies.step_shares import Pipeline, reduced
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
-from faultline.strategies.takeover.templates import even_template
+from faultline.strategies.takeover.templates import Template, even_template
 from pydantic import Field
 
 
@@ -149,10 +149,15 @@ class Oobleck(PipelineScheme):
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape
         templates = {nodes: even_template(shape.layers, nodes) for nodes in set(pipelines)}
-        time = iteration_time(
-            [templates[nodes] for nodes in pipelines], shape.micro_batches * self.groups
-        )
+        formed_now = [templates[nodes] for nodes in pipelines]
+        micro_batches = shape.micro_batches * self.groups
+        if shape.split:
+            return iteration_time(formed_now, micro_batches, self._split_iteration)
+        time = iteration_time(formed_now, micro_batches)
         if any(nodes != shape.stages for nodes in pipelines):
             # Re-formed pipelines are plain ones, whose stages are uneven.
             return time
         return time * shape.slots / (shape.micro_batches + shape.stages - 1)
+
+    def _split_iteration(self, template: Template, micro_batches: int) -> float:
+        return self.shape.iteration([stage.time for stage in template.stages], micro_batches)

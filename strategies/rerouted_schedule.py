@@ -28,6 +28,9 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from math import ceil, inf
 
+from faultline.strategies.takeover.pipeline_schedule import split_iteration
+from faultline.strategies.takeover.stage_work import Halves, StageWork
+
 _ROUNDING = 1e-9
 
 
@@ -102,6 +105,16 @@ class SplitBackward:
         """Return the iteration of a pipeline that has lost nothing."""
         loads = (micro_batches,) * stages
         return rerouted(loads, micro_batches, self.backward_share, self.techniques)
+
+    def iteration(self, costs: Sequence[float], micro_batches: int) -> float:
+        """Return the iteration of a pipeline that keeps the sound one's orders, in t.
+
+        By the time that a micro-batch takes on each stage, in t.
+        """
+        orders = self.sound(len(costs), micro_batches).orders
+        parts = (1.0 - self.backward_share, 0.0, self.backward_share / 2, self.backward_share / 2)
+        work = StageWork(*map(Halves, parts))
+        return split_iteration([work.scaled(cost) for cost in costs], micro_batches, orders)
 
 
 @lru_cache(maxsize=4096)

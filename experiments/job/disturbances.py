@@ -12,6 +12,7 @@ from pathlib import Path
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout, network_outages
+from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import (
     cables_with_detours,
     platform_file,
@@ -112,7 +113,7 @@ def slow_response(
         return None
     remedies = tuple(one for one in known if one.name in wanted)
     policy = SlowPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
-    fill = 0.0 if step is None else (table.pipeline - 1) / table.virtual_stages
+    fill = 0.0 if step is None else job_shape(scenario).idle_slots
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
+from math import inf
 from typing import Literal
 
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.takeover.stage_work import StageWork
 
-Pass = tuple[Literal["forward", "backward"], int]
-"""A pass of a micro-batch."""
+Pass = tuple[Literal["forward", "backward", "weights"], int]
+"""A pass of a micro-batch; weight gradients are part of the backward pass where it is whole."""
 
 
 def stage_order(stage: int, stages: int, micro_batches: int) -> list[Pass]:
@@ -51,27 +53,73 @@ def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
         There is no stage, or no micro-batch.
     """
     _require_work(stages, micro_batches)
+    places = range(len(stages))
+    orders = [stage_order(place, len(stages), micro_batches) for place in places]
+    return max(end for _, end in _spans(stages, orders, micro_batches))
+
+
+def split_iteration(
+    stages: Sequence[StageWork], micro_batches: int, orders: Sequence[str]
+) -> float:
+    """Return the time from one iteration to the next in given orders of passes, exactly.
+
+    Each stage steps its optimizer by itself, so that iterations follow each other at the longest
+    time of any stage between its first and its last pass.
+
+    Parameters
+    ----------
+    stages, micro_batches
+        As in `exact_iteration`.
+    orders : sequence of str
+        By stage, as in `rerouted_schedule.Rerouted`; a stage that computes no weight gradients by
+        themselves computes them within its backward passes.
+    """
+    _require_work(stages, micro_batches)
+    spans = _spans(stages, list(map(_passes, orders)), micro_batches)
+    return max(end - begin for begin, end in spans)
+
+
+def _passes(order: str) -> list[Pass]:
+    """Return the passes of a stage from their letters."""
+    counts = {"F": count(), "B": count(), "W": count()}
+    kinds: dict[str, Literal["forward", "backward", "weights"]]
+    kinds = {"F": "forward", "B": "backward", "W": "weights"}
+    return [(kinds[letter], next(counts[letter])) for letter in order if letter in kinds]
+
+
+def _spans(
+    stages: Sequence[StageWork], orders: Sequence[Sequence[Pass]], micro_batches: int
+) -> list[tuple[float, float]]:
+    """Return when each stage begins its first pass and ends its last one."""
     last = len(stages) - 1
-    todo = [deque(stage_order(place, last + 1, micro_batches)) for place in range(last + 1)]
-    ends = [0.0] * len(stages)
+    todo = list(map(deque, orders))
+    splits = [any(kind == "weights" for kind, _ in order) for order in orders]
+    begins, ends = [inf] * len(stages), [0.0] * len(stages)
     # The last stage has the loss right after its forward pass.
     arrived: dict[tuple[int, Pass], float] = {}
     for number in range(micro_batches):
         arrived[0, ("forward", number)] = arrived[last, ("backward", number)] = 0.0
     while any(todo):
         for place, work in enumerate(stages):
-            while todo[place] and (place, todo[place][0]) in arrived:
+            while todo[place] and (
+                todo[place][0][0] == "weights" or (place, todo[place][0]) in arrived
+            ):
                 step = todo[place].popleft()
+                if step[0] == "weights":
+                    ends[place] += work.weight_gradient.total
+                    continue
                 now, following = max(ends[place], arrived[place, step]), place + 1
+                begins[place] = min(begins[place], now)
                 parts = [work.forward]
                 if step[0] == "backward":
                     parts = [work.recompute, work.input_gradient, work.weight_gradient]
+                    parts = parts[:2] if splits[place] else parts
                     following = place - 1
                 for part in parts:
                     now += part.total
                 # From the last stage forward, and from the first back, nobody waits for it.
                 ends[place] = arrived[following, step] = now
-    return max(ends)
+    return list(zip(begins, ends, strict=True))
 
 
 def approximate_iteration(

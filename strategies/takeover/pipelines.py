@@ -9,7 +9,7 @@ batch are dealt out anew so that pipelines take times that vary least.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, sqrt
 from typing import TypeVar
 
@@ -197,14 +197,21 @@ class _Deal:
         }
 
 
-def iteration_time(pipelines: Sequence[Template], micro_batches: int) -> float:
-    """Return the time of an iteration: the slowest pipeline's, with micro-batches dealt out."""
+def iteration_time(
+    pipelines: Sequence[Template],
+    micro_batches: int,
+    taken: Callable[[Template, int], float] = Template.iteration,
+) -> float:
+    """Return the time of an iteration: the slowest pipeline's, with micro-batches dealt out.
+
+    `taken` is the time of a pipeline with its micro-batches; that of 1F1B by default.
+    """
     # Thousands of pipelines are of a few templates.
     known = {id(one): one for one in pipelines}
     paces = {key: one.time_per_micro_batch for key, one in known.items()}
     keys = [id(one) for one in pipelines]
     shares = dealt_out([paces[key] for key in keys], micro_batches)
-    return max(known[key].iteration(share) for key, share in set(zip(keys, shares, strict=True)))
+    return max(taken(known[key], share) for key, share in set(zip(keys, shares, strict=True)))
 
 
 def instantiated(

@@ -21,6 +21,7 @@ from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
+from faultline.strategies.rerouted_schedule import SplitBackward
 from faultline.strategies.step_shares import Pipeline, StageShare
 from faultline.strategies.takeover.pipeline_schedule import exact_iteration
 from faultline.strategies.takeover.stage_work import Halves, StageWork
@@ -245,6 +246,29 @@ def test_pipelines_of_neighbours_and_of_other_lengths(platform: Path) -> None:
     # Its first stage is done by the node of its last: between them they are never idle for long.
     both_s = MICRO_BATCHES * sum(map(sum, (stage(2), stage(2, True))))
     assert both_s <= shadowed.passes_s < 1.25 * both_s
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("mecefo", {"doubled_cost": 2.0}), ("oobleck", {}), ("recycle", {})]
+)
+def test_paces_of_split_backward_passes_are_those_of_played_steps(
+    platform: Path, name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The closed form of a stated compute time follows the job's schedule, not 1F1B's.
+
+    The staggered optimizer takes no time here: a step is its pipelines'.
+    """
+    split = SplitBackward(backward_share=BACKWARD_S / (FORWARD_S + BACKWARD_S))
+    nothing = (0.0,) * STAGES
+    step = replace(silent(), gradient_bytes=nothing, optimizer_flop=nothing)
+    assert step.layers
+    layers = replace(step.layers, held=Held(0.0, 0.0, 0.0, 0.0))
+    step = replace(step, parts=step.parts[:1] * STAGES, layers=layers, split=split).scheduled()
+    monkeypatch.setattr(f"{__name__}.SHAPE", replace(SHAPE, split=split))
+    strategy = struck(name, (1, 1), **options)
+    sound, hit = timed(platform, step, EVERYBODY, shares_of(strategy))
+    assert sound.step_s == pytest.approx(SHAPE.slots * 2 * (FORWARD_S + BACKWARD_S), rel=1e-6)
+    assert strategy.plan().pace == pytest.approx(hit.step_s / sound.step_s, rel=1e-6)
 
 
 def test_several_types_at_once_and_one_by_one(platform: Path) -> None:
