@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from faultline.strategies.pipeline_schedule import approximate_iteration
 from faultline.strategies.rerouted_schedule import SplitBackward
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration
 
 OptimizerBackup = Literal["neighbour", "none"]
 """Who else has a group's share of the optimizer's state."""

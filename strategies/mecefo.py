@@ -1,7 +1,7 @@
 """MeCeFO: a neighbour in the pipeline takes over the stage of a failed node (NeurIPS 2025).
 
 The groups of the job are its data-parallel pipelines. When a node of one fails, a node next to it
-does its stage too, with the techniques of `takeover.stage_work`; the weights and the optimizer
+does its stage too, with the techniques of `stage_work`; the weights and the optimizer
 state of the stage come from the same stage of another pipeline. When the node is back, it fetches
 them back. Nothing is rolled back; all pipelines wait for the slowest.
 
@@ -28,6 +28,7 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
+from faultline.strategies.stage_work import LayerShape, LowRank, Techniques
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
 from faultline.strategies.takeover.node_costs import (
@@ -38,7 +39,6 @@ from faultline.strategies.takeover.node_costs import (
     passes_of_task,
 )
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
-from faultline.strategies.takeover.stage_work import LayerShape, LowRank, Techniques
 from pydantic import Field
 
 _PAPER = "MeCeFO (NeurIPS 2025)"

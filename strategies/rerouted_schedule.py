@@ -28,8 +28,8 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from math import ceil, inf
 
-from faultline.strategies.takeover.pipeline_schedule import split_iteration
-from faultline.strategies.takeover.stage_work import Halves, StageWork
+from faultline.strategies.pipeline_schedule import split_iteration
+from faultline.strategies.stage_work import Halves, StageWork
 
 _ROUNDING = 1e-9
 

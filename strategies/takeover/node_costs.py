@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.takeover.stage_work import LayerShape, StageWork, Techniques, task_flop
+from faultline.strategies.stage_work import LayerShape, StageWork, Techniques, task_flop
 
 STAGES = 8
 """Nodes of the pipeline, one GPU each; a failed one leaves seven."""

@@ -20,6 +20,8 @@ from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.base import Hit
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.mecefo import Mecefo, MecefoOptions
+from faultline.strategies.pipeline_schedule import approximate_iteration, exact_iteration
+from faultline.strategies.stage_work import LowRank, Techniques, proportional_work
 from faultline.strategies.takeover.node_costs import (
     FULL,
     LAYERS_7B,
@@ -39,8 +41,6 @@ from faultline.strategies.takeover.node_costs import (
     node_memory_bytes,
     overhead_from,
 )
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, exact_iteration
-from faultline.strategies.takeover.stage_work import LowRank, Techniques, proportional_work
 from scipy.optimize import brentq
 
 ASSUMED_RANK = 1024

@@ -27,13 +27,13 @@ from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit
 from faultline.strategies.oobleck import Oobleck, OobleckOptions
+from faultline.strategies.stage_work import LayerShape
 from faultline.strategies.takeover.node_costs import (
     MICRO_BATCHES,
     NO_FAULT,
     cost_of_other_model,
     measured_costs,
 )
-from faultline.strategies.takeover.stage_work import LayerShape
 from numpy.typing import NDArray
 
 GROUPS, STAGES = 4, 8

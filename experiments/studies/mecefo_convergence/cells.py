@@ -21,7 +21,7 @@ from faultline.simulator.run import play
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.takeover.stage_work import LowRank, Techniques
+from faultline.strategies.stage_work import LowRank, Techniques
 
 PUBLISHED_STEPS = {"350M": 6_000, "1B": 20_000, "7B": 60_000}
 """Steps of the published runs (MeCeFO, arXiv 2510.16415)."""

@@ -27,7 +27,7 @@ from faultline.experiments.studies.mecefo_convergence.language_model import (
 )
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.takeover.stage_work import Techniques
+from faultline.strategies.stage_work import Techniques
 from numpy.typing import NDArray
 
 _DECAYS, _WEIGHT_DECAY, _TINY = (0.9, 0.999), 0.01, 1e-8

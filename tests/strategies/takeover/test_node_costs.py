@@ -8,6 +8,15 @@ import pytest
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.pipeline_schedule import approximate_iteration, stage_order
+from faultline.strategies.stage_work import (
+    LayerShape,
+    LowRank,
+    Techniques,
+    decomposition_flop,
+    low_rank_share,
+    task_flop,
+)
 from faultline.strategies.takeover.node_costs import (
     NO_FAULT,
     NO_TECHNIQUE,
@@ -23,15 +32,6 @@ from faultline.strategies.takeover.node_costs import (
     micro_batches_in_flight,
     node_memory_bytes,
     overhead_from,
-)
-from faultline.strategies.takeover.pipeline_schedule import approximate_iteration, stage_order
-from faultline.strategies.takeover.stage_work import (
-    LayerShape,
-    LowRank,
-    Techniques,
-    decomposition_flop,
-    low_rank_share,
-    task_flop,
 )
 from hypothesis import given
 from hypothesis import strategies as st

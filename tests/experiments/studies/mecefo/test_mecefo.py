@@ -35,6 +35,7 @@ from faultline.experiments.studies.mecefo.runs import (
     step_s,
     throughput_rows,
 )
+from faultline.strategies.stage_work import low_rank_share
 from faultline.strategies.takeover.node_costs import (
     FULL,
     SHAPE_7B,
@@ -42,7 +43,6 @@ from faultline.strategies.takeover.node_costs import (
     SKIP_RECOMPUTE,
     measured_costs,
 )
-from faultline.strategies.takeover.stage_work import low_rank_share
 from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask

@@ -14,7 +14,7 @@ from faultline.experiments.studies.mecefo_convergence import language_model as l
 from faultline.experiments.studies.mecefo_convergence import training  # noqa: E402
 from faultline.simulator.random_streams import Purpose, stream  # noqa: E402
 from faultline.strategies.base import StepPlan, Task  # noqa: E402
-from faultline.strategies.takeover.stage_work import LowRank, Techniques  # noqa: E402
+from faultline.strategies.stage_work import LowRank, Techniques  # noqa: E402
 
 SHAPE = lm.Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=2, sequence_tokens=6)
 TECHNIQUES = Techniques(True, False, LowRank(2, 3))

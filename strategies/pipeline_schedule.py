@@ -20,7 +20,7 @@ from math import inf
 from typing import Literal
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.takeover.stage_work import StageWork
+from faultline.strategies.stage_work import StageWork
 
 Pass = tuple[Literal["forward", "backward", "weights"], int]
 """A pass of a micro-batch; weight gradients are part of the backward pass where it is whole."""

@@ -7,12 +7,12 @@ from math import inf
 
 import pytest
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.takeover.pipeline_schedule import (
+from faultline.strategies.pipeline_schedule import (
     approximate_iteration,
     exact_iteration,
     stage_order,
 )
-from faultline.strategies.takeover.stage_work import Halves, StageWork, proportional_work
+from faultline.strategies.stage_work import Halves, StageWork, proportional_work
 from hypothesis import given
 from hypothesis import strategies as st
 
