@@ -7,16 +7,19 @@ meets slower by as much as it does alone, all added up: what flows do that share
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from math import inf
 from typing import Literal
 
-Part = Literal["passes", "sync", "save", "send"]
+from faultline.simulator.courses import Alone, Copy, Course, Courses, Part
+
+Meets = Literal["passes", "sync", "save", "send"]
 """What a write may meet: the passes of a step, its exchange of gradients, another checkpoint, state
 on its way between groups."""
 
 _ROUNDING = 1e-9
+_FOR_EVER_S = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class WriteBesideSteps:
         Beside a checkpoint that is written to storage; one whose time is stated meets nothing.
     send : Sharing
         Beside state that groups send to each other, which takes the links that checkpoints take.
+    courses : Courses or None
+        Simulates what goes on beside it from its beginning; None for jobs too large for that.
     """
 
     alone_s: float
@@ -82,6 +87,7 @@ class WriteBesideSteps:
     sync: Sharing
     save: Sharing = ANOTHER_WRITE
     send: Sharing = ANOTHER_WRITE
+    courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
     def shares_links(self) -> bool:
@@ -93,9 +99,9 @@ class WriteBesideSteps:
         """What a step takes longer at most, as a factor."""
         return max(self.passes.slowdown, self.sync.slowdown)
 
-    def beside(self, part: Part | None) -> Sharing:
+    def beside(self, meets: Meets | None) -> Sharing:
         """Return what it and a part cost each other."""
-        return ALONE if part is None else getattr(self, part)
+        return ALONE if meets is None else getattr(self, meets)
 
     def fits_into(self, passes_s: float) -> bool:
         """Whether it meets nothing, and is over, in passes of so many seconds."""
@@ -144,22 +150,59 @@ class Write:
 
 
 class WriteClock:
-    """How far writes are whose engine knows rates."""
+    """How far writes are that go on beside a job.
 
-    def __init__(self) -> None:
+    As long as nothing but sound parts of steps, waits and whole transfers has gone on since the
+    first of them began, SimGrid simulates this very course. After anything else, such as a failure
+    in the middle, they go on at the rates at which a write and one step meet.
+
+    Parameters
+    ----------
+    courses : Courses, optional
+        Knows the job's courses; without it there are rates only.
+    """
+
+    def __init__(self, courses: Courses | None = None) -> None:
         self.left_s: dict[Write, float] = {}
         self._breaks_s: dict[Write, float] = {}
+        self._courses = courses
+        self._course: tuple[Part, ...] | None = None
+        self._course_from_s = 0.0
+        self._copies: list[Write] = []
 
-    def begin(self, write: Write, breaks_s: float = inf) -> None:
-        """Begin a write that breaks off when its writer fails, in seconds."""
+    def begin(
+        self,
+        write: Write,
+        now_s: float = 0.0,
+        breaks_s: float = inf,
+        off: tuple[int, ...] = (),
+    ) -> None:
+        """Begin a write at a time; it breaks off when its writer fails. Both in seconds.
+
+        Groups that are `off` have no part in it.
+        """
+        if not self.left_s:
+            self._course = () if self._courses else None
+            self._course_from_s, self._copies = now_s, []
+        if self._course is not None:
+            self._course = (*self._course, Copy(write.writer, off))
+            self._copies.append(write)
         self.left_s[write] = write.times.alone_s
         self._breaks_s[write] = breaks_s
 
-    def prolonged_s(self, duration_s: float, start_s: float, part: Part) -> float:
-        """Return what takes so long alone, if it begins now; both in seconds."""
+    def prolonged_s(
+        self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
+    ) -> float:
+        """Return what takes so long alone, if it begins now; both in seconds.
+
+        `part` is that part of the course; without it the rates say.
+        """
+        course = self._course_with(part)
+        if course is not None:
+            return self._end_s(course) - start_s
         left_s, beside_s, done_s = dict(self.left_s), 0.0, 0.0
         while left_s:
-            slowdown, paces = _rates(list(left_s), part)
+            slowdown, paces = _rates(list(left_s), meets)
             lasts_s = self._one_lasts_s(left_s, paces, start_s + beside_s)
             if lasts_s >= (duration_s - done_s) * slowdown:
                 return beside_s + (duration_s - done_s) * slowdown
@@ -168,15 +211,70 @@ class WriteClock:
             done_s += lasts_s / slowdown
         return beside_s + duration_s - done_s
 
-    def advance(self, start_s: float, now_s: float, part: Part | None) -> None:
-        """Let the writes go on beside something."""
+    def advance(
+        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None = None
+    ) -> None:
+        """Let the writes go on beside something; `part` is that part of the course."""
+        if start_s >= now_s:
+            return
+        course = self._course_with(part)
+        if course is not None and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
+            self._follow(course, now_s - start_s, now_s, meets, part)
+            return
+        self._leave_course()
         while self.left_s and start_s < now_s:
-            _, paces = _rates(list(self.left_s), part)
+            _, paces = _rates(list(self.left_s), meets)
             lasts_s = self._one_lasts_s(self.left_s, paces, start_s)
             whole = self._go_on(self.left_s, paces, start_s, min(lasts_s, now_s - start_s))
             start_s += min(lasts_s, now_s - start_s)
             for write, is_whole in whole.items():
                 write.end(start_s if is_whole else inf)
+
+    def _course_with(self, part: Part | None) -> Course | None:
+        """Return the course so far and one more part; None where it is not simulated."""
+        if self._course is None or part is None or self._courses is None:
+            return None
+        return self._courses.of((*self._course, part))
+
+    def _end_s(self, course: Course) -> float:
+        """Return when the part after the course so far ends, in seconds."""
+        assert self._course is not None, "of no course"
+        return self._course_from_s + course.ends_s[len(self._course)]
+
+    def _follow(
+        self,
+        course: Course,
+        lasted_s: float,
+        now_s: float,
+        meets: Meets | None,
+        part: Part | None,
+    ) -> None:
+        """Go on by a part of a course; the rates go along for what comes after it."""
+        assert self._course is not None
+        assert part is not None
+        _, paces = _rates(list(self.left_s), meets)
+        for (write, left_s), pace in zip(list(self.left_s.items()), paces, strict=True):
+            self.left_s[write] = max(left_s - lasted_s * pace, _ROUNDING * write.times.alone_s)
+        for write, whole_s in zip(self._copies, course.whole_s, strict=False):
+            whole_at_s = self._course_from_s + whole_s
+            if write in self.left_s and whole_at_s <= now_s * (1.0 + _ROUNDING):
+                write.end(min(whole_at_s, now_s))
+                del self.left_s[write]
+        self._course = (*self._course, part)
+        if any(self._breaks_s[write] <= now_s for write in self.left_s):
+            self._leave_course()
+
+    def _leave_course(self) -> None:
+        """Go on by rates from what is left: what it takes with nothing beside it."""
+        if not self._course or self._courses is None:
+            return
+        course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
+        if course is not None:
+            now_s = course.ends_s[len(self._course) - 1]
+            for write, whole_s in zip(self._copies, course.whole_s, strict=False):
+                if write in self.left_s:
+                    self.left_s[write] = max(whole_s - now_s, _ROUNDING * write.times.alone_s)
+        self._course = None
 
     def end(self) -> None:
         """Break all of them off."""
@@ -208,12 +306,12 @@ class WriteClock:
         return ended
 
 
-def _rates(writes: Sequence[Write], part: Part | None) -> tuple[float, list[float]]:
+def _rates(writes: Sequence[Write], meets: Meets | None) -> tuple[float, list[float]]:
     """Return what a part takes beside some writes over what it takes alone, and the writes' paces.
 
     Of two writes one goes to storage; the other knows what they cost each other.
     """
-    met = [write.times.beside(part) for write in writes]
+    met = [write.times.beside(meets) for write in writes]
     if len(met) == 1:
         return met[0].slowdown, [met[0].pace]
     inverse = [1.0 / sharing.pace for sharing in met]

@@ -92,11 +92,11 @@ class Slowdown:
     """What slows a step of some members."""
 
     # How many times as long a member computes, of those that are slow.
-    compute: Mapping[int, float] = field(default_factory=dict)
+    compute: Mapping[int, float] = field(default_factory=dict, hash=False)
     collective: float = 1.0  # How many times as long the all-reduce takes.
     causes: tuple[Failure, ...] = ()  # The components behind it.
     # Micro-batches of those groups that were dealt more or fewer than usual.
-    deal: Mapping[int, int] = field(default_factory=dict)
+    deal: Mapping[int, int] = field(default_factory=dict, hash=False)
     links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
 
     def at(self, factor: float, effects: Effects) -> Slowdown:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.conditions import Disturbances, Slowdown
+from faultline.simulator.courses import Courses
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes, StorageTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
@@ -122,6 +123,12 @@ class Work:
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
     slow_response: SlowResponse | None = None
     free_machines: int | None = None
+
+    @property
+    def courses(self) -> Courses | None:
+        """What simulates steps beside snapshots; that of those to host memory has the others."""
+        times = self.writes.get("memory") or self.writes.get("storage")
+        return None if times is None else times.courses
 
     def pace_of(
         self,

@@ -16,8 +16,10 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from faultline.simulator.background import Part, WriteClock
+from faultline.simulator.background import Meets, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
+from faultline.simulator.conditions import UNDISTURBED
+from faultline.simulator.courses import Alone, Exchange, Part, Passes, Sent, Written
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
@@ -45,7 +47,7 @@ from numpy.typing import NDArray
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 8
 
-_PARTS: dict[type[Phase], Part] = {
+_PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
     AllReduce: "sync",
     Save: "save",
@@ -82,7 +84,9 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
-        self._writes = WriteClock()
+        self._writes = WriteClock(work.courses)
+        self._follows_courses = work.courses is not None and not work.compute_jitter
+        self._part: Part | None = None
         self._disturbed_s = 0.0
         self._plays_steps = work.plays_steps
         self._watchdog = job.rules.detection == "watchdog"
@@ -111,34 +115,67 @@ class ReplayEngine:
 
     def _execute_beside(self, phase: Phase) -> Outcome:
         """Play a phase while writes go on, which it may meet on links."""
-        start_s, self._disturbed_s = self.now_s, 0.0
+        start_s, self._disturbed_s, self._part = self.now_s, 0.0, None
         outcome = self._play[type(phase)](phase)
         if outcome.missing:
             self._writes.advance(start_s, self.now_s, None)
         else:
+            if isinstance(phase, Stall):
+                self._part = self._alone(self.now_s - start_s)
+            elif isinstance(phase, (Reconfigure, Rejoin)):
+                moves = phase.recovery.moves if phase.recovery else ()
+                self._part = None if moves else self._alone(self.now_s - start_s)
             outcome.disturbed_s = self._disturbed_s
-            self._writes.advance(start_s, self.now_s, _PARTS.get(type(phase)))
+            self._writes.advance(start_s, self.now_s, _PARTS.get(type(phase)), self._part)
         if isinstance(phase, Restart):
             self._writes.end()
         return outcome
 
-    def _beside(self, part: Part, alone_s: float) -> float:
+    def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
         """Return what a part takes that begins now, and would take so long alone; in seconds."""
         if not self._writes.left_s:
             return alone_s
-        longer_s = self._writes.prolonged_s(alone_s, self.now_s, part)
+        self._part = part
+        longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
         self._disturbed_s = longer_s - alone_s
         return longer_s
 
+    def _alone(self, duration_s: float) -> Part | None:
+        """Return a part of a course that shares no link; sums of times differ in last digits."""
+        return Alone(float(f"{duration_s:.12g}")) if self._follows_courses else None
+
+    def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
+        """Return the passes of all members as a part of a course; None where one fails in them."""
+        if not self._follows_courses or self._down or phase.patch:
+            return None
+        if not self._plays_steps:
+            return self._alone(lasts_s)
+        if not self._job.work.is_regular(phase):
+            return None
+        members, stacks, size, _, _, without, slow, pipelines, least_pace, _ = phase
+        least_s = least_pace * stacks * size * self._job.work.compute_s
+        return Passes(members, stacks, size, pipelines, least_s, without, slow)
+
+    def _exchange(self, phase: AllReduce) -> Part | None:
+        """Return the all-reduce of all members as a part of a course."""
+        if not self._follows_courses:
+            return None
+        if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
+            return None
+        members, without, slow, pipelines = phase
+        return Exchange(members, pipelines, without, slow)
+
     def _begin_write(self, phase: Background) -> Outcome:
-        write = phase.write
+        write, next_failure_s = phase.write, self._next_failure_s
         if write.writer is None:
             # Whoever fails spoils it; the copies of the others go on.
-            self._writes.begin(write)
-        elif write.writer in self._down or self._next_failure_s[write.writer] <= self.now_s:
+            off = {group for group, at_s in enumerate(next_failure_s) if at_s <= self.now_s}
+            off |= self._dropped | self._down
+            self._writes.begin(write, self.now_s, off=tuple(sorted(off)))
+        elif write.writer in self._down or next_failure_s[write.writer] <= self.now_s:
             write.end()
         else:
-            self._writes.begin(write, self._next_failure_s[write.writer])
+            self._writes.begin(write, self.now_s, next_failure_s[write.writer])
         return Outcome(self.now_s)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
@@ -295,7 +332,8 @@ class ReplayEngine:
             for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
         if self._writes.left_s:
-            end_s = start_s + self._beside("passes", end_s - start_s)
+            lasts_s = end_s - start_s
+            end_s = start_s + self._beside("passes", lasts_s, self._passes(phase, lasts_s))
         if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
@@ -347,10 +385,10 @@ class ReplayEngine:
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
-                self._fall_until(start_s + self._beside("sync", whole_s))
+                self._fall_until(start_s + self._beside("sync", whole_s, self._exchange(phase)))
         if not self._down:
             if self._writes.left_s:
-                whole_s = self._beside("sync", whole_s)
+                whole_s = self._beside("sync", whole_s, self._exchange(phase))
             self.now_s = start_s + whole_s
             return Outcome(self.now_s)
         if self._watchdog:
@@ -410,7 +448,8 @@ class ReplayEngine:
             return Outcome(self.now_s, (writer,))
         save_s = self._job.save_s(writer)
         if phase.waits:
-            save_s = self._beside("save", save_s)
+            part = Written(writer, save_s) if self._follows_courses else None
+            save_s = self._beside("save", save_s, part)
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
         elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
@@ -465,7 +504,8 @@ class ReplayEngine:
         return Outcome(self.now_s)
 
     def _send(self, phase: Send) -> Outcome:
-        self.now_s += self._beside("send", self._job.sent_s(phase.moves))
+        part = Sent(phase.moves) if self._follows_courses else None
+        self.now_s += self._beside("send", self._job.sent_s(phase.moves), part)
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:

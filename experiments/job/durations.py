@@ -99,7 +99,7 @@ def write_beside(
         return None
     with explaining_aborts(path):
         traffic = played_traffic(scenario, path, snapshot, played=played)
-        found = write_beside_steps(path, traffic)
+        found = write_beside_steps(path, traffic, job_layout(scenario))
     return found if found.shares_links else None
 
 

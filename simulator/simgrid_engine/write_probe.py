@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteBesideSteps
+from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, passes_graph
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
@@ -16,6 +17,7 @@ from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.played_courses import courses_of
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ class PlayedBeside:
     parts: Sequence[tuple[float, float, float, float]]
 
 
-def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
+def write_beside_steps(
+    platform: Path, traffic: Traffic, layout: JobLayout | None = None
+) -> WriteBesideSteps:
     """Return what a write and a job's steps cost each other.
 
     That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
@@ -51,6 +55,8 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
         Platform XML.
     traffic : Traffic
         Of the job, with its step where that is played.
+    layout : JobLayout, optional
+        Which GPUs share which components; needed where some are slow.
     """
 
     def believable(stored: dict[str, Any]) -> PlayedBeside:
@@ -68,7 +74,8 @@ def write_beside_steps(platform: Path, traffic: Traffic) -> WriteBesideSteps:
         sent = parts.pop()
     saved = sent if traffic.save else ALONE
     *passes, sync = parts
-    return WriteBesideSteps(found.parts[-1][1], passes[0] if passes else ALONE, sync, saved, sent)
+    played, courses = passes[0] if passes else ALONE, courses_of(platform, traffic, layout)
+    return WriteBesideSteps(found.parts[-1][1], played, sync, saved, sent, courses)
 
 
 def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:

@@ -1,0 +1,92 @@
+"""What goes on while state is copied beside it: parts of the job's course, one after the other.
+
+SimGrid simulates such a course from the moment in which the first copy begins, so that a copy that
+outlasts steps ends when it does there, and each step takes what it takes beside what is left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from faultline.simulator.conditions import UNDISTURBED, Slowdown
+from faultline.strategies.recovery import SentMove
+from faultline.strategies.step_shares import Pipeline
+
+
+class Copy(NamedTuple):
+    """A copy begins: the checkpoint of a group, or all snapshots to host memory (None).
+
+    Groups that are `off` send and receive nothing.
+    """
+
+    writer: int | None
+    off: tuple[int, ...]
+
+
+class Alone(NamedTuple):
+    """Something that shares no link with any copy, and takes so many seconds."""
+
+    duration_s: float
+
+
+class Passes(NamedTuple):
+    """All members do their forward and backward passes, and last at least so many seconds."""
+
+    members: tuple[int, ...]
+    stacks: int
+    stack_size: int
+    pipelines: tuple[Pipeline, ...]
+    least_s: float
+    without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
+
+
+class Exchange(NamedTuple):
+    """All members exchange their gradients."""
+
+    members: tuple[int, ...]
+    pipelines: tuple[Pipeline, ...]
+    without: tuple[str, ...] = ()
+    slow: Slowdown = UNDISTURBED
+
+
+class Written(NamedTuple):
+    """All wait for a checkpoint that a group writes to storage; with its time, where stated."""
+
+    writer: int
+    stated_s: float
+
+
+class Sent(NamedTuple):
+    """All wait for state that groups send to each other."""
+
+    moves: tuple[SentMove, ...]
+
+
+Part = Copy | Alone | Passes | Exchange | Written | Sent
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """When the parts of a course end, in seconds from its beginning.
+
+    Attributes
+    ----------
+    ends_s : sequence of float
+        The end of each part.
+    whole_s : sequence of float
+        When each copy has arrived, in the order in which they began; infinite for those that
+        arrive after the last part.
+    """
+
+    ends_s: Sequence[float]
+    whole_s: Sequence[float]
+
+
+class Courses(Protocol):
+    """Knows the courses of a job."""
+
+    def of(self, parts: tuple[Part, ...]) -> Course | None:
+        """Return a course that begins with some parts; None where none is simulated."""
