@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from math import inf
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
+from faultline.simulator.courses import Alone, Copy, Course, Exchange, Part, Passes
 from faultline.simulator.phases import Save
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -80,7 +82,7 @@ HALVES = Sharing(2.0, 0.5)
 
 def begun(breaks_s: float = inf, alone_s: float = 3.0) -> tuple[WriteClock, Write]:
     clock, write = WriteClock(), Write(WriteBesideSteps(alone_s, ALONE, HALVES), 0)
-    clock.begin(write, breaks_s)
+    clock.begin(write, breaks_s=breaks_s)
     return clock, write
 
 
@@ -94,6 +96,37 @@ def test_a_write_ends_in_the_middle_of_a_step_or_breaks_off() -> None:
     assert clock.prolonged_s(5.0, 100.0, "sync") == 4.0 + 3.0
     clock.advance(100.0, 107.0, "sync")
     assert (broken.whole_s, broken.is_over) == (inf, True)
+
+
+class Known:
+    """Courses in which passes take 2 s, an exchange 3 s, and a copy is whole after 6 s."""
+
+    def of(self, parts: tuple[Part, ...]) -> Course:
+        lasting_s = {Copy: 0.0, Passes: 2.0, Exchange: 3.0, Alone: 100.0}
+        ends_s = list(accumulate(lasting_s[type(part)] for part in parts))
+        return Course(ends_s, [6.0 if ends_s[-1] >= 6.0 else inf])
+
+
+PASSES, EXCHANGE = Passes((0, 1), 1, 1, (), 0.0), Exchange((0, 1), ())
+
+
+def test_a_write_follows_its_course_until_something_else_happens() -> None:
+    clock = WriteClock(Known())
+    for fails in (False, True):
+        write = Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
+        clock.begin(write, 100.0)
+        assert clock.prolonged_s(1.5, 100.0, "passes", PASSES) == 2.0
+        clock.advance(100.0, 102.0, "passes", PASSES)
+        assert clock.prolonged_s(1.5, 102.0, "sync", EXCHANGE) == 3.0
+        if fails:
+            # 4 s are left with nothing beside it, which are 8 s beside an exchange.
+            clock.advance(102.0, 103.0, None)
+            assert clock.prolonged_s(5.0, 103.0, "sync") == 5.0 + 3.0
+        else:
+            clock.advance(102.0, 105.0, "sync", EXCHANGE)
+            assert clock.prolonged_s(1.5, 105.0, "passes", PASSES) == 2.0
+            clock.advance(105.0, 107.0, "passes", PASSES)
+            assert (write.whole_s, clock.left_s) == (106.0, {})
 
 
 def test_two_writes_and_an_exchange_on_one_link_take_a_third_each() -> None:
@@ -239,6 +272,22 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(
     record = alike(asked, 1, "time_s", "checkpoint_s", "all_reduce_s", rel=0.01)
     assert record["snapshots"] > 10
     assert record["restarts"] > 1
+
+
+def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Path]) -> None:
+    """Copies to peers over slow adapters take several steps, each of which takes longer."""
+    path = servers_of(**{"domains": 8, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
+    kept = [*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"]
+    small = ["model.name=custom", "model.layers=4", "model.hidden=2048", "model.ffn_hidden=5632"]
+    shape = ["model.heads=16", "model.key_value_heads=16", "model.sequence_tokens=1024"]
+    job = ["job.groups=4", "model.pipeline=2", "model.micro_batches=4", "job.steps=12"]
+    changes = [*kept, *small, *shape, *job, "job.compute_jitter=0", "failures.mtbf_s=1e9"]
+    asked = load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"])
+    protected = resolve(asked).protected
+    assert protected.beside is not None
+    assert protected.beside.course[1] > resolve(asked).ideal_step_s
+    record = alike(asked, 0, "time_s", "checkpoint_s", "compute_s", "all_reduce_s", rel=1e-9)
+    assert record["snapshots"] > 2
 
 
 def test_a_stated_checkpoint_meets_no_copies(servers_of: Callable[..., Path]) -> None:
