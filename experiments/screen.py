@@ -20,6 +20,8 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 _PIPED_WIDTH = 160
+_WIDTHS = range(40, 10_000)
+"""Of lines that can be read: another value of ``COLUMNS`` counts as none."""
 
 
 class Screen(Console):
@@ -31,11 +33,12 @@ class Screen(Console):
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
         own: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
-        if os.environ.get("COLUMNS", "").strip("0") == "":
-            # Of no letter nothing would be shown.
+        asked = os.environ.get("COLUMNS", "")
+        is_stated = asked.isascii() and asked.isdecimal() and int(asked[:9]) in _WIDTHS
+        if not is_stated:
             own["_environ"] = {name: os.environ[name] for name in os.environ if name != "COLUMNS"}
         super().__init__(stderr=stderr, width=width, **{**own, **options})
-        if width is None and not self.is_terminal and "COLUMNS" not in os.environ:
+        if width is None and not self.is_terminal and not is_stated:
             self.width = _PIPED_WIDTH
 
     def render_str(self, text: str, **options: Any) -> Text:

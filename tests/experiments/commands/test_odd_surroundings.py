@@ -17,12 +17,18 @@ from tests.experiments.asking import Ask, in_a_process
 RUN = ("run", "spare-study", "--set", "job.steps=5", "--set", "job.groups=12")
 
 
-@pytest.mark.parametrize("columns", ["0", "00", ""])
-def test_no_columns_are_as_many_as_usual(
+@pytest.mark.parametrize("columns", ["0", "00", "", "1", "39", "-80", "many", "٣", "9" * 30])
+def test_columns_that_cannot_be_read_are_as_many_as_usual(
     columns: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    usual = ask(*RUN)
     monkeypatch.setenv("COLUMNS", columns)
-    assert "time-to-train ratio" in ask(*RUN)
+    assert ask(*RUN) == usual
+
+
+def test_columns_say_how_wide_a_table_is(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, ask(*RUN).splitlines())) <= 40
 
 
 def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
