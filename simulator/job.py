@@ -259,7 +259,8 @@ class Work:
         shares = StepShares(phase.members, phase.pipelines)
         whole_s = self.detour_times((), ()).sync_s(shares)
         slow_s = self.detour_times(phase.without, phase.slow.links).sync_s(shares)
-        return slow_s * self.not_played(phase) / whole_s if whole_s else 1.0
+        # Where gradients hide, less of them may be left after passes that take longer.
+        return max(1.0, slow_s * self.not_played(phase) / whole_s) if whole_s else 1.0
 
     def not_played(self, phase: Compute | AllReduce) -> float:
         """Return how many times as long the time of an all-reduce is by slow parts it leaves out.

@@ -109,3 +109,10 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert replayed["restarts"] == simulated["restarts"] > 0
+
+
+def test_slow_links_leave_nothing_of_an_exchange_that_hides(tmp_path: Path) -> None:
+    """The passes take longer than the gradients behind them: a division by zero ended the run."""
+    replayed, simulated = play((116, str(tmp_path)))
+    assert isinstance(replayed, dict)
+    assert isinstance(simulated, dict)
