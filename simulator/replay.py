@@ -146,7 +146,7 @@ class ReplayEngine:
 
     def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
         """Return the passes of all members as a part of a course; None where one fails in them."""
-        if not self._follows_courses or self._down or phase.patch:
+        if not self._follows_courses or self._down or phase.patch or not phase.members:
             return None
         if not self._plays_steps:
             return self._alone(lasts_s)
@@ -158,7 +158,7 @@ class ReplayEngine:
 
     def _exchange(self, phase: AllReduce) -> Part | None:
         """Return the all-reduce of all members as a part of a course."""
-        if not self._follows_courses:
+        if not self._follows_courses or not phase.members:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
@@ -398,8 +398,9 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
-            if self._writes.left_s:
-                self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
+        if self._writes.left_s and not lacked_from_start:
+            # Beside a copy the exchange goes on for longer, until somebody fails in it.
+            self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
         return Outcome(self.now_s, tuple(sorted(self._down)))

@@ -164,9 +164,12 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
-        """Return what something takes at most that may meet writes, in seconds."""
+        """Return what something takes at most that may meet writes, in seconds.
+
+        Slowdowns are means over a part of a step; within it a write may cost more.
+        """
         going_on = (write.times.slowdown for write in self._writes if not write.is_over)
-        return duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
+        return duration_s * (1.0 + 2.0 * sum(slowdown - 1.0 for slowdown in going_on))
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())

@@ -67,6 +67,8 @@ class FailureInjector:
         self._new_rank = new_rank
         self._interrupts = interrupts
         self._wake: Channel[bool] = Channel()
+        # Hosts go on and off one by one, and each gives other actors their turn.
+        self._power = simgrid.Mutex()
         self._booting: Booting | None = None
         self.ranks: dict[int, Rank] = {}
         self.down: set[int] = set()
@@ -84,10 +86,11 @@ class FailureInjector:
 
     def carry_on(self, groups: Iterable[int]) -> None:
         """What is left of groups that went down comes up at once."""
-        for group in groups:
-            self.notice(group)
-            self._clocks.resume(group, simgrid.Engine.clock)
-            self._start(group, 0.0, announce=False)
+        with self._power:
+            for group in groups:
+                self.notice(group)
+                self._clocks.resume(group, simgrid.Engine.clock)
+                self._start(group, 0.0, announce=False)
         self._wake.put(True)
 
     def unnoticed(self) -> list[Failure | None]:
@@ -98,24 +101,26 @@ class FailureInjector:
         """Bring every group up anew in so many seconds, but for those that stay away."""
         now_s, self._restart_s = simgrid.Engine.clock, restart_s
         self._booting = Booting()
-        for group in range(len(self._hosts)):
-            if group in self._unnoticed:
-                self._clocks.take(group, now_s)
-            self._clocks.take_while_down(group, now_s)
-            self._turn_off(group)
-            if group in absent:
-                self.down.add(group)
-            else:
-                self._boot(group, now_s)
+        with self._power:
+            for group in range(len(self._hosts)):
+                if group in self._unnoticed:
+                    self._clocks.take(group, now_s)
+                self._clocks.take_while_down(group, now_s)
+                self._turn_off(group)
+                if group in absent:
+                    self.down.add(group)
+                else:
+                    self._boot(group, now_s)
         self._unnoticed.clear()
         self._wake.put(True)
 
     def readmit(self, groups: Iterable[int], up_at_s: float) -> None:
         """Bring groups back up that the job had dropped."""
-        for group in groups:
-            self._clocks.take_while_down(group, simgrid.Engine.clock)
-            self._clocks.resume(group, simgrid.Engine.clock)
-            self._start(group, up_at_s, announce=False)
+        with self._power:
+            for group in groups:
+                self._clocks.take_while_down(group, simgrid.Engine.clock)
+                self._clocks.resume(group, simgrid.Engine.clock)
+                self._start(group, up_at_s, announce=False)
         self._wake.put(True)
 
     def end_restart(self) -> tuple[tuple[float, int], ...]:
@@ -136,14 +141,21 @@ class FailureInjector:
             up = [group for group in range(len(self._hosts)) if group not in self.down]
             due_s = min((next_failure_s[group] for group in up), default=inf)
             if self._wake.get_before(due_s) is None:
-                struck = [group for group in up if next_failure_s[group] == due_s]
-                if self._booting is None:
-                    self._take_down(struck)
-                    for group in struck:
-                        self._news.put(Died(group, due_s))
-                else:
-                    for group in struck:
-                        self._strike_in_restart(self._booting, group, due_s)
+                with self._power:
+                    self._strike(due_s)
+
+    def _strike(self, due_s: float) -> None:
+        """Let groups fail whose clocks say so, unless they have been brought up anew meanwhile."""
+        next_failure_s = self._clocks.next_failure_s
+        up = (group for group in range(len(self._hosts)) if group not in self.down)
+        struck = [group for group in up if next_failure_s[group] == due_s]
+        if self._booting is None:
+            self._take_down(struck)
+            for group in struck:
+                self._news.put(Died(group, due_s))
+        else:
+            for group in struck:
+                self._strike_in_restart(self._booting, group, due_s)
 
     def _strike_in_restart(self, booting: Booting, group: int, due_s: float) -> None:
         in_own_restart = due_s <= booting.end_s[group]
