@@ -8,6 +8,7 @@ from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
 from faultline.simulator.job import Work
+from faultline.simulator.spare_pool import ROUNDING
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.recovery import Recovery
 
@@ -117,7 +118,7 @@ class HitList:
     def repair(self, now_s: float) -> Recovery | None:
         """Give back what is repaired by now; returns what that needs."""
         needed: Recovery | None = None
-        while self._under_repair and self._under_repair[0][0] <= now_s:
+        while self._is_repaired_by(now_s):
             recovery = self._strategy.on_repair(heappop(self._under_repair)[1])
             needed = needed if recovery is None else recovery.along_with(needed)
         self._look_ahead(now_s)
@@ -127,11 +128,16 @@ class HitList:
         """A restart has replaced what is broken, or has to do without what is not repaired yet."""
         if self._strategy.restart_replaces:
             self._under_repair.clear()
-        while self._under_repair and self._under_repair[0][0] <= now_s:
+        while self._is_repaired_by(now_s):
             heappop(self._under_repair)
         for _, hit in sorted(self._under_repair):
             self._strategy.on_hit(hit)
         self._look_ahead(now_s)
+
+    def _is_repaired_by(self, now_s: float) -> bool:
+        """Return whether the first repair has ended."""
+        repaired_by_s = now_s * (1.0 + ROUNDING)
+        return bool(self._under_repair) and self._under_repair[0][0] <= repaired_by_s
 
     def _has_members(self, broken: Iterable[tuple[float, Hit]]) -> bool:
         self._strategy.restart()

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 from math import inf
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """What sums of the same times differ by, over their value: a repair and what else goes on often end
 at one moment, which each engine reaches by other sums."""
 
@@ -76,12 +76,12 @@ class SparePool:
 
     def has_ready(self, now_s: float) -> bool:
         """Whether there is hardware for a group at `now_s`, in seconds."""
-        return self.next_ready_s <= now_s * (1.0 + _ROUNDING)
+        return self.next_ready_s <= now_s * (1.0 + ROUNDING)
 
     def ready(self, now_s: float) -> int:
         """Return how many are ready at `now_s`, in seconds."""
         self._repair_until(now_s)
-        return sum(ready_s <= now_s * (1.0 + _ROUNDING) for ready_s, _ in self._ready_s)
+        return sum(ready_s <= now_s * (1.0 + ROUNDING) for ready_s, _ in self._ready_s)
 
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
         """Return those of the positions `down` that can be filled at `now_s`; they count as filled.
