@@ -200,6 +200,9 @@ class SimgridEngine:
                 longest_s += self._job.all_reduce_s(phase)
             unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
             played, waiting = self._played_steps.within(shares, unharmed)
+            if not played | waiting >= mine.keys() and self._played_steps.hide(shares):
+                # Gradients that are still on their way when the failure shows can be left there.
+                played = set()
             # Who waits for a group at risk is through with it, or never.
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
             # A pipeline that will break shares nodes with others, which wait for it in no engine.
