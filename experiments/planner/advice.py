@@ -164,9 +164,9 @@ def _names(lines: Sequence[Line]) -> str:
 def _next_best(soonest: Line, later: Sequence[Line]) -> str:
     if not later:
         return ""
-    choice, longer = later[0].choice, _change(later[0], soonest).mean
+    choice, longer = later[0].choice, _change(later[0], soonest)
     name = f"{look_of(choice.scheme).label} over {choice.protection}"
-    return f"; the next best, {name}, needs {longer:.1%} more"
+    return f"; the next best, {name}, needs {longer.low:.1%} to {longer.high:.1%} more"
 
 
 def _choice_text(line: Line) -> str:

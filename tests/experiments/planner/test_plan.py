@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -359,6 +360,15 @@ def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
     taken = advise(invented(plan, beyond)).taken
     assert taken is not None
     assert taken.choice.scheme == "spare"
+
+
+def test_the_next_best_is_named_with_the_band_of_what_it_needs_more() -> None:
+    """Its mean of 0.4 % once stood beside "within 0.5 %" of those that were named before it."""
+    schemes = ["replication", "spare", "checkpoint"]
+    plan = make_plan(small(), schemes, STORAGE, range(3), 0)
+    near = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
+    told = advise(invented(plan, {**near, "checkpoint": (2.006, 2.512, 3.010)}))
+    assert re.search(r"; the next best, .*, needs 0\.1% to 0\.7% more\.$", told.sentence)
 
 
 def test_a_narrow_terminal_has_names_and_numbers_whole() -> None:
