@@ -115,7 +115,9 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     "number",
     [
         pytest.param(116, id="slow links leave nothing of an exchange that hides"),
-        pytest.param(618, id="a group fails after the watchdog, beside a copy"),
+        pytest.param(
+            618, id="a group fails after the watchdog, beside a copy", marks=pytest.mark.slow
+        ),
         pytest.param(650, id="all groups are back at the end of a repair"),
         pytest.param(888, id="what is left goes on at the moment of the failure"),
     ],

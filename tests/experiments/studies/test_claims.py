@@ -97,10 +97,10 @@ def assert_all_are_claimed(name: str, played: list[Row]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "recycle",
+        "recovery",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("greyhound", "oobleck-artifact", "operators", "recovery")
+            for name in ("greyhound", "oobleck-artifact", "operators", "recycle")
         ),
     ],
 )

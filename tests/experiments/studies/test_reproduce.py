@@ -131,6 +131,7 @@ def test_every_redundancy_has_a_cell_at_full_scale() -> None:
     assert (len(default_cells()), len(full_cells())) == (129, 440)
 
 
+@pytest.mark.slow
 def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
     shorter = {name: {**changes, "job.steps": 300} for name, changes in ASSUMPTIONS.items()}

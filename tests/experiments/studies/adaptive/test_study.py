@@ -118,6 +118,7 @@ def test_the_best_redundancy_is_that_of_the_least_mean(runs: pd.DataFrame) -> No
     assert best[best.variant == "plain"].best_change.isna().all()
 
 
+@pytest.mark.slow
 def test_rows_tables_and_figures(runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
     results, asked = results_of(runs), AdaptiveStudy()
     rows = list(asked.rows(results))

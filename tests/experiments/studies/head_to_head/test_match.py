@@ -104,6 +104,7 @@ def test_interleaved_pipelines_leave_schemes_fewer_bubbles(ground: Ground) -> No
     )
 
 
+@pytest.mark.slow
 def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground: Ground) -> None:
     (checkpoint,) = all_candidates(["checkpoint/reft"])
     rows = {}
