@@ -59,11 +59,15 @@ class Restarting(Saving):
 
     def _hand_back(self) -> Generator[Phase, Outcome, None]:
         """Let repaired components work again, in their places."""
-        now_s = self.progress.now_s
-        recovery = self._hits.repair(now_s)
-        self._lacking_until_s = [until_s for until_s in self._lacking_until_s if until_s > now_s]
+        recovery = self._hits.repair(self.progress.now_s)
+        self._forget_repaired()
         if recovery is not None:
             yield from self._recover(recovery)
+
+    def _forget_repaired(self) -> None:
+        """Machines that work again in their places lack nothing."""
+        now_s = self.progress.now_s
+        self._lacking_until_s = [until_s for until_s in self._lacking_until_s if until_s > now_s]
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""
@@ -168,7 +172,9 @@ class Restarting(Saving):
         """
         counts_machines = self._has_pool and needed.replaces_hardware
         on_these = needed
-        if needed.replaces_hardware:
+        if not needed.replaces_hardware:
+            self._forget_repaired()
+        else:
             on_these = yield from self._on_other_machines(needed, "restart", up)
         struck: list[Failure] = []
         while True:

@@ -57,7 +57,7 @@ OUTSIDE = (
         1e-3,
     ),
 )
-MOST_ELSEWHERE = 0.05
+MOST_ELSEWHERE = 0.1
 """Of the cases of a batch: what is outside of its bound, or of `BOUND`, and is not known yet."""
 
 

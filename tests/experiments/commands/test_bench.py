@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from time import sleep
 
@@ -32,7 +33,10 @@ from tests.experiments.asking import in_a_process
 @pytest.mark.slow
 def test_a_quick_bench_from_the_shell() -> None:
     child = in_a_process("bench", "--quick", "--json", cwd=Path(__file__).parents[3], check=True)
-    assert child.stderr == ""
+    # Signs of life, on a machine that is busy.
+    assert all(
+        re.fullmatch(r".+: \d+ of \d+, \d+:\d\d", each) for each in child.stderr.splitlines()
+    )
     rows = json.loads(child.stdout)["rows"]
     assert len({row["section"] for row in rows}) == 8
     for row in rows:
