@@ -12,7 +12,7 @@ from itertools import cycle
 from math import inf
 from typing import Literal
 
-from faultline.simulator.courses import Alone, Copy, Course, Courses, Part
+from faultline.simulator.courses import MOST_PARTS, Alone, Copy, Course, Courses, Part
 
 Meets = Literal["passes", "sync", "save", "send"]
 """What a write may meet: the passes of a step, its exchange of gradients, another checkpoint, state
@@ -218,8 +218,8 @@ class WriteClock:
         if start_s >= now_s:
             return
         course = self._course_with(part)
-        if course is not None and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
-            self._follow(course, now_s - start_s, now_s, meets, part)
+        if course and part and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
+            self._follow(course, part, now_s)
             return
         self._leave_course()
         while self.left_s and start_s < now_s:
@@ -232,7 +232,9 @@ class WriteClock:
 
     def _course_with(self, part: Part | None) -> Course | None:
         """Return the course so far and one more part; None where it is not simulated."""
-        if self._course is None or part is None or self._courses is None:
+        if self._courses is None or self._course is None or part is None:
+            return None
+        if len(self._course) >= MOST_PARTS:
             return None
         return self._courses.of((*self._course, part))
 
@@ -241,21 +243,10 @@ class WriteClock:
         assert self._course is not None, "of no course"
         return self._course_from_s + course.ends_s[len(self._course)]
 
-    def _follow(
-        self,
-        course: Course,
-        lasted_s: float,
-        now_s: float,
-        meets: Meets | None,
-        part: Part | None,
-    ) -> None:
-        """Go on by a part of a course; the rates go along for what comes after it."""
-        assert self._course is not None
-        assert part is not None
-        _, paces = _rates(list(self.left_s), meets)
-        for (write, left_s), pace in zip(list(self.left_s.items()), paces, strict=True):
-            self.left_s[write] = max(left_s - lasted_s * pace, _ROUNDING * write.times.alone_s)
-        for write, whole_s in zip(self._copies, course.whole_s, strict=False):
+    def _follow(self, course: Course, part: Part, now_s: float) -> None:
+        """Go on by a part of a course, which ends now."""
+        assert self._course is not None, "of no course"
+        for write, whole_s in zip(self._copies, course.whole_s, strict=True):
             whole_at_s = self._course_from_s + whole_s
             if write in self.left_s and whole_at_s <= now_s * (1.0 + _ROUNDING):
                 write.end(min(whole_at_s, now_s))
@@ -265,15 +256,14 @@ class WriteClock:
             self._leave_course()
 
     def _leave_course(self) -> None:
-        """Go on by rates from what is left: what it takes with nothing beside it."""
-        if not self._course or self._courses is None:
+        """Go on by rates, with what each write still takes if nothing goes on beside it."""
+        if self._courses is None or self._course is None:
             return
         course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
-        if course is not None:
-            now_s = course.ends_s[len(self._course) - 1]
-            for write, whole_s in zip(self._copies, course.whole_s, strict=False):
-                if write in self.left_s:
-                    self.left_s[write] = max(whole_s - now_s, _ROUNDING * write.times.alone_s)
+        now_s = course.ends_s[len(self._course) - 1]
+        for write, whole_s in zip(self._copies, course.whole_s, strict=True):
+            if write in self.left_s:
+                self.left_s[write] = max(whole_s - now_s, 0.0)
         self._course = None
 
     def end(self) -> None:

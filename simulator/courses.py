@@ -1,7 +1,7 @@
-"""What goes on while state is copied beside it: parts of the job's course, one after the other.
+"""Courses: parts of training, one after the other, while state is copied beside them.
 
-SimGrid simulates such a course from the moment in which the first copy begins, so that a copy that
-outlasts steps ends when it does there, and each step takes what it takes beside what is left of it.
+SimGrid simulates a course from the beginning of its first copy. Replay follows it: each part and
+each copy ends when it ends there.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ class Sent(NamedTuple):
     moves: tuple[SentMove, ...]
 
 
+MOST_PARTS = 32
+"""Of a course. Later parts meet a copy at the rates of one step."""
+
 Part = Copy | Alone | Passes | Exchange | Written | Sent
 
 
@@ -77,8 +80,8 @@ class Course:
     ends_s : sequence of float
         The end of each part.
     whole_s : sequence of float
-        When each copy has arrived, in the order in which they began; infinite for those that
-        arrive after the last part.
+        When each copy has arrived, in the order in which they began. Nothing goes on beside those
+        that arrive after the last part.
     """
 
     ends_s: Sequence[float]
@@ -88,5 +91,5 @@ class Course:
 class Courses(Protocol):
     """Knows the courses of a job."""
 
-    def of(self, parts: tuple[Part, ...]) -> Course | None:
-        """Return a course that begins with some parts; None where none is simulated."""
+    def of(self, parts: tuple[Part, ...]) -> Course:
+        """Return a course that begins with some parts."""

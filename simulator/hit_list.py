@@ -8,7 +8,7 @@ from math import inf
 
 from faultline.simulator.failures.failure import Failure, Level
 from faultline.simulator.job import Work
-from faultline.simulator.spare_pool import ROUNDING
+from faultline.simulator.spare_pool import is_over
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.recovery import Recovery
 
@@ -136,8 +136,7 @@ class HitList:
 
     def _is_repaired_by(self, now_s: float) -> bool:
         """Return whether the first repair has ended."""
-        repaired_by_s = now_s * (1.0 + ROUNDING)
-        return bool(self._under_repair) and self._under_repair[0][0] <= repaired_by_s
+        return bool(self._under_repair) and is_over(self._under_repair[0][0], now_s)
 
     def _has_members(self, broken: Iterable[tuple[float, Hit]]) -> bool:
         self._strategy.restart()

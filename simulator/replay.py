@@ -84,8 +84,9 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
-        self._writes = WriteClock(work.courses)
-        self._follows_courses = work.courses is not None and not work.compute_jitter
+        # With jitter each course would be another one.
+        courses = None if work.compute_jitter else work.courses
+        self._writes, self._follows_courses = WriteClock(courses), courses is not None
         self._part: Part | None = None
         self._disturbed_s = 0.0
         self._plays_steps = work.plays_steps
@@ -146,7 +147,7 @@ class ReplayEngine:
 
     def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
         """Return the passes of all members as a part of a course; None where one fails in them."""
-        if not self._follows_courses or self._down or phase.patch or not phase.members:
+        if not self._follows_courses or self._down or phase.patch:
             return None
         if not self._plays_steps:
             return self._alone(lasts_s)
@@ -158,7 +159,7 @@ class ReplayEngine:
 
     def _exchange(self, phase: AllReduce) -> Part | None:
         """Return the all-reduce of all members as a part of a course."""
-        if not self._follows_courses or not phase.members:
+        if not self._follows_courses:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
@@ -399,7 +400,7 @@ class ReplayEngine:
         else:
             self.now_s += whole_s
         if self._writes.left_s and not lacked_from_start:
-            # Beside a copy the exchange goes on for longer, until somebody fails in it.
+            # A copy prolongs the exchange: a group may fail later than it would end alone.
             self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)

@@ -7,9 +7,16 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 from math import inf
 
-ROUNDING = 1e-12
-"""What sums of the same times differ by, over their value: a repair and what else goes on often end
-at one moment, which each engine reaches by other sums."""
+_ROUNDING = 1e-12
+
+
+def is_over(end_s: float, now_s: float) -> bool:
+    """Return whether a repair has ended by now; both in seconds.
+
+    Repairs and steps often end at one moment, which each engine reaches by sums of its own: these
+    differ in their last digits.
+    """
+    return end_s <= now_s * (1.0 + _ROUNDING)
 
 
 class SparePool:
@@ -76,12 +83,12 @@ class SparePool:
 
     def has_ready(self, now_s: float) -> bool:
         """Whether there is hardware for a group at `now_s`, in seconds."""
-        return self.next_ready_s <= now_s * (1.0 + ROUNDING)
+        return is_over(self.next_ready_s, now_s)
 
     def ready(self, now_s: float) -> int:
         """Return how many are ready at `now_s`, in seconds."""
         self._repair_until(now_s)
-        return sum(ready_s <= now_s * (1.0 + ROUNDING) for ready_s, _ in self._ready_s)
+        return sum(is_over(ready_s, now_s) for ready_s, _ in self._ready_s)
 
     def collect(self, down: Sequence[int], now_s: float) -> tuple[int, ...]:
         """Return those of the positions `down` that can be filled at `now_s`; they count as filled.

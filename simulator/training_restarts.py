@@ -18,6 +18,7 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.snapshots import Saved
+from faultline.simulator.spare_pool import is_over
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_saves import Saving
 from faultline.strategies.recovery import Recovery, rejoining
@@ -67,7 +68,9 @@ class Restarting(Saving):
     def _forget_repaired(self) -> None:
         """Machines that work again in their places lack nothing."""
         now_s = self.progress.now_s
-        self._lacking_until_s = [until_s for until_s in self._lacking_until_s if until_s > now_s]
+        self._lacking_until_s = [
+            until_s for until_s in self._lacking_until_s if not is_over(until_s, now_s)
+        ]
 
     def _readmit(self) -> Generator[Phase, Outcome, None]:
         """Take back those groups for which there is hardware again."""

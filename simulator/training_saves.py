@@ -91,16 +91,16 @@ class Saving(TrainingState):
 
     def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
         """Take the snapshots that are due; whether there was one."""
-        progress, members, taken = self.progress, self.strategy.plan().members, False
-        for shelf in self._memory.shelves if members else ():
+        progress, taken = self.progress, False
+        for shelf in self._memory.shelves:
             due = shelf.due(progress.completed_steps, progress.now_s, down)
             if self._can_save(due, shelf) if shelf.is_on_storage else due:
                 if shelf.tier.stall_s > 0.0:
-                    stall = Stall(members, shelf.tier.stall_s)
+                    stall = Stall(self.strategy.plan().members, shelf.tier.stall_s)
                     self._spend("checkpoint", (yield stall))
                 times, write = self.work.writes.get(shelf.tier.name), None
                 if times is not None:
-                    writer = members[0] if shelf.is_on_storage else None
+                    writer = self.strategy.plan().members[0] if shelf.is_on_storage else None
                     write = Write(times, writer)
                 shelf.put(self._state(progress.now_s), write)
                 if write is not None:

@@ -171,9 +171,7 @@ class PlayedMemberTimes:
         return sum(self._passes_s(one, factor) for one in each)
 
     def sync_s(self, shares: StepShares) -> float:
-        """Return the time of what follows, in seconds; nothing without members."""
-        if not shares.members:
-            return 0.0
+        """Return the time of what follows, in seconds."""
         return self._of(shares.anywhere(self._groups) if self._is_even else shares).sync_s
 
     @property

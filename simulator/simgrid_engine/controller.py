@@ -52,6 +52,7 @@ from faultline.simulator.simgrid_engine.rank import (
 from faultline.simulator.simgrid_engine.storage_traffic import (
     load_checkpoint,
     transfer,
+    transfer_beside,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
@@ -145,31 +146,21 @@ class SimgridEngine:
 
     def _begin_write(self, phase: Background) -> Outcome:
         """Let a snapshot go to storage or to the memories of hosts, whatever else goes on."""
-        write, begun = phase.write, simgrid.Semaphore(0)
+        write = phase.write
         self._writes.append(write)
         flows = [
             flow
             for flow in self._traffic.write_of(write.writer)
             if write.writer is not None or all(simgrid.Host.by_name(end).is_on for end in flow[:2])
         ]
-
-        def send() -> None:
-            arrived = transfer(flows, begun.release)
-            write.end(simgrid.Engine.clock if arrived else inf)
-
-        simgrid.this_actor.get_host().add_actor("write", send)
-        # A restart that comes next turns hosts off, and SimGrid aborts if a flow begins on one.
-        begun.acquire()
+        transfer_beside(flows, lambda arrived: write.end(simgrid.Engine.clock if arrived else inf))
         self._activities[0] += len(flows)
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
-        """Return what something takes at most that may meet writes, in seconds.
-
-        Slowdowns are means over a part of a step; within it a write may cost more.
-        """
+        """Return what something takes at most that may meet writes, in seconds."""
         going_on = (write.times.slowdown for write in self._writes if not write.is_over)
-        return duration_s * (1.0 + 2.0 * sum(slowdown - 1.0 for slowdown in going_on))
+        return duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())

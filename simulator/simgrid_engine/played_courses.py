@@ -10,7 +10,16 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.simulator.courses import Alone, Copy, Course, Exchange, Part, Passes, Written
+from faultline.simulator.courses import (
+    MOST_PARTS,
+    Alone,
+    Copy,
+    Course,
+    Exchange,
+    Part,
+    Passes,
+    Written,
+)
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
@@ -21,10 +30,8 @@ if TYPE_CHECKING:
 
 # Raise it when the same would be played otherwise.
 _VERSION = 1
-MOST_GPUS = 256
+_MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
-_MOST_PARTS = 32
-"""Of one course: what goes on after that meets a copy at the rates of one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,10 @@ class PlayedCourses:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def of(self, parts: tuple[Part, ...]) -> Course | None:
-        """Return a course that begins with some parts; None where none is simulated."""
-        if len(parts) > _MOST_PARTS:
-            return None
+    def of(self, parts: tuple[Part, ...]) -> Course:
+        """Return a course that begins with some parts."""
         if parts not in self._known:
-            whole = (*parts, *_likely_after(parts, _MOST_PARTS - len(parts)))
+            whole = (*parts, *_likely_after(parts, MOST_PARTS - len(parts)))
             found = self._played(whole, len(parts))
             for end in range(len(parts), len(found.ends_s) + 1):
                 self._known.setdefault(whole[:end], found)
@@ -84,7 +89,7 @@ def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
     step: list[Part] = [Exchange(last.members, last.pipelines, last.without, last.slow), last]
     if not isinstance(parts[-1], Passes):
         step.reverse()
-    return list(islice(cycle(step), most))
+    return list(islice(cycle(step), max(0, most)))
 
 
 def play_course(
@@ -95,7 +100,7 @@ def play_course(
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
-    from faultline.simulator.simgrid_engine.storage_traffic import transfer
+    from faultline.simulator.simgrid_engine.storage_traffic import transfer_beside
 
     traffic = job.traffic
     if traffic.snapshot:
@@ -107,15 +112,13 @@ def play_course(
     def copy(writer: int | None, off: Sequence[int]) -> None:
         without = {host for group in off for host in traffic.hosts[group]}
         flows = [flow for flow in traffic.write_of(writer) if without.isdisjoint(flow[:2])]
-        number, begun = len(whole_s), simgrid.Semaphore(0)
+        number = len(whole_s)
         whole_s.append(inf)
 
-        def send() -> None:
-            transfer(flows, begun.release)
+        def end(_arrived: bool) -> None:
             whole_s[number] = simgrid.Engine.clock
 
-        simgrid.this_actor.get_host().add_actor("copy", send)
-        begun.acquire()
+        transfer_beside(flows, end)
 
     def go_on() -> None:
         for part in parts:
@@ -172,4 +175,4 @@ def _player(job: PlayedCourses) -> Callable[[Part], None]:
 def courses_of(platform: Path, traffic: Traffic, layout: JobLayout | None) -> PlayedCourses | None:
     """Return the courses of a job; None for one that is too large to simulate each rank."""
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
-    return PlayedCourses(platform, traffic, layout) if gpus <= MOST_GPUS else None
+    return PlayedCourses(platform, traffic, layout) if gpus <= _MOST_GPUS else None

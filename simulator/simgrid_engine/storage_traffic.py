@@ -48,6 +48,27 @@ def load_checkpoint(
     return True
 
 
+def transfer_beside(
+    flows: Sequence[tuple[str, str, float]], on_end: Callable[[bool], object]
+) -> None:
+    """Let an actor send bytes as `transfer` does; return once all flows have begun, or none will.
+
+    The caller may turn hosts off next, and SimGrid aborts if a flow begins at a host that is off.
+
+    Parameters
+    ----------
+    flows : sequence of (str, str, float)
+        Sender, receiver and bytes of each.
+    on_end : callable
+        Is called when the last flow has ended, with whether all have arrived.
+    """
+    begun = simgrid.Semaphore(0)
+    simgrid.this_actor.get_host().add_actor(
+        "transfer", lambda: on_end(transfer(flows, begun.release))
+    )
+    begun.acquire()
+
+
 def transfer(
     flows: Sequence[tuple[str, str, float]], on_begun: Callable[[], object] = lambda: None
 ) -> bool:
