@@ -44,12 +44,13 @@ class Passes(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """All members exchange their gradients."""
+    """All members exchange their gradients; where that is `repeated`, those that hide too."""
 
     members: tuple[int, ...]
     pipelines: tuple[Pipeline, ...]
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
+    repeated: bool = False
 
 
 class Written(NamedTuple):

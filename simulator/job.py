@@ -96,6 +96,8 @@ class Work:
     free_machines : int or None
         Machines that are found in the places of failed ones when no standby is left, until they are
         used up and the job waits for repairs; None for as many as it needs.
+    gradients_hide : bool
+        Whether gradients hide behind the passes of steps that are played.
     """
 
     groups: int
@@ -123,6 +125,7 @@ class Work:
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
     slow_response: SlowResponse | None = None
     free_machines: int | None = None
+    gradients_hide: bool = False
 
     @property
     def courses(self) -> Courses | None:
@@ -156,12 +159,17 @@ class Work:
             return plan.pace * factor
         rounds = plan.stacks if patched is None else 1
         types = rounds * plan.stack_size
-        times = self._times(without, plan.pipelines, more=types > 1 or factor != 1.0)
+        # The gradients that hide are fewer, or none, and share links with the passes.
+        hidden_differ = self.gradients_hide and (
+            patched is not None or len(plan.members) < self.groups
+        )
+        more = types > 1 or factor != 1.0 or hidden_differ
+        times = self._times(without, plan.pipelines, more=more)
         if times is None or not plan.members:
             return plan.pace * factor
         shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
         if patched is not None:
-            shares = shares.of(shares.computing(patched))
+            shares = shares.exposed().of(shares.computing(patched))
         played = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
         return played if plan.pipelines and self.plays_steps else plan.pace * played
 
@@ -248,8 +256,11 @@ class Work:
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
-        times = self._times(phase.without, phase.pipelines, links=phase.slow.links)
-        return None if times is None else times.sync_s(StepShares(phase.members, phase.pipelines))
+        repeated = isinstance(phase, AllReduce) and phase.repeated
+        more = repeated or len(phase.members) < self.groups
+        times = self._times(phase.without, phase.pipelines, more=more, links=phase.slow.links)
+        shares = StepShares(phase.members, phase.pipelines)
+        return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
         """Return how many times as long an all-reduce takes by what is lost or slow."""

@@ -110,12 +110,16 @@ class Inquiry(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """Members reduce their gradients, over what the network has; fails if a member is missing."""
+    """Members reduce their gradients, over what the network has; fails if a member is missing.
+
+    Of one that is `repeated`, no gradients hide behind passes: it exchanges all of them.
+    """
 
     members: tuple[int, ...]
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
+    repeated: bool = False
 
 
 class Reconfigure(NamedTuple):

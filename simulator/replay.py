@@ -163,8 +163,8 @@ class ReplayEngine:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
-        members, without, slow, pipelines = phase
-        return Exchange(members, pipelines, without, slow)
+        members, without, slow, pipelines, repeated = phase
+        return Exchange(members, pipelines, without, slow, repeated)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s

@@ -100,6 +100,8 @@ class StepPhases:
     ----------
     compute, all_reduce : Compute, AllReduce
         The phases.
+    repeated : AllReduce
+        The second of these, once more after a failure.
     costs : StepCosts
         What they mean for the books.
     down : int
@@ -110,7 +112,16 @@ class StepPhases:
         What slows members where each computation takes as long as usual.
     """
 
-    __slots__ = ("_shared", "all_reduce", "compute", "costs", "down", "mirrors", "slow")
+    __slots__ = (
+        "_shared",
+        "all_reduce",
+        "compute",
+        "costs",
+        "down",
+        "mirrors",
+        "repeated",
+        "slow",
+    )
 
     def __init__(
         self,
@@ -125,6 +136,9 @@ class StepPhases:
         if twice:
             slow = work.slowdown_at(slow, 1 + twice)
         self.all_reduce = AllReduce(members, without, slow, plan.pipelines)
+        self.repeated = self.all_reduce
+        if work.gradients_hide:
+            self.repeated = self.all_reduce._replace(repeated=True)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
         shared = plan.but_members, without, self.slow

@@ -246,7 +246,7 @@ class Training(Interruptible):
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
-            outcome = yield play.all_reduce
+            outcome = yield play.repeated
             if not outcome.missing:
                 self._seconds["checkpoint"] += outcome.disturbed_s
                 reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s

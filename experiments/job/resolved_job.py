@@ -216,6 +216,7 @@ class ResolvedJob:
             writes,
             slow_response(self.scenario, self.durations, self.step),
             free_machines_of(self.scenario),
+            self.step is not None and self.scenario.model.gradient_overlap > 0.0,
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 

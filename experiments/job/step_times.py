@@ -38,7 +38,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 # Raise it when the same step would be played otherwise.
-_PLAY_VERSION = 7
+_PLAY_VERSION = 8
 
 
 def is_played(scenario: Scenario) -> bool:
@@ -160,12 +160,13 @@ class PlayedMemberTimes:
         Computations that take `factor` times as long are played for some factors only (`Chords`).
         """
         pattern = self.step.pattern
+        hides = any(pattern.hidden_gradient_bytes) or any(pattern.hidden_weight_bytes)
         if self._is_even:
             shares = shares.anywhere(self._groups)
-            if not shares.pipelines:
+            if not (shares.pipelines or hides):
                 # One takes as long as all.
                 shares = shares._replace(members=tuple(range(self._groups)))
-        if not any(pattern.hidden_gradient_bytes) and not any(pattern.hidden_weight_bytes):
+        if not hides:
             return rounds * self._passes_s(shares, factor)
         each = (shares.of_round(number, rounds) for number in range(rounds))
         return sum(self._passes_s(one, factor) for one in each)

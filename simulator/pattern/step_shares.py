@@ -22,7 +22,7 @@ class StepShares(NamedTuple):
         Shard types that each computes in one go.
     gathers, reduces : bool
         Whether weights hide behind this round's passes, and gradients: of several rounds in a step,
-        behind those of the first, and of the last.
+        behind those of the first, and of the last. Gradients that do not are exchanged afterwards.
     """
 
     members: tuple[int, ...]
@@ -41,9 +41,15 @@ class StepShares(NamedTuple):
         pipelines = tuple(one for one in self.pipelines if one.group in members)
         return self._replace(members=members, pipelines=pipelines)
 
+    def exposed(self) -> StepShares:
+        """Return what there is to play where nothing hides: weights are there, gradients wait."""
+        return self._replace(gathers=False, reduces=False)
+
     def of_round(self, number: int, rounds: int) -> StepShares:
         """Return what there is to play in one of the rounds of a step."""
-        return self._replace(gathers=number == 0, reduces=number == rounds - 1)
+        return self._replace(
+            gathers=self.gathers and number == 0, reduces=self.reduces and number == rounds - 1
+        )
 
     def anywhere(self, groups: int) -> StepShares:
         """Return what takes as long where all groups are alike: the first ones stand for any."""

@@ -30,7 +30,7 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     by_holders: dict[tuple[int, ...], tuple[int, float]] = {}
     for number, (held, unit) in enumerate(zip(holders, teams.units, strict=True)):
         first, size = by_holders.get(held, (number, 0.0))
-        by_holders[held] = first, size + unit.gradient_bytes
+        by_holders[held] = first, size + teams.left_bytes(unit)
     for first, size in by_holders.values():
         if teams.replicas > 1 and size > 0.0:
             _reduce(teams, graph, first, teams.ring_share * size, positions, ready)

@@ -150,6 +150,11 @@ class Teams:
         teams_of = Counter(node for team in self.teams for node in set(team.nodes))
         return {node for node, teams in teams_of.items() if teams > 1}
 
+    def left_bytes(self, unit: Held) -> float:
+        """Return the gradients of a unit of the weights that are exchanged after the passes."""
+        hidden = 0.0 if self._shares.reduces else unit.hidden_gradient_bytes
+        return unit.gradient_bytes + hidden
+
     def ring(self, unit: int) -> list[tuple[Team, int, int]]:
         """Return who holds a unit of the weights: a replica each, by team, stage and place."""
         return [

@@ -13,6 +13,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
+from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
     AllReduce,
     Background,
@@ -104,6 +105,7 @@ class SimgridEngine:
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._late_s = 0.0
+        self._passes_played = False
         self._writing: dict[int, Order] = {}
         self._writes: list[Write] = []
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -175,13 +177,10 @@ class SimgridEngine:
         whole = dict.fromkeys(phase.members, phase.stacks)
         stacks = whole if phase.patch is None else self._job.work.occupied(phase, phase.patch)
         mine: Mapping[int, int] = stacks
-        played: set[int] = set()
-        spared: set[int] = set()
-        breakable: set[int] = set()
-        if self._played_steps and self._job.work.is_regular(phase):
-            shares = self._played_steps.shares(
-                phase.members, phase.pipelines, phase.slow, phase.stack_size
-            )
+        played, spared, breakable = set[int](), set[int](), set[int]()
+        self._passes_played = self._job.work.is_regular(phase)
+        if self._played_steps and self._passes_played:
+            shares = self._shares(phase)
             mine = {
                 group: stacks.get(group, 1) for group in shares.computing(phase.patch or stacks)
             }
@@ -343,9 +342,10 @@ class SimgridEngine:
             and self._unharmed(members, quiet_s).issuperset(members)
         ):
             self._played_steps.meet(phase.without, phase.slow)
-            self._played_steps.sync(
-                self._played_steps.shares(phase.members, phase.pipelines, phase.slow)
-            )
+            self._played_steps.sync(self._shares(phase))
+            if not self._passes_played:
+                # The last gradients hide behind nothing, and no passes have sent them.
+                self._sleep_until(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)
@@ -365,7 +365,7 @@ class SimgridEngine:
             ends_s = shows_s if absent else start_s + whole_s
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.broken_sync(
-                self._played_steps.shares(phase.members, phase.pipelines, phase.slow),
+                self._shares(phase),
                 self._off_s(absent),
                 lambda: self._sleep_until(ends_s),
             )
@@ -377,6 +377,16 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _shares(self, phase: Compute | AllReduce) -> StepShares:
+        """Return what there is to play of a phase, where steps are played."""
+        assert self._played_steps is not None, "no step is played"
+        if isinstance(phase, Compute):
+            stack_size, hides = phase.stack_size, phase.patch is None
+        else:
+            stack_size, hides = 1, not phase.repeated
+        whole = self._played_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
+        return whole if hides else whole.exposed()
 
     def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
         """Return what some links have of their bandwidth while switches are down."""

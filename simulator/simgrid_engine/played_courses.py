@@ -158,7 +158,8 @@ def _player(job: PlayedCourses) -> Callable[[Part], None]:
             simgrid.this_actor.sleep_until(max(begun_s + part.least_s, simgrid.Engine.clock))
         elif isinstance(part, Exchange) and steps is not None:
             steps.meet(part.without, part.slow)
-            steps.sync(steps.shares(part.members, part.pipelines, part.slow))
+            shares = steps.shares(part.members, part.pipelines, part.slow)
+            steps.sync(shares.exposed() if part.repeated else shares)
         elif isinstance(part, Exchange):
             hosts = [traffic.hosts[group] for group in part.members]
             all_reduce(hosts, traffic.bytes_per_rank, traffic.fidelity)
