@@ -394,11 +394,13 @@ class SimgridEngine:
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Members that a running all-reduce lacks, in ascending order."""
-        down = self.failure_injector.down
+        down, now_s = self.failure_injector.down, simgrid.Engine.clock
+        # A group whose failure is due now is turned off after this.
         return [
             group
             for group in members
-            if group not in self._arrived or (fails_within and group in down)
+            if group not in self._arrived
+            or (fails_within and (group in down or self._fails_until(group, now_s)))
         ]
 
     def _reduce_by_messages(
