@@ -63,9 +63,15 @@ class Training(Interruptible):
             reduced = yield play.all_reduce
             if reduced.missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            seconds["checkpoint"] += outcome.disturbed_s
-            ended_s = self._computed_until_s(play, outcome, reduced)
-            self._computed(play.costs, 1, ended_s - progress.now_s - outcome.disturbed_s)
+            broken = bool(reduced.missing) and self.work.plays_steps
+            # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
+            disturbed_s = 0.0 if broken else outcome.disturbed_s
+            seconds["checkpoint"] += disturbed_s
+            ended_s = outcome.now_s
+            if broken:
+                # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
+                ended_s = min(progress.now_s + play.costs.nominal_s, reduced.now_s)
+            self._computed(play.costs, 1, ended_s - progress.now_s - disturbed_s)
             if reduced.missing:
                 progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
@@ -84,14 +90,6 @@ class Training(Interruptible):
                 progress.now_s = reduced.now_s
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
-
-    def _computed_until_s(self, play: StepPhases, computed: Outcome, reduced: Outcome) -> float:
-        """Return the time at which the compute of a step ends, in seconds."""
-        if not (reduced.missing and self.work.plays_steps):
-            return computed.now_s
-        # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
-        nominal_s = self.progress.now_s + play.costs.nominal_s + computed.disturbed_s
-        return min(nominal_s, reduced.now_s)
 
     def _commit(self, play: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""

@@ -145,6 +145,31 @@ class Teams:
                 apart.setdefault(team.kind, team)
         return list(apart.values()), list(near)
 
+    def beside_each_other(
+        self, apart: Sequence[Team], near: Sequence[Team]
+    ) -> tuple[list[Team], list[Team]]:
+        """Return what is left of `kinds` to be played apart, and all that are played at once.
+
+        Replicas of one scale-up domain share its switch. What each sends through it, tensors and
+        gradients that hide, is not the same part of what all of them send: they go together.
+        """
+        at_once = dict.fromkeys(near)
+        for team in apart:
+            if team.hides:
+                at = self._domains(team)
+                shared = [one for one in self.teams if not at.isdisjoint(self._domains(one))]
+                at_once.update(dict.fromkeys(shared if len(shared) > 1 else ()))
+        return [team for team in apart if team not in at_once], list(at_once)
+
+    def _domains(self, team: Team) -> set[Hashable]:
+        """Return the scale-up domains of the nodes of a team."""
+        ranks = (
+            self.rank(team, stage, place, 0)
+            for stage in range(team.pattern.pipeline)
+            for place in range(self.pattern.context)
+        )
+        return {self.domain_of(rank) for rank in ranks}
+
     def _shared_nodes(self) -> set[tuple[int, int]]:
         """Return the nodes that several teams list: what they compute adds up."""
         teams_of = Counter(node for team in self.teams for node in set(team.nodes))

@@ -61,7 +61,8 @@ class StepTimer:
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
                 # What a team sends behind its passes takes longer for some than for others.
                 apart, near = [], list(teams.teams)
-            if near and len(teams.degrees) > 1:
+            apart, near = teams.beside_each_other(apart, near)
+            if near and (len(teams.degrees) > 1 or any(team.hides for team in near)):
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
             # Others may do all that a group has to do.

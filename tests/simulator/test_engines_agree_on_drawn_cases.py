@@ -128,3 +128,20 @@ def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert replayed["completed_steps"] == simulated["completed_steps"]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(3, id="all gradients are exchanged when an all-reduce is repeated"),
+        pytest.param(571, id="replicas of one domain share its switch with hidden gradients"),
+        pytest.param(648, id="a step breaks beside a copy"),
+        pytest.param(816, id="a failure is due when the all-reduce is repeated"),
+        pytest.param(887, id="fewer groups hide fewer gradients"),
+    ],
+)
+def test_a_case_agrees_in_every_column(number: int, tmp_path: Path) -> None:
+    replayed, simulated = play((number, str(tmp_path)))
+    assert isinstance(replayed, dict)
+    assert isinstance(simulated, dict)
+    assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()
