@@ -252,7 +252,8 @@ class Work:
         shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
         stacks = phase.stacks if phase.patch is None else 1
         left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
-        return self.pace_of(left, phase.without, factor=phase.factor)
+        patched = None if phase.patch is None else left.members
+        return self.pace_of(left, phase.without, patched, phase.factor)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""

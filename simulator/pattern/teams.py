@@ -146,17 +146,20 @@ class Teams:
         return list(apart.values()), list(near)
 
     def beside_each_other(
-        self, apart: Sequence[Team], near: Sequence[Team]
+        self, apart: Sequence[Team], near: Sequence[Team], far: int
     ) -> tuple[list[Team], list[Team]]:
         """Return what is left of `kinds` to be played apart, and all that are played at once.
 
         Replicas of one scale-up domain share its switch. What each sends through it, tensors and
-        gradients that hide, is not the same part of what all of them send: they go together.
+        gradients that hide, is not the same part of what all of them send: they go together. Group
+        `far` stands for those like it: its gradients arrive last.
         """
         at_once = dict.fromkeys(near)
+        farthest = next((team for team in self.teams if team.group == far), None)
         for team in apart:
             if team.hides:
-                at = self._domains(team)
+                alike = farthest is not None and farthest.kind == team.kind
+                at = self._domains(farthest if farthest is not None and alike else team)
                 shared = [one for one in self.teams if not at.isdisjoint(self._domains(one))]
                 at_once.update(dict.fromkeys(shared if len(shared) > 1 else ()))
         return [team for team in apart if team not in at_once], list(at_once)

@@ -61,6 +61,7 @@ class BreakableGraph:
         ]
         self._running: dict[int, simgrid.Comm | simgrid.Exec] = {}
         self._lost: set[int] = set()
+        self._stopped = False
         self._ended = simgrid.Semaphore(0)
 
     def __len__(self) -> int:
@@ -73,6 +74,12 @@ class BreakableGraph:
     def wait(self) -> None:
         """Wait, from within an actor, until no rank does or receives anything that it needs."""
         self._ended.acquire()
+
+    def stop(self) -> None:
+        """Cancel what goes on, from within an actor; nothing else begins."""
+        self._stopped = True
+        for activity in list(self._running.values()):
+            activity.cancel()
 
     def _run(self) -> None:
         ready = deque(number for number, left in enumerate(self._waiting_for) if not left)
@@ -155,6 +162,8 @@ class BreakableGraph:
         return {number, *(one for each in meetings for one in self._graph.waits_for[each])}
 
     def _can_begin(self, number: int) -> bool:
+        if self._stopped:
+            return False
         activity = self._graph.activities[number]
         hosts = [self._host_of(one) for one in (activity.rank, activity.peer) if one]
         # Clocks differ in their last digit; SimGrid aborts if a message begins at a host that is

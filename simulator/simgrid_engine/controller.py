@@ -105,7 +105,7 @@ class SimgridEngine:
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._late_s = 0.0
-        self._passes_played = False
+        self._passes_end = True
         self._writing: dict[int, Order] = {}
         self._writes: list[Write] = []
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -178,8 +178,9 @@ class SimgridEngine:
         stacks = whole if phase.patch is None else self._job.work.occupied(phase, phase.patch)
         mine: Mapping[int, int] = stacks
         played, spared, breakable = set[int](), set[int](), set[int]()
-        self._passes_played = self._job.work.is_regular(phase)
-        if self._played_steps and self._passes_played:
+        is_regular = self._job.work.is_regular(phase)
+        self._passes_end = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        if self._played_steps and is_regular:
             shares = self._shares(phase)
             mine = {
                 group: stacks.get(group, 1) for group in shares.computing(phase.patch or stacks)
@@ -343,8 +344,8 @@ class SimgridEngine:
         ):
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(self._shares(phase))
-            if not self._passes_played:
-                # The last gradients hide behind nothing, and no passes have sent them.
+            if not self._passes_end:
+                # The last gradients hide behind no wait, and behind no passes that are stated.
                 self._sleep_until(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):

@@ -96,7 +96,12 @@ class GraphPlayer:
             for number, activity in enumerate(graph.activities):
                 senders = [here for here, _ in activity.ring] or [activity.rank]
                 if watched in senders and activity.kind != "meeting":
-                    self._watch(number, activity.kind)
+                    self._watch(number, self._tasks[number], activity.kind)
+                for before in graph.waits_for[number] if activity.kind == "meeting" else ():
+                    own = graph.activities[before]
+                    if own.rank == watched and own.kind == "tensor":
+                        # A ring is as slow as its slowest link, whoever sends over that.
+                        self._watch(-number, self._tasks[before], own.kind, self._tasks[number])
 
     def __len__(self) -> int:
         return len(self._tasks) + 1
@@ -177,12 +182,20 @@ class GraphPlayer:
             return simgrid.ExecTask.init(str(number), 0.0, here)
         return simgrid.CommTask.init(str(number), activity.amount, here, there)
 
-    def _watch(self, number: int, kind: Kind) -> None:
+    def _watch(
+        self, number: int, task: simgrid.Task, kind: Kind, meeting: simgrid.Task | None = None
+    ) -> None:
+        """Note when a task begins and ends; or from its end until all of its ring have met."""
+
         def begin(_task: simgrid.Task) -> None:
             self._begun_s[number] = simgrid.Engine.clock
 
         def end(_task: simgrid.Task) -> None:
             self.spans.append(Span(kind, self._begun_s.pop(number), simgrid.Engine.clock))
 
-        self._tasks[number].on_this_start_cb(begin)
-        self._tasks[number].on_this_completion_cb(end)
+        if meeting is None:
+            task.on_this_start_cb(begin)
+            task.on_this_completion_cb(end)
+        else:
+            task.on_this_completion_cb(begin)
+            meeting.on_this_completion_cb(end)

@@ -106,6 +106,15 @@ class PlacedJob:
         one_each = all(edge.share == 1.0 for ring in self._pattern.rings for edge in ring)
         return one_each and self.treats_replicas_alike
 
+    def farthest(self) -> int:
+        """Return the replica whose gradients have the longest way; the first of several."""
+        pattern, latency_s = self._pattern, dict.fromkeys(range(self._pattern.data), 0.0)
+        for stage in range(pattern.pipeline):
+            for here, there, _ in pattern.edges(stage):
+                _, way_s = self._route(Rank(here, stage, 0), Rank(there, stage, 0))
+                latency_s[here] = max(latency_s[here], way_s)
+        return max(latency_s, key=latency_s.__getitem__)
+
     @contextmanager
     def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
         """Leave messages that are played the share of their links that they have among all."""

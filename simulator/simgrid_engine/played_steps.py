@@ -249,7 +249,7 @@ class PlayedSteps:
         """Let groups do what follows the passes, on hosts that go off; from within an actor.
 
         Rings that lack a member move nothing, and those that lose one stop. `wait` returns when the
-        failure has shown.
+        failure has shown: then all rings stop.
         """
         graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
         broken = BreakableGraph(graph, self._hosts.__getitem__, {}, off_s)
@@ -257,6 +257,7 @@ class PlayedSteps:
             self.settle()
             broken.start()
             wait()
+            broken.stop()
             broken.wait()
         self.activities += len(broken)
 

@@ -61,7 +61,9 @@ class StepTimer:
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
                 # What a team sends behind its passes takes longer for some than for others.
                 apart, near = [], list(teams.teams)
-            apart, near = teams.beside_each_other(apart, near)
+            if any(team.hides for team in apart):
+                far = replicas[cluster.farthest()] // context
+                apart, near = teams.beside_each_other(apart, near, far)
             if near and (len(teams.degrees) > 1 or any(team.hides for team in near)):
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]

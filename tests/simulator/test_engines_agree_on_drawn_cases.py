@@ -134,10 +134,13 @@ def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
     "number",
     [
         pytest.param(3, id="all gradients are exchanged when an all-reduce is repeated"),
+        pytest.param(287, id="gradients hide behind no wait for a sound step's pace"),
+        pytest.param(404, id="the replica whose gradients arrive last stands for all"),
         pytest.param(571, id="replicas of one domain share its switch with hidden gradients"),
         pytest.param(648, id="a step breaks beside a copy"),
         pytest.param(816, id="a failure is due when the all-reduce is repeated"),
         pytest.param(887, id="fewer groups hide fewer gradients"),
+        pytest.param(966, id="a group fails while another's work is patched"),
     ],
 )
 def test_a_case_agrees_in_every_column(number: int, tmp_path: Path) -> None:

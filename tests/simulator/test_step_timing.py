@@ -268,6 +268,21 @@ def test_a_slow_gpu_makes_everybody_play_and_wait(tmp_path: Path) -> None:
     assert hit.passes_s - sound.passes_s == pytest.approx(16 * 3.3e-3, rel=0.1)
 
 
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_slow_link_of_a_ring_is_no_bubble(tmp_path: Path, folds: bool) -> None:
+    """All members wait for the message over the slow link: that is time of the ring."""
+    layout = Layout(2, 1, 8)
+    platform, hosts = placed(tmp_path, layout, domains=2)
+    (sound,) = time_steps(platform, [(hosts, pattern_of(layout, 3))], folds=folds)
+    one = rf'(id="nvlink-{hosts[0][0][3].removeprefix("gpu-")}"[^>]* bandwidth=)"[^"]+"'
+    half = edited(platform, tmp_path / "slow.xml", one, rf'\1"{NVLINK / 2}Bps"')
+    (hit,) = time_steps(half, [(hosts, pattern_of(layout, 3))], folds=folds)
+    longer_s = sound.tensor_s - 2 * 3 * NVLINK_LATENCY_S
+    assert hit.step_s - sound.step_s == pytest.approx(longer_s, rel=1e-6)
+    assert hit.tensor_s - sound.tensor_s == pytest.approx(longer_s, rel=1e-6)
+    assert hit.bubble_s == pytest.approx(0.0, abs=1e-9)
+
+
 def test_messages_behind_the_passes_are_told_from_the_bubble(tmp_path: Path) -> None:
     """Gradients that outlast the last backward pass count as data-parallel time."""
     layout = Layout(2, 1, 8)
