@@ -47,17 +47,12 @@ class Kind:
 OUTSIDE = (
     Kind("a failure beside a copy", lambda case: case.keys["protection.name"] != "storage", 0.1),
     Kind(
-        "a failure while gradients hide",
-        lambda case: case.keys.get("model.gradient_overlap", 0.0) > 0.0,
-        0.03,
-    ),
-    Kind(
         "groups of another tensor degree, or left away",
         lambda case: "ntp" in case.keys["strategy.name"] or case.keys["strategy.name"] == "dp-drop",
-        1e-3,
+        1e-4,
     ),
 )
-MOST_ELSEWHERE = 0.1
+MOST_ELSEWHERE = 0.07
 """Of the cases of a batch: what is outside of its bound, or of `BOUND`, and is not known yet."""
 
 
