@@ -219,7 +219,9 @@ class SimgridEngine:
                 times = {group: mine[group] for group in (played | breakable) & mine.keys()}
                 self._played_steps.meet(phase.without, phase.slow)
                 off_s = self._off_s() if breakable else {}
-                self._played_steps.passes(shares, times, phase.factor, breakable, off_s)
+                self._played_steps.passes(
+                    shares, times, phase.factor, breakable, off_s, alone=not self._writes
+                )
 
         done = self._carry_out({group: orders[group] for group in at_risk}, play)
         self._arrived = idle | done | (stacks.keys() - at_risk)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -29,12 +31,21 @@ from faultline.simulator.simgrid_engine.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
-from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
+from faultline.simulator.simgrid_engine.placed_job import (
+    MESSAGES,
+    PlacedJob,
+    domains_of_ranks,
+    hosts_of_ranks,
+)
 from faultline.strategies.step_shares import Pipeline, idle, reduced
 
 _KEPT = 4
 """Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
+MOST_RANKS_APART = 256
+"""Of larger jobs one group computes for all that are alike: a task takes 8 kB of memory, and the
+more tasks go on at once, the more time SimGrid spends on each."""
 
+Asked = TypeVar("Asked")
 Built = TypeVar("Built")
 
 
@@ -65,6 +76,7 @@ class PlayedSteps:
         self._teams = lru_cache(maxsize=4 * _KEPT)(
             partial(Teams, step.pattern, domain_of=domains_of_ranks(step.hosts))
         )
+        self._placed = lru_cache(maxsize=_KEPT)(self._evenly_placed)
         self._slow = UNDISTURBED
         self._factors: dict[Rank, float] = {}
         self._everywhere = 1.0
@@ -72,11 +84,12 @@ class PlayedSteps:
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
         self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
         self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
+        self._for_all: OrderedDict[tuple[StepShares, int], GraphPlayer] = OrderedDict()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         self._under_way: list[GraphPlayer] = []
         # Built here, before there are actors: within one, each task costs switches of threads.
         everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._of_groups(everybody)
+        self._players_of(everybody, everybody.members, self._placed(everybody))
         self._sync_of(everybody)
         self.activities = 0
         self._at_work: set[int] = set()
@@ -171,6 +184,8 @@ class PlayedSteps:
         factor: float = 1.0,
         at_risk: Collection[int] = (),
         off_s: Mapping[str, float] = MappingProxyType({}),
+        *,
+        alone: bool = False,
     ) -> None:
         """Let groups compute shard types, by group how often; from within an actor.
 
@@ -192,6 +207,8 @@ class PlayedSteps:
             Groups whose hosts may go off.
         off_s : mapping of str to float
             When hosts go off, by their names, in simulated seconds.
+        alone : bool
+            Whether nothing else is on the links: then one group of a large job may stand for all.
         """
         if factor != self._everywhere:
             self._everywhere = factor
@@ -202,14 +219,14 @@ class PlayedSteps:
             now = shares.of_round(round_, most)
             going = {group for group, rounds in times.items() if rounds > round_}
             sound = going.difference(at_risk)
-            teams = self._of_groups(now) if sound else {}
-            players = [teams[group] for group in teams if group in sound]
+            placed = self._placed(now) if alone and sound and self._are_alike(now, times) else None
+            players, narrower = self._players_of(now, sound, placed, going - sound)
             broken = self._breakable(now, going.intersection(at_risk), off_s)
             self.settle()
             for team in self._teams(now).teams:
                 if team.group in sound:
                     self._at_work |= self._teams(now).touched(team)
-            with narrowed(self._narrower):
+            with narrowed(self._narrower), narrower:
                 for player in players:
                     player.start()
                 for one in broken:
@@ -224,6 +241,58 @@ class PlayedSteps:
                     one.wait()
             self.activities += sum(map(len, broken))
             self.activities += sum(map(len, players))
+
+    def _are_alike(self, shares: StepShares, times: Mapping[int, int]) -> bool:
+        """Return whether all groups do the same, at the same speed, over a sound network."""
+        undisturbed = not (self._narrower or self._factors or shares.pipelines)
+        return undisturbed and len(set(times.values())) == 1
+
+    def _evenly_placed(self, shares: StepShares) -> PlacedJob | None:
+        """Return the groups of a large job on its hosts, if one of them can stand for all.
+
+        None where the platform treats them unequally, and where gradients hide: these go from one
+        group to the next.
+        """
+        pattern, teams = self._step.pattern, self._teams(shares).teams
+        ranks_apart = len(shares.members) * pattern.context * pattern.pipeline * pattern.tensor
+        if ranks_apart <= MOST_RANKS_APART or any(team.hides for team in teams):
+            return None
+        hosts = [
+            self._step.hosts[group * pattern.context + place]
+            for group in shares.members
+            for place in range(pattern.context)
+        ]
+        placed = PlacedJob(hosts, replace(pattern, data=len(hosts), rings=()))
+        return placed if placed.is_even else None
+
+    def _players_of(
+        self,
+        shares: StepShares,
+        groups: Collection[int],
+        placed: PlacedJob | None,
+        others: Collection[int] = (),
+    ) -> tuple[list[GraphPlayer], AbstractContextManager[None]]:
+        """Return the passes of groups, or of one for all.
+
+        That one has its share of the links, and so have others that play.
+        """
+        if not groups or placed is None:
+            teams = self._of_groups(shares) if groups else {}
+            return [teams[group] for group in teams if group in groups], nullcontext()
+        every = self._teams(shares)
+        team = next(one for one in every.teams if one.group in groups)
+        context = self._step.pattern.context
+        played = [
+            place * context + replica
+            for place, group in enumerate(shares.members)
+            if group == team.group or group in others
+            for replica in range(context)
+        ]
+        kinds = [kind for kind in MESSAGES if kind != "gradient"]
+        fold = Fold(tuple(played), tuple(range(self._step.pattern.tensor)))
+        key = shares, team.group
+        player = _kept(self._for_all, key, lambda: self._of_team(every, team))
+        return [player], placed.narrowed(kinds, fold)
 
     def _breakable(
         self, shares: StepShares, groups: Collection[int], off_s: Mapping[str, float]
@@ -320,12 +389,10 @@ def _passes_of(team: Team) -> ActivityGraph:
     return passes_graph(team.pattern, fold)
 
 
-def _kept(
-    known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
-) -> Built:
+def _kept(known: OrderedDict[Asked, Built], asked: Asked, build: Callable[[], Built]) -> Built:
     """Return what was built before, or is built now; what was not asked for longest goes."""
-    built = known.pop(shares, None) or build()
-    known[shares] = built
+    built = known.pop(asked, None) or build()
+    known[asked] = built
     if len(known) > _KEPT:
         known.popitem(last=False)
     return built

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Call, Limits, Played, Request
+from faultline.experiments.runs.single_run import run
 
 from tests.simulator.drawn_cases import DrawnCase, apart, drawn, play
+from tests.simulator.folded_groups import play_folded
 
 BOUND = 1e-6
 CASES, QUICK, BATCH = 1000, 60, 30
@@ -90,6 +94,21 @@ def test_drawn_cases(first: int, tmp_path: Path) -> None:
         refused += result.played.value is not None and isinstance(result.played.value[0], str)
     assert len(mistakes) <= MOST_ELSEWHERE * len(numbers), "\n\n".join(mistakes)
     assert refused <= MOST_REFUSED * len(numbers)
+
+
+@pytest.mark.parametrize("number", [142, 219, 344, 501, 776, 834])
+def test_one_group_computes_for_all_that_are_alike(number: int, tmp_path: Path) -> None:
+    replayed, simulated = play_folded(number, str(tmp_path))
+    assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()
+
+
+@pytest.mark.slow
+def test_4096_ranks_with_failures() -> None:
+    changes = {"job.groups": 128, "failures.mtbf_s": 100.0}
+    job = resolve(load_scenario("llama3-70b-hgx", changes))
+    replayed, simulated = run(job, 1, "replay"), run(job, 1, "simgrid")
+    assert simulated["failures"] == replayed["failures"] > 0
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=BOUND)
 
 
 def test_a_case_is_the_same_each_time_it_is_drawn() -> None:
