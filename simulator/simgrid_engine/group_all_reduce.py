@@ -62,6 +62,7 @@ class GroupAllReduce:
         """End what is left of it, with all its messages."""
         for actor in self._actors:
             actor.kill()
+        self._actors.clear()
 
     def _body(
         self, ring: Collective, member: int, on_end: Callable[[], None]
@@ -70,6 +71,8 @@ class GroupAllReduce:
             if ring.take_part(member, inf):
                 self._playing -= 1
                 if self._playing == 0:
+                    # An actor holds this object: unless it is let go, its thread is never freed.
+                    self._actors.clear()
                     on_end()
 
         return body

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import in_own_process
+from faultline.simulator.simgrid_engine import process
+from faultline.simulator.simgrid_engine.process import SimgridResult, in_own_process
 from faultline.simulator.simgrid_engine.step_timing import time_steps
 from faultline.simulator.training import Training
 from faultline.simulator.workload.layout import Layout
@@ -112,3 +115,22 @@ def test_later_steps_take_no_longer_and_no_more_memory(tmp_path: Path) -> None:
     (alone,) = time_steps(path, [(hosts, pattern)], folds=False)
     assert ends_s == pytest.approx([alone.step_s * (number + 1) for number in range(_STEPS)])
     assert kept_bytes < 100
+
+
+simulate = process.simulate
+
+
+def simulate_in_few_addresses(*args: Any) -> SimgridResult:
+    result = simulate(*args)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (mapped_kb,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmSize"))
+    assert int(mapped_kb) < 16e6
+    return result
+
+
+def test_actors_of_an_all_reduce_end_with_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each maps 8 MB of addresses for its stack; SimGrid ended when 32,000 had been kept."""
+    monkeypatch.setattr(process, "simulate", simulate_in_few_addresses)
+    settings = ["job.groups=64", "job.gpus=192000", "job.steps=100", "strategy.name=checkpoint"]
+    record = run(load_scenario("spare-sound", [*settings, "failures.mtbf_s=1e9"]), 0, "simgrid")
+    assert record["completed_steps"] == 100
