@@ -61,6 +61,8 @@ class StepTimer:
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
                 # What a team sends behind its passes takes longer for some than for others.
                 apart, near = [], list(teams.teams)
+            # Others than these do the same, beside the same.
+            alike = not near
             if any(team.hides for team in apart):
                 far = replicas[cluster.farthest()] // context
                 apart, near = teams.beside_each_other(apart, near, far)
@@ -79,7 +81,7 @@ class StepTimer:
                 used.index(home) * context + place for home in homes for place in range(context)
             )
             with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
-                passes += self._together(teams, near, hosts, positions)
+                passes += self._together(teams, near, hosts, positions, alike)
         else:
             passes = self._together(teams, teams.teams, hosts, positions)
         longest = max(passes, key=lambda one: (one.passes_s, one.flop))
@@ -138,39 +140,47 @@ class StepTimer:
                     player.play_alone(self._engine)
                 self._known[key] = _parts(begun_s, player), len(player)
             results.append(self._known[key])
-        *_, (kinds, _) = results
-        # Every further round of micro-batches adds what the last one has added.
-        rounds = (team.pattern.micro_batches - counts[-1]) / team.pattern.pipeline
-        if rounds:
-            (before, _), (after, _) = results
-            kinds = {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
+        kinds = _drawn_out(team.pattern, counts, [played for played, _ in results])
         flop = team.pattern.stage_flop[watched.stage]
         return _Passes(kinds, (team, watched), flop, sum(number for _, number in results))
 
     def _together(
-        self, teams: Teams, which: Sequence[Team], hosts: Hosts, positions: tuple[int, ...]
+        self,
+        teams: Teams,
+        which: Sequence[Team],
+        hosts: Hosts,
+        positions: tuple[int, ...],
+        draws_out: bool = False,
     ) -> list[_Passes]:
-        """Return the passes of some teams that play all there is, at once."""
-        begun_s = self._engine.clock
-        playing = []
-        for team in which:
-            here = PlacedJob(teams.hosts(team, hosts), team.pattern)
-            own = tuple(range(team.pattern.context))
-            fold = Fold(own, positions[: team.pattern.tensor])
-            watched = here.busiest(fold)
-            player = GraphPlayer(passes_graph(team.pattern, fold), here.host, watched)
-            playing.append((team, watched, player))
-        for _, _, player in playing:
-            player.start()
-        self._engine.run()
+        """Return the passes of some teams at once; of alike ones some micro-batches are played."""
+        counts = [
+            _played_micro_batches(team.pattern) if draws_out else (team.pattern.micro_batches,)
+            for team in which
+        ]
+        results: list[list[tuple[dict[str, float], Rank, int]]] = [[] for _ in which]
+        for turn in range(max(map(len, counts), default=0)):
+            begun_s, playing = self._engine.clock, []
+            for team, played in zip(which, counts, strict=True):
+                here = PlacedJob(teams.hosts(team, hosts), team.pattern)
+                own = tuple(range(team.pattern.context))
+                fold = Fold(own, positions[: team.pattern.tensor])
+                watched = here.busiest(fold)
+                shorter = replace(team.pattern, micro_batches=played[min(turn, len(played) - 1)])
+                player = GraphPlayer(passes_graph(shorter, fold), here.host, watched)
+                playing.append((watched, player))
+            for _, player in playing:
+                player.start()
+            self._engine.run()
+            for one, (watched, player) in zip(results, playing, strict=True):
+                one.append((_parts(begun_s, player), watched, len(player)))
         return [
             _Passes(
-                _parts(begun_s, player),
-                (team, watched),
-                team.pattern.stage_flop[watched.stage],
-                len(player),
+                _drawn_out(team.pattern, played, [kinds for kinds, _, _ in one[: len(played)]]),
+                (team, one[0][1]),
+                team.pattern.stage_flop[one[0][1].stage],
+                sum(number for _, _, number in one),
             )
-            for team, watched, player in playing
+            for team, played, one in zip(which, counts, results, strict=True)
         ]
 
 
@@ -203,6 +213,18 @@ def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:
 
 def _total(spans: Iterable[Span], kind: str) -> float:
     return sum(span.ended_s - span.begun_s for span in spans if span.kind == kind)
+
+
+def _drawn_out(
+    pattern: StepPattern, counts: Sequence[int], played: Sequence[dict[str, float]]
+) -> dict[str, float]:
+    """Return the seconds of a step's passes, given those of so many of its micro-batches."""
+    rounds = (pattern.micro_batches - counts[-1]) / pattern.pipeline
+    if not rounds:
+        return played[-1]
+    # Every further round of micro-batches adds what the last one has added.
+    before, after = played
+    return {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
 
 
 def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
