@@ -92,6 +92,7 @@ class GraphPlayer:
                 self._tasks[number].add_successor(end)
             end.on_this_completion_cb(tell)
             self._tasks.append(end)
+        self._number = len(self._tasks) + 1
         if watched is not None:
             for number, activity in enumerate(graph.activities):
                 senders = [here for here, _ in activity.ring] or [activity.rank]
@@ -104,7 +105,16 @@ class GraphPlayer:
                         self._watch(-number, self._tasks[before], own.kind, self._tasks[number])
 
     def __len__(self) -> int:
-        return len(self._tasks) + 1
+        return self._number
+
+    def free(self) -> None:
+        """Let go of what was built, which is not played again.
+
+        Tasks hold this object by what they call: both would be kept as long as the process.
+        """
+        self._tasks.clear()
+        self._computed.clear()
+        del self._begin
 
     def slow_down(self, factors: Mapping[Rank, float]) -> None:
         """Let some ranks take so many times as long for what they compute, from the next play on.

@@ -139,6 +139,7 @@ class StepTimer:
                     begun_s = self._engine.clock
                     player.play_alone(self._engine)
                 self._known[key] = _parts(begun_s, player), len(player)
+                player.free()
             results.append(self._known[key])
         kinds = _drawn_out(team.pattern, counts, [played for played, _ in results])
         flop = team.pattern.stage_flop[watched.stage]
@@ -173,6 +174,7 @@ class StepTimer:
             self._engine.run()
             for one, (watched, player) in zip(results, playing, strict=True):
                 one.append((_parts(begun_s, player), watched, len(player)))
+                player.free()
         return [
             _Passes(
                 _drawn_out(team.pattern, played, [kinds for kinds, _, _ in one[: len(played)]]),
