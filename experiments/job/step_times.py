@@ -159,8 +159,7 @@ class PlayedMemberTimes:
 
         Computations that take `factor` times as long are played for some factors only (`Chords`).
         """
-        pattern = self.step.pattern
-        hides = any(pattern.hidden_gradient_bytes) or any(pattern.hidden_weight_bytes)
+        hides = self.step.pattern.hides
         if self._is_even:
             shares = shares.anywhere(self._groups)
             if not (shares.pipelines or hides):

@@ -183,6 +183,11 @@ class StepPattern:
         return self.rings[stage] if self.rings else ring_edges(range(self.data))
 
     @property
+    def hides(self) -> bool:
+        """Whether gradients or weights hide behind the passes."""
+        return any(self.hidden_gradient_bytes) or any(self.hidden_weight_bytes)
+
+    @property
     def virtual_stages(self) -> int:
         """Parts of the model on each stage."""
         return len(self.parts) // self.pipeline

@@ -65,7 +65,7 @@ class Team:
     @property
     def hides(self) -> bool:
         """Whether gradients or weights hide behind its passes."""
-        return any(self.pattern.hidden_gradient_bytes) or any(self.pattern.hidden_weight_bytes)
+        return self.pattern.hides
 
 
 class _Edges(NamedTuple):
@@ -155,11 +155,10 @@ class Teams:
         `far` stands for those like it: its gradients arrive last.
         """
         at_once = dict.fromkeys(near)
-        farthest = next((team for team in self.teams if team.group == far), None)
         for team in apart:
             if team.hides:
-                alike = farthest is not None and farthest.kind == team.kind
-                at = self._domains(farthest if farthest is not None and alike else team)
+                like_it = (one for one in self.teams if one.kind == team.kind and one.group == far)
+                at = self._domains(next(like_it, team))
                 shared = [one for one in self.teams if not at.isdisjoint(self._domains(one))]
                 at_once.update(dict.fromkeys(shared if len(shared) > 1 else ()))
         return [team for team in apart if team not in at_once], list(at_once)

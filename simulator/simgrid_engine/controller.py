@@ -105,7 +105,7 @@ class SimgridEngine:
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._late_s = 0.0
-        self._passes_end = True
+        self._exchange_follows = True
         self._writing: dict[int, Order] = {}
         self._writes: list[Write] = []
         self._play: dict[type, Callable[[Any], Outcome]] = {
@@ -179,7 +179,7 @@ class SimgridEngine:
         mine: Mapping[int, int] = stacks
         played, spared, breakable = set[int](), set[int](), set[int]()
         is_regular = self._job.work.is_regular(phase)
-        self._passes_end = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
         if self._played_steps and is_regular:
             shares = self._shares(phase)
             mine = {
@@ -346,8 +346,8 @@ class SimgridEngine:
         ):
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(self._shares(phase))
-            if not self._passes_end:
-                # The last gradients hide behind no wait, and behind no passes that are stated.
+            if not self._exchange_follows:
+                # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
                 self._sleep_until(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):

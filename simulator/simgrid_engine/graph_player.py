@@ -9,6 +9,8 @@ import simgrid
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank
 
 HostOf = Callable[[Rank], simgrid.Host]
+Signal = Callable[[Callable[[simgrid.Task], None]], None]
+"""Registers what is called when a task begins or ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,6 @@ class GraphPlayer:
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
         self.ended_s = self.passed_s = 0.0
-        self._begun_s: dict[int, float] = {}
         self._latencies_s: dict[tuple[tuple[Rank, Rank], ...], float] = {}
         self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
         self._tasks = [
@@ -92,20 +93,22 @@ class GraphPlayer:
                 self._tasks[number].add_successor(end)
             end.on_this_completion_cb(tell)
             self._tasks.append(end)
-        self._number = len(self._tasks) + 1
+        self._length = len(self._tasks) + 1
         if watched is not None:
             for number, activity in enumerate(graph.activities):
                 senders = [here for here, _ in activity.ring] or [activity.rank]
+                task = self._tasks[number]
                 if watched in senders and activity.kind != "meeting":
-                    self._watch(number, self._tasks[number], activity.kind)
+                    self._watch(activity.kind, task.on_this_start_cb, task.on_this_completion_cb)
                 for before in graph.waits_for[number] if activity.kind == "meeting" else ():
                     own = graph.activities[before]
                     if own.rank == watched and own.kind == "tensor":
-                        # A ring is as slow as its slowest link, whoever sends over that.
-                        self._watch(-number, self._tasks[before], own.kind, self._tasks[number])
+                        # The rank waits until all messages of its ring have arrived.
+                        sent = self._tasks[before].on_this_completion_cb
+                        self._watch(own.kind, sent, task.on_this_completion_cb)
 
     def __len__(self) -> int:
-        return self._number
+        return self._length
 
     def free(self) -> None:
         """Let go of what was built, which is not played again.
@@ -192,20 +195,16 @@ class GraphPlayer:
             return simgrid.ExecTask.init(str(number), 0.0, here)
         return simgrid.CommTask.init(str(number), activity.amount, here, there)
 
-    def _watch(
-        self, number: int, task: simgrid.Task, kind: Kind, meeting: simgrid.Task | None = None
-    ) -> None:
-        """Note when a task begins and ends; or from its end until all of its ring have met."""
+    def _watch(self, kind: Kind, on_begin: Signal, on_end: Signal) -> None:
+        """Note a span from one signal of SimGrid's tasks to the next one of another."""
+        begun_s = 0.0
 
         def begin(_task: simgrid.Task) -> None:
-            self._begun_s[number] = simgrid.Engine.clock
+            nonlocal begun_s
+            begun_s = simgrid.Engine.clock
 
         def end(_task: simgrid.Task) -> None:
-            self.spans.append(Span(kind, self._begun_s.pop(number), simgrid.Engine.clock))
+            self.spans.append(Span(kind, begun_s, simgrid.Engine.clock))
 
-        if meeting is None:
-            task.on_this_start_cb(begin)
-            task.on_this_completion_cb(end)
-        else:
-            task.on_this_completion_cb(begin)
-            meeting.on_this_completion_cb(end)
+        on_begin(begin)
+        on_end(end)

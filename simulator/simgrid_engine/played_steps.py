@@ -45,7 +45,6 @@ MOST_RANKS_APART = 256
 """Of larger jobs one group computes for all that are alike: a task takes 8 kB of memory, and the
 more tasks go on at once, the more time SimGrid spends on each."""
 
-Asked = TypeVar("Asked")
 Built = TypeVar("Built")
 
 
@@ -84,12 +83,11 @@ class PlayedSteps:
         self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
         self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
         self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
-        self._for_all: OrderedDict[tuple[StepShares, int], GraphPlayer] = OrderedDict()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         self._under_way: list[GraphPlayer] = []
         # Built here, before there are actors: within one, each task costs switches of threads.
         everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._players_of(everybody, everybody.members, self._placed(everybody))
+        self._players_of(everybody, everybody.members, everybody.members, alike=True)
         self._sync_of(everybody)
         self.activities = 0
         self._at_work: set[int] = set()
@@ -219,8 +217,8 @@ class PlayedSteps:
             now = shares.of_round(round_, most)
             going = {group for group, rounds in times.items() if rounds > round_}
             sound = going.difference(at_risk)
-            placed = self._placed(now) if alone and sound and self._are_alike(now, times) else None
-            players, narrower = self._players_of(now, sound, placed, going - sound)
+            alike = alone and self._are_alike(now, times)
+            players, narrower = self._players_of(now, going, sound, alike=alike)
             broken = self._breakable(now, going.intersection(at_risk), off_s)
             self.settle()
             for team in self._teams(now).teams:
@@ -247,52 +245,47 @@ class PlayedSteps:
         undisturbed = not (self._narrower or self._factors or shares.pipelines)
         return undisturbed and len(set(times.values())) == 1
 
-    def _evenly_placed(self, shares: StepShares) -> PlacedJob | None:
-        """Return the groups of a large job on its hosts, if one of them can stand for all.
+    def _evenly_placed(self, groups: tuple[int, ...]) -> PlacedJob | None:
+        """Return some groups of a large job on their hosts, if one of them can stand for all.
 
         None where the platform treats them unequally, and where gradients hide: these go from one
         group to the next.
         """
-        pattern, teams = self._step.pattern, self._teams(shares).teams
-        ranks_apart = len(shares.members) * pattern.context * pattern.pipeline * pattern.tensor
-        if ranks_apart <= MOST_RANKS_APART or any(team.hides for team in teams):
+        pattern = self._step.pattern
+        ranks_apart = len(groups) * pattern.context * pattern.pipeline * pattern.tensor
+        if ranks_apart <= MOST_RANKS_APART or pattern.hides:
             return None
         hosts = [
             self._step.hosts[group * pattern.context + place]
-            for group in shares.members
+            for group in groups
             for place in range(pattern.context)
         ]
         placed = PlacedJob(hosts, replace(pattern, data=len(hosts), rings=()))
         return placed if placed.is_even else None
 
     def _players_of(
-        self,
-        shares: StepShares,
-        groups: Collection[int],
-        placed: PlacedJob | None,
-        others: Collection[int] = (),
+        self, shares: StepShares, going: Collection[int], sound: Collection[int], *, alike: bool
     ) -> tuple[list[GraphPlayer], AbstractContextManager[None]]:
-        """Return the passes of groups, or of one for all.
+        """Return the passes of the sound groups, or of one for all of them where they are alike.
 
-        That one has its share of the links, and so have others that play.
+        That one has the share of the links that it has among all that are going, and so has each
+        group that is not sound: these run by themselves.
         """
-        if not groups or placed is None:
-            teams = self._of_groups(shares) if groups else {}
-            return [teams[group] for group in teams if group in groups], nullcontext()
-        every = self._teams(shares)
-        team = next(one for one in every.teams if one.group in groups)
+        among = tuple(sorted(going))
+        placed = self._placed(among) if alike and sound else None
+        if placed is None:
+            return self._of_groups(shares, sound), nullcontext()
+        first = min(sound)
         context = self._step.pattern.context
-        played = [
+        played = tuple(
             place * context + replica
-            for place, group in enumerate(shares.members)
-            if group == team.group or group in others
+            for place, group in enumerate(among)
+            if group == first or group not in sound
             for replica in range(context)
-        ]
+        )
         kinds = [kind for kind in MESSAGES if kind != "gradient"]
-        fold = Fold(tuple(played), tuple(range(self._step.pattern.tensor)))
-        key = shares, team.group
-        player = _kept(self._for_all, key, lambda: self._of_team(every, team))
-        return [player], placed.narrowed(kinds, fold)
+        fold = Fold(played, tuple(range(self._step.pattern.tensor)))
+        return self._of_groups(shares, (first,)), placed.narrowed(kinds, fold)
 
     def _breakable(
         self, shares: StepShares, groups: Collection[int], off_s: Mapping[str, float]
@@ -352,14 +345,14 @@ class PlayedSteps:
         if self._interrupted:
             raise SimulationError(self._interrupted)
 
-    def _of_groups(self, shares: StepShares) -> dict[int, GraphPlayer]:
-        """Return the passes of each group that has any."""
-
-        def build() -> dict[int, GraphPlayer]:
-            teams = self._teams(shares)
-            return {team.group: self._of_team(teams, team) for team in teams.teams}
-
-        return _kept(self._passes, shares, build)
+    def _of_groups(self, shares: StepShares, groups: Collection[int]) -> list[GraphPlayer]:
+        """Return the passes of groups that have any."""
+        teams, known = self._teams(shares), _kept(self._passes, shares, dict[int, GraphPlayer])
+        asked = [team for team in teams.teams if team.group in groups]
+        for team in asked:
+            if team.group not in known:
+                known[team.group] = self._of_team(teams, team)
+        return [known[team.group] for team in asked]
 
     def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
         """Return the passes of a team, once for as long as anybody keeps them."""
@@ -389,10 +382,12 @@ def _passes_of(team: Team) -> ActivityGraph:
     return passes_graph(team.pattern, fold)
 
 
-def _kept(known: OrderedDict[Asked, Built], asked: Asked, build: Callable[[], Built]) -> Built:
+def _kept(
+    known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
+) -> Built:
     """Return what was built before, or is built now; what was not asked for longest goes."""
-    built = known.pop(asked, None) or build()
-    known[asked] = built
+    built = known.pop(shares, None) or build()
+    known[shares] = built
     if len(known) > _KEPT:
         known.popitem(last=False)
     return built

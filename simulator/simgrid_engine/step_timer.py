@@ -61,8 +61,7 @@ class StepTimer:
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
                 # What a team sends behind its passes takes longer for some than for others.
                 apart, near = [], list(teams.teams)
-            # Others than these do the same, beside the same.
-            alike = not near
+            stand_for_all = not near
             if any(team.hides for team in apart):
                 far = replicas[cluster.farthest()] // context
                 apart, near = teams.beside_each_other(apart, near, far)
@@ -81,7 +80,10 @@ class StepTimer:
                 used.index(home) * context + place for home in homes for place in range(context)
             )
             with cluster.narrowed(MESSAGES if near else (), Fold(places, positions)):
-                passes += self._together(teams, near, hosts, positions, alike)
+                if stand_for_all and len({team.kind for team in near}) == 1:
+                    passes += self._together_drawn_out(teams, near, hosts, positions)
+                else:
+                    passes += self._together(teams, near, hosts, positions)
         else:
             passes = self._together(teams, teams.teams, hosts, positions)
         longest = max(passes, key=lambda one: (one.passes_s, one.flop))
@@ -96,6 +98,7 @@ class StepTimer:
             player = GraphPlayer(graph, known.__getitem__, teams.rank_of(longest.watched))
             sync_s = player.play_alone(self._engine)
         optimizer_s = _total(player.spans, "optimizer")
+        player.free()
         return StepTime(
             kinds["compute"],
             kinds["tensor"],
@@ -151,38 +154,55 @@ class StepTimer:
         which: Sequence[Team],
         hosts: Hosts,
         positions: tuple[int, ...],
-        draws_out: bool = False,
+        micro_batches: int | None = None,
     ) -> list[_Passes]:
-        """Return the passes of some teams at once; of alike ones some micro-batches are played."""
-        counts = [
-            _played_micro_batches(team.pattern) if draws_out else (team.pattern.micro_batches,)
-            for team in which
-        ]
-        results: list[list[tuple[dict[str, float], Rank, int]]] = [[] for _ in which]
-        for turn in range(max(map(len, counts), default=0)):
-            begun_s, playing = self._engine.clock, []
-            for team, played in zip(which, counts, strict=True):
-                here = PlacedJob(teams.hosts(team, hosts), team.pattern)
-                own = tuple(range(team.pattern.context))
-                fold = Fold(own, positions[: team.pattern.tensor])
-                watched = here.busiest(fold)
-                shorter = replace(team.pattern, micro_batches=played[min(turn, len(played) - 1)])
-                player = GraphPlayer(passes_graph(shorter, fold), here.host, watched)
-                playing.append((watched, player))
-            for _, player in playing:
-                player.start()
-            self._engine.run()
-            for one, (watched, player) in zip(results, playing, strict=True):
-                one.append((_parts(begun_s, player), watched, len(player)))
-                player.free()
-        return [
+        """Return the passes of some teams that play at once: all, or of so many micro-batches."""
+        begun_s = self._engine.clock
+        playing = []
+        for team in which:
+            pattern = team.pattern
+            if micro_batches is not None:
+                pattern = replace(pattern, micro_batches=micro_batches)
+            here = PlacedJob(teams.hosts(team, hosts), pattern)
+            own = tuple(range(pattern.context))
+            fold = Fold(own, positions[: pattern.tensor])
+            watched = here.busiest(fold)
+            player = GraphPlayer(passes_graph(pattern, fold), here.host, watched)
+            playing.append((team, watched, player))
+        for _, _, player in playing:
+            player.start()
+        self._engine.run()
+        passes = [
             _Passes(
-                _drawn_out(team.pattern, played, [kinds for kinds, _, _ in one[: len(played)]]),
-                (team, one[0][1]),
-                team.pattern.stage_flop[one[0][1].stage],
-                sum(number for _, _, number in one),
+                _parts(begun_s, player),
+                (team, watched),
+                team.pattern.stage_flop[watched.stage],
+                len(player),
             )
-            for team, played, one in zip(which, counts, results, strict=True)
+            for team, watched, player in playing
+        ]
+        for _, _, player in playing:
+            player.free()
+        return passes
+
+    def _together_drawn_out(
+        self,
+        teams: Teams,
+        which: Sequence[Team],
+        hosts: Hosts,
+        positions: tuple[int, ...],
+    ) -> list[_Passes]:
+        """Return the passes of alike teams that play at once; some micro-batches are played."""
+        pattern = which[0].pattern
+        counts = _played_micro_batches(pattern)
+        plays = [self._together(teams, which, hosts, positions, count) for count in counts]
+        return [
+            replace(
+                passes[-1],
+                parts=_drawn_out(pattern, counts, [one.parts for one in passes]),
+                activities=sum(one.activities for one in passes),
+            )
+            for passes in zip(*plays, strict=True)
         ]
 
 
