@@ -11,8 +11,6 @@ from typing import Any, Literal
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import (
-    MODES,
-    RENAMED,
     mistakes_in,
     quote,
     remedy_for,
@@ -184,10 +182,9 @@ class _Reader(TomlSource):
         """Flatten nested tables; ``"a.b" = 1`` and ``a.b = 1`` are the same."""
         known = schema_keys(Scenario)
         flat: Settings = {}
-        for written, value in dotted_leaves(tables):
-            key = RENAMED.get(written, written)
+        for key, value in dotted_leaves(tables):
             path = tuple(key.split("."))
-            if path not in known and not (name == "set" and key in MODES):
+            if path not in known:
                 remedy = remedy_for(path, Scenario)
                 raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")
             if key in flat:

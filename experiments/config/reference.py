@@ -13,8 +13,6 @@ from typing import Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import (
-    MODES,
-    RENAMED,
     Key,
     KeyPath,
     likely_keys,
@@ -274,18 +272,7 @@ def reference_page() -> str:
         if table.is_table
     ]
     outside = _section("Outside of tables", "", keys_of_table(()))
-    return "\n".join([_INTRODUCTION, outside, *sections, _of_version_1()])
-
-
-def _of_version_1() -> str:
-    """Return how keys of version 1 of scenarios are read."""
-    left_out = {
-        f'{name} = "{mode.idle}"': f"{'`, `'.join(mode.keys)}` left out"
-        for name, mode in MODES.items()
-    }
-    rows = {**{old: f"{new}`" for old, new in RENAMED.items()}, **left_out}
-    head = "## Keys of version 1\n\n| read | as |\n| --- | --- |"
-    return "\n".join([head, *(f"| `{old}` | `{new} |" for old, new in rows.items()), ""])
+    return "\n".join([_INTRODUCTION, outside, *sections])
 
 
 def _columns(entries: Mapping[str, str], indent: str = "") -> list[str]:

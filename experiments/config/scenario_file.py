@@ -13,8 +13,6 @@ from typing import Any
 
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.keys import (
-    MODES,
-    RENAMED,
     KeyPath,
     Location,
     Mistake,
@@ -25,7 +23,6 @@ from faultline.experiments.config.keys import (
     remedy_for,
     schema_keys,
     set_keys,
-    upgrade,
     value_at,
 )
 from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
@@ -36,7 +33,7 @@ from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 
 CURRENT_VERSION = 2
-"""Version of the schema; scenarios of version 1 are read, too."""
+"""Version of the schema; a scenario of another one is refused."""
 
 _SCENARIOS = Library("scenario", "scenarios")
 
@@ -47,27 +44,8 @@ class ScenarioSource(TomlSource):
 
     # How messages call what was set after it was read, by its path.
     settings: dict[KeyPath, str] = field(default_factory=dict)
-    # What the file calls a key, by its path, where that is a name of version 1.
-    names_of_file: dict[KeyPath, KeyPath] = field(default_factory=dict)
     # What of it options of the command line have set.
     options: set[KeyPath] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        """Give keys of version 1 the names they have now."""
-        try:
-            renamed = upgrade(self.tables)
-        except UserError as error:
-            raise UserError(f"{self.origin}: {error}") from error
-        if type(self.tables.get("version")) is int and self.tables["version"] == 1:
-            self.tables["version"] = CURRENT_VERSION
-        self.names_of_file = {path_of(new): path_of(old) for new, old in renamed.items()}
-        if self.text and renamed:
-            new, old = next(iter(renamed.items()))
-            _tell(f"{self.origin}: {old} is {new} since version 2{and_more(len(renamed) - 1)}")
-
-    def line_of(self, location: Location) -> int | None:
-        """Return the line of a key, or of the closest table around it; None if there is none."""
-        return super().line_of(self.names_of_file.get(tuple(map(str, location)), location))
 
     def change(
         self, changes: Mapping[str, object] | Iterable[str], option: str | None = None
@@ -87,8 +65,8 @@ class ScenarioSource(TomlSource):
             where, told = "--set ", {key: setting for key, _, setting in settings}
         elif option is not None:
             told = dict.fromkeys(changes, option)
-        told = {RENAMED.get(key, key): setting for key, setting in told.items()}
-        for key in set_keys(self.tables, changes, where):
+        set_keys(self.tables, changes, where)
+        for key in changes:
             self.settings[path_of(key)] = told.get(key, where.rstrip(": "))
             if key in told:
                 self.options.add(path_of(key))
@@ -109,13 +87,11 @@ class ScenarioSource(TomlSource):
         """Return the scenario that the tables stand for, or all that is wrong with them."""
         version = self.tables.get("version", CURRENT_VERSION)
         if type(version) is not int or version != CURRENT_VERSION:
-            # What another version calls its keys is none of this one's business.
-            what = f"there is no such version of scenarios; write version = {CURRENT_VERSION}"
-            if type(version) is int and version > CURRENT_VERSION:
-                what = (
-                    f"made for a newer Faultline: this one knows version {CURRENT_VERSION} of "
-                    "scenarios; update Faultline"
-                )
+            # Another version may call its keys otherwise: none of them is looked at.
+            what = (
+                f"this Faultline reads version {CURRENT_VERSION} of scenarios only; "
+                "docs/scenario-reference.md has its keys"
+            )
             return None, [Mistake(("version",), lambda: f"version = {quote(version)}: {what}")]
         try:
             return Scenario.model_validate(self.tables), []
@@ -189,7 +165,7 @@ def _read_setting(setting: str) -> tuple[str, object]:
             "a key open"
         )
     dotted, path = ".".join(keys), tuple(keys)
-    if is_left_open and not (path in schema_keys(Scenario) or dotted in {*RENAMED, *MODES}):
+    if is_left_open and path not in schema_keys(Scenario):
         raise UserError(f"--set {setting}: unknown key; {remedy_for(path, Scenario)}")
     return dotted, None if is_left_open else parse_toml_value(text.strip())
 

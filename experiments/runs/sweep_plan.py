@@ -12,7 +12,7 @@ from typing import Any
 
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
-from faultline.experiments.config.keys import MODES, path_of, set_keys, value_at
+from faultline.experiments.config.keys import path_of, set_keys, value_at
 from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
@@ -73,10 +73,7 @@ def make_plan(grid: Grid) -> Plan:
     """
     base, described = read_scenario_tables(grid.scenario_source())
     scenario_from(base, described)
-    # What a mode of version 1 wants may stand in the points.
-    modes = {key: value for key, value in grid.fixed.items() if key in MODES}
-    fixed_values = {key: value for key, value in grid.fixed.items() if key not in MODES}
-    set_keys(base, fixed_values, f"{grid.origin}: [set] ")
+    set_keys(base, grid.fixed, f"{grid.origin}: [set] ")
     fixed = scenario_from(base, f"{grid.origin}: [set]").model_dump(mode="json")
     keys = grid.varied_keys()
     built: set[tuple[object, ...]] = set()
@@ -84,11 +81,11 @@ def make_plan(grid: Grid) -> Plan:
     values: list[list[Any]] = []
     hashes: dict[str, None] = {}
     # Keys of the grid that have had no effect so far, and why.
-    idle: dict[str, str | None] = dict.fromkeys((*keys, *fixed_values))
+    idle: dict[str, str | None] = dict.fromkeys((*keys, *grid.fixed))
     for settings in grid.points():
         point = name_point(settings, settings.values())
         where = f"{grid.origin}: point {point}" if point else grid.origin
-        scenario = _scenario_at(base, {**modes, **settings}, where)
+        scenario = _scenario_at(base, settings, where)
         try:
             _check(scenario, built)
         except EXPLAINED as error:
@@ -99,7 +96,7 @@ def make_plan(grid: Grid) -> Plan:
         if named in hashes:
             continue
         hashes[named] = None
-        points.append({**modes, **settings})
+        points.append(settings)
         tables = scenario.model_dump(mode="json")
         values.append([value_at(tables, tuple(key.split("."))) for key in keys])
     for key, text in idle.items():

@@ -25,11 +25,6 @@ from faultline.experiments.config.logs.failure_log import (
     first_mistake,
     left_out,
 )
-from faultline.experiments.config.logs.node_states import (
-    PREEMPTION,
-    read_preemptions,
-    read_prometheus,
-)
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
@@ -46,9 +41,8 @@ from faultline.simulator.badput import BADPUT_TYPES
 from faultline.simulator.failures.failure import KINDS, JobLayout
 
 _FORMATS = (
-    "sacct --parsable2, a range of Prometheus in JSON, lines of milliseconds,add|remove,node, a "
-    "CSV file with columns time,node,cause,kind,repair or time,badput,seconds,node, or a trace "
-    "with time,component"
+    "sacct --parsable2, a CSV file with columns time,node,cause,kind,repair or "
+    "time,badput,seconds,node, or a trace with time,component"
 )
 _COLUMNS = ("time", "node", "cause", "kind", "repair")
 _BADPUT_COLUMNS = ("time", "badput", "seconds", "node")
@@ -144,12 +138,8 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
     cells = [cell.strip().lower() for cell in first.split(",")]
     is_csv = False
     read: Callable[[LogFile], FailureLog]
-    if first.lstrip().startswith(("{", "[")):
-        read = read_prometheus
-    elif is_sacct(first):
+    if is_sacct(first):
         read = read_sacct
-    elif PREEMPTION.fullmatch(first) or cells[1:2] in (["add"], ["remove"]):
-        read = read_preemptions
     elif "component" in cells and not file.columns:
         read = _read_own_trace
     elif len(cells) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,16 +18,6 @@ from faultline.experiments.config.trace_file import read_trace, write_trace
 from faultline.simulator.failures.failure import JobLayout
 from hypothesis import given
 from hypothesis import strategies as st
-
-PREEMPTIONS = """\
-0,add,node1
-0,add,node2
-0,add,node10
-60000,remove,node2
-90000,remove,node10
-150000,add,node2
-240000,remove,node1
-"""
 
 SACCT = """\
 JobID|State|Start|End|NodeList|FailedNode
@@ -62,31 +51,10 @@ time,badput,seconds,node
 """
 
 
-def series(node: str, *values: str, **labels: str) -> dict[str, object]:
-    metric = {"__name__": "up", "instance": node, **labels}
-    return {"metric": metric, "values": [[100 + 60 * at, one] for at, one in enumerate(values)]}
-
-
-def prometheus(*result: object) -> str:
-    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
-
-
 def log_of(folder: Path, text: str, **how: object) -> FailureLog:
     path = folder / "log"
     path.write_text(text, encoding="utf-8")
     return read_log(path, **how)  # type: ignore[arg-type]
-
-
-def test_preemptions_are_failures_until_a_node_is_added_again(tmp_path: Path) -> None:
-    log = log_of(tmp_path, PREEMPTIONS, gpus_per_node=1)
-    assert log.nodes == ("node1", "node2", "node10")
-    assert log.failures == (
-        Logged(60.0, "host", 1, "preemption", "hardware", 90.0),
-        Logged(90.0, "host", 2, "preemption", "hardware", None),
-        Logged(240.0, "host", 0, "preemption", "hardware", None),
-    )
-    # 240, 60 + 90, 90 seconds up.
-    assert (log.span_s, log.node_s) == (240.0, 480.0)
 
 
 def test_jobs_of_slurm_fail_where_the_log_says(tmp_path: Path) -> None:
@@ -212,19 +180,6 @@ def test_what_follows_a_disruption_without_a_gap_belongs_to_it(tmp_path: Path) -
     assert "WASTED_PROGRESS_FROM_DISRUPTION 19.00%" in log.notes[0]
 
 
-def test_a_node_of_prometheus_is_down_while_any_of_its_series_is(tmp_path: Path) -> None:
-    text = prometheus(
-        series("a:9100", "1", "0", "0", "1", "0", job="node"),
-        series("a:9400", "1", "1", "0", "0", "1", job="gpu"),
-        series("b:9100", "0", "1", "NaN", "1", "1"),
-    )
-    log = log_of(tmp_path, text)
-    assert log.nodes == ("a", "b")
-    # Down from 60 to 240 by both, and again from 240 on.
-    assert log.failures == (Logged(60.0, "host", 0, "down", "hardware", None),)
-    assert (log.span_s, log.node_s) == (240.0, 2 * 240.0 - 180.0)
-
-
 def test_a_trace_of_our_own_needs_its_number_of_nodes(tmp_path: Path) -> None:
     text = "time,component,cause\n10,gpu-9,memory\n20,switch-3,cable\n"
     log = log_of(tmp_path, text, nodes=2, span_s=50.0)
@@ -234,7 +189,7 @@ def test_a_trace_of_our_own_needs_its_number_of_nodes(tmp_path: Path) -> None:
         log_of(tmp_path, text)
 
 
-@pytest.mark.parametrize("text", [PREEMPTIONS, SACCT, NAMED])
+@pytest.mark.parametrize("text", [SACCT, NAMED])
 def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
     log = log_of(tmp_path, text)
     trace = tmp_path / "trace.csv"
@@ -246,8 +201,6 @@ def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("0,add,node1\n5,gone,node1\n", ":2: '5,gone,node1' is no event; write milliseconds"),
-        ("0,add,node1\n", "nothing fails in it"),
         (SACCT.replace("NODE_FAIL", "BROKEN", 1), ":3: State 'BROKEN' is none of Slurm's"),
         (
             SACCT.replace("gpu[01-02]", "gpu[02-01]"),
@@ -264,12 +217,6 @@ def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
         ("time,node\n0,a\n", "all failures are at time 0"),
         ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is none of"),
         ("time,badput,seconds\n1,OTHER,3\n", "how many nodes there are; give --nodes N"),
-        ("[1, 2]", "no range of Prometheus"),
-        ("{", "this is no JSON"),
-        ("[" * 100_000, "this is no JSON"),
-        (prometheus({"metric": {}, "values": [[1, "1"]]}), "data.result[0].metric names no node"),
-        (prometheus(series("a", "up")), "data.result[0].values has to hold pairs"),
-        (prometheus({"metric": {"node": "a"}}), "data.result[0] is no series"),
         ("", ":1: this is no log that is known here"),
         ("once upon a time\n", ":1: this is no log that is known here"),
     ],
@@ -354,31 +301,6 @@ def test_every_node_of_a_list_comes_back(numbers: list[int]) -> None:
     assert natural_order(f"n{number}" for number in numbers) == [f"n{n}" for n in sorted(numbers)]
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@given(JSON, JSON, JSON)
-def test_any_answer_of_prometheus_is_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, metric: object, values: object, pair: object
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any-answer"
-    for one in (
-        metric,
-        {"metric": metric, "values": values},
-        {"metric": {"node": metric}, "values": [values, pair]},
-        {"metric": {"node": "a", "cause": metric}, "values": [[0, "1"], [60, values], [pair, "0"]]},
-    ):
-        path.write_text(prometheus(one), encoding="utf-8")
-        with suppress(UserError):
-            assert read_log(path).failures
-
-
 @given(
     st.lists(
         st.sampled_from(
@@ -402,7 +324,7 @@ def test_any_answer_of_prometheus_is_read_or_refused(
         ),
         max_size=40,
     ).map("".join),
-    st.sampled_from(["State|Start|End|NodeList\n", "time,node,kind,repair\n", "0,add,a\n"]),
+    st.sampled_from(["State|Start|End|NodeList\n", "time,node,kind,repair\n"]),
 )
 def test_any_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, rows: str, header: str
@@ -418,7 +340,6 @@ def test_numbers_and_cells_that_are_too_long(tmp_path: Path) -> None:
     named = log_of(tmp_path, f"time,node\n1,n{digits}\n2,n7\n")
     assert named.nodes == ("n7", f"n{digits}")
     for text in (
-        prometheus({"metric": {"node": "a"}, "values": [[10**400, "1"]]}),
         "State|Start|End|NodeList\n" + "x" * 200_000 + "|\n",
         "time,node\n1," + "x" * 200_000 + "\n",
     ):
