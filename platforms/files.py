@@ -92,7 +92,7 @@ def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
         If it cannot be written, or something else than a regular file is in its place;
         `OSError.filename` is the path.
     """
-    draft = path.with_name(f".{secrets.token_hex(8)}{DRAFT_SUFFIX}")
+    draft = path.parent / f".{secrets.token_hex(8)}{DRAFT_SUFFIX}"
     try:
         check_replaceable(path)
         try:

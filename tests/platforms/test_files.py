@@ -114,7 +114,8 @@ def test_nothing_but_a_regular_file_is_replaced(tmp_path: Path) -> None:
     link.symlink_to("precious")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    for path, told in ((link, "a symbolic link"), (pipe, "a pipe"), (tmp_path, "a folder")):
+    not_files = {link: "a symbolic link", pipe: "a pipe", tmp_path: "a folder", Path(): "a folder"}
+    for path, told in not_files.items():
         with pytest.raises(OSError, match=told):
             write_file(path, "other")
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
