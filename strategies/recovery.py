@@ -17,7 +17,6 @@ RecoveryKind = Literal[
     "hand-back",
     "re-form",
     "local-rendezvous",
-    "change-of-degree",
     "migrate",
     "rejoin",
     "restart",

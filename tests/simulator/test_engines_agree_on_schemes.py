@@ -113,7 +113,6 @@ PLAYED_SCHEMES = {
     "replication": ["strategy.name=replication", "strategy.redundancy=2"],
     "replica drop": ["strategy.name=replica-drop"],
     "ntp": ["strategy.name=ntp", *WIDE],
-    "ntp in replication": ["strategy.name=replication-ntp", "strategy.redundancy=2", *WIDE],
 }
 PLAYED_QUICKLY = ("recycle",)
 
@@ -234,14 +233,6 @@ RESTARTING = [
     "failures.mtbf_s=700",
     "failures.gpus_per_host=4",
     "times.restart_s=600",
-]
-WITHIN = [
-    *AROUND_GPUS,
-    "job.steps=40",
-    "failures.mtbf_s=200",
-    "failures.component=gpu",
-    "strategy.redundancy=3",
-    "model.tensor=32",
 ]
 
 
@@ -377,28 +368,3 @@ def test_a_load_with_a_replica_absent_is_played_by_messages(tmp_path: Path) -> N
     all_five_s = resolve(asked).durations.load_s
     assert ended[0] - begun[0] == pytest.approx(4 / 5 * all_five_s, rel=1e-3)
     assert ended[1] - begun[1] == pytest.approx(3 / 5 * all_five_s, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "mode"),
-    [
-        ("spare-ntp", "slow"),
-        ("replication-ntp", "smaller-batch"),
-        pytest.param("spare-ntp", "smaller-batch", marks=SLOW),
-        pytest.param("replication-ntp", "slow", marks=SLOW),
-    ],
-)
-def test_groups_that_work_on(scheme: str, mode: str) -> None:
-    settings = [*WITHIN, f"strategy.name={scheme}", f"strategy.{scheme}.hit_groups={mode}"]
-    record, _ = agreed("spare-sound", settings, seed=1)
-    assert record["degraded_s"] > 0
-    assert record["completed_steps"] == pytest.approx(40, abs=1)
-
-
-@SLOW
-def test_groups_that_work_on_or_die_and_rejoin() -> None:
-    """Hosts of 8 GPUs are more than a domain may lose, and half of the failures are of one."""
-    settings = [*WITHIN, "strategy.name=spare-ntp", "model.tensor=64"]
-    die = ["failures.component=host", "rejoin.when=at-checkpoint", "rejoin.repair_s=600"]
-    record, _ = agreed("spare-sound", [*settings, *die], seed=2)
-    assert record["failures"] > 10

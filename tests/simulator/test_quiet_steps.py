@@ -124,7 +124,6 @@ WITHIN = ["failures.mtbf_s=900", "rejoin.repair_s=9000", "job.compute_jitter=0.0
 SHRINKING = {
     "ntp": ("spare-sound", [*STATED, *WITHIN, "strategy.name=ntp"]),
     "dp-drop": ("spare-sound", [*STATED, *WITHIN, "strategy.name=dp-drop"]),
-    "spare-ntp": ("spare-sound", [*STATED, *WITHIN, "strategy.name=spare-ntp"]),
     "a mix of causes": (
         "spare-sound",
         [*STATED, *WITHIN, "failures.model=mix", "failures.mix=llama3", "failures.rate=mtbf"],

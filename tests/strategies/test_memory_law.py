@@ -37,7 +37,6 @@ ALL_BUT_FOUR = [Hit(group, 0, 6, 8) for group in range(4)]
         # 15 GPUs of a domain hold no more than 16 have to: its replica is out.
         ("ntp", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),
         ("ntp-pw", 1, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3)}, None),
-        ("spare-ntp", 2, DOMAIN, {"least_tensor": 16}, ONE_GPU, {"members": (1, 2, 3, 4, 5)}, None),
     ],
 )
 def test_what_does_not_fit_is_not_entered(
@@ -49,11 +48,10 @@ def test_what_does_not_fit_is_not_entered(
     refused: dict[str, Any],
     allowed: dict[str, Any] | None,
 ) -> None:
-    groups = 6 if scheme == "spare-ntp" else 4
     plans: list[StepPlan] = []
     for memory, times in ({}, 0), (little, 1):
         told = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
-        strategy = built(scheme, groups, redundancy, **told)
+        strategy = built(scheme, 4, redundancy, **told)
         for hit in hits:
             strategy.on_hit(hit)
         verdict = strategy.on_failures(sorted({hit.group for hit in hits}))

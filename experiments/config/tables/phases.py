@@ -261,7 +261,6 @@ class TimesTable(Table):
     hand_back_s: float | None = _whole("a stage's going back to its node")
     re_form_s: float | None = _whole("forming pipelines anew")
     local_rendezvous_s: float | None = _whole("a pipeline's agreeing on who does a lost stage")
-    change_of_degree_s: float | None = _whole("a group's going on at another tensor degree")
     migrate_s: float | None = _whole("a restart's sending stages to other domains of the job")
     snapshot_copy_s: float | None = _snapshot(
         "Time in which all GPUs copy their snapshot to host memory, parity included."

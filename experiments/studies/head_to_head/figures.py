@@ -18,7 +18,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.head_to_head.playing import NTP_ALONE, winners
+from faultline.experiments.studies.head_to_head.playing import winners
 from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, FACTS, SETTINGS
 from matplotlib import patheffects
 from matplotlib import pyplot as plt
@@ -89,18 +89,18 @@ _ABOUT = (
 
 _ORDER = (
     "checkpoint", "replication", "spare", "dp-drop", "ntp", "ntp-pw", "mecefo", "bamboo", "oobleck",
-    "recycle", "varuna", "warm-standby", "replica-drop", "spare-ntp", "replication-ntp", NTP_ALONE,
+    "recycle", "varuna", "warm-standby", "replica-drop",
 )  # fmt: skip
 
 
 def colour_of(scheme: str) -> str:
     """Return the colour of a scheme's region."""
-    return "#DDDDDD" if scheme == NTP_ALONE else look_of(scheme).colour
+    return look_of(scheme).colour
 
 
 def name_of(scheme: str) -> str:
     """Return a scheme's name as its authors write it; with a star if it is approximate."""
-    return "NTP without a restart" if scheme == NTP_ALONE else title_of(scheme, star=True)
+    return title_of(scheme, star=True)
 
 
 def order_of(scheme: str) -> tuple[int, str]:
@@ -148,9 +148,6 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     """
     mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
     mine = mine[np.isfinite(mine["ratio"])]
-    # Combinations that come to NTP without a restart are one candidate, to all digits.
-    again = mine.duplicated(["x", "y", "scheme", "protection"]) & (mine["scheme"] == NTP_ALONE)
-    mine = mine[~again]
     logarithms = np.log(mine["ratio"]).groupby([mine["scheme"], mine["protection"]]).mean()
     order = {pair: place for place, pair in enumerate(logarithms.sort_values().index)}
     figure, panels = plt.subplots(
@@ -193,7 +190,7 @@ _FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
 def _dots(panel: Axes, here: pd.DataFrame, order: Mapping[tuple[str, str], int]) -> None:
     for row in here.itertuples(index=False):
         # The colour of a region is too pale for a mark.
-        colour = "#999999" if row.scheme == NTP_ALONE else colour_of(row.scheme)
+        colour = colour_of(row.scheme)
         # One above the other, so that neither hides the other.
         place = order[row.scheme, row.protection] + (0.18 if row.y else -0.18)
         panel.errorbar(

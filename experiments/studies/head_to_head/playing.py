@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
-from math import inf, isclose, isfinite, nan
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -47,9 +46,6 @@ CONTESTED = 1.15
 NEVER_RATIO = 40.0
 """A job that takes so many times as long as without failures does not train."""
 
-NTP_ALONE = "ntp-alone"
-"""What a combination comes to where nothing ever wipes out: NTP without a restart."""
-
 CELL = ["plane", "x", "y"]
 METRICS = {"ratio": "time", "gpu_ratio": "gpu_hours"}
 
@@ -89,8 +85,8 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
         opened, _ = open_job(scenario, durations, ground.process(cell).model)
         met = opened.protected.costs_of_memory(opened.costs())
         known = scheme.redundancies(cell.groups, scheme_options(scenario))
-        best = candidate.redundancy or known[0]
-        if candidate.redundancy is None and len(known) > 1:
+        best = known[0]
+        if len(known) > 1:
             best = choices_at(opened, known)[0].redundancy
         opened = replace(opened, redundancy=best)
         opened.strategy().plan()
@@ -175,7 +171,6 @@ def play_match(match: Match) -> list[Row]:
         for seed in match.seeds[1:] if contested or not match.races else ():
             most_ratio = min(HOPELESS * limit(), NEVER_RATIO)
             played.append(_played(match, entry, past(seed), seed, most_ratio))
-    named_for_what_they_are(match.candidates, rows)
     common = {
         "plane": cell.plane,
         "x": cell.x,
@@ -240,32 +235,6 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
 
 def _names_of(one: Candidate) -> Row:
     return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
-
-
-def named_for_what_they_are(candidates: Sequence[Candidate], rows: Mapping[str, list[Row]]) -> None:
-    """Give controls, and combinations that do not differ from them, the scheme that they are.
-
-    A combination whose every run takes as long as its control's owes nothing to the other scheme.
-
-    Runs come by name; their ``scheme`` is changed in place.
-    """
-    controls = [one for one in candidates if one.is_control]
-    for control, other in product(controls, candidates):
-        same_kind = other.scheme == control.scheme and other.protection == control.protection
-        if same_kind and (other is control or _alike(rows[other.name], rows[control.name])):
-            for row in rows[other.name]:
-                row["scheme"] = NTP_ALONE
-
-
-def _alike(one: Sequence[Row], other: Sequence[Row]) -> bool:
-    ratios = [
-        {row["seed"]: row["ratio"] for row in rows if not row["absent"]} for rows in (one, other)
-    ]
-    seeds = ratios[0].keys() & ratios[1].keys()
-    return bool(seeds) and all(
-        isfinite(ratios[0][seed]) and isclose(ratios[0][seed], ratios[1][seed], rel_tol=1e-12)
-        for seed in seeds
-    )
 
 
 _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_s"]

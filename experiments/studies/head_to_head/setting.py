@@ -34,7 +34,6 @@ from faultline.simulator.job import Durations
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.ntp_within import NonuniformWithin
 from faultline.strategies.recovery import RESTART, RecoveryKind
 from faultline.strategies.registry import all_strategies, strategy_class
 
@@ -79,19 +78,11 @@ class Candidate:
     # Registered names.
     scheme: str
     protection: str
-    # Stated redundancy; None for the best by the scheme's closed forms.
-    redundancy: int | None = None
 
     @property
     def name(self) -> str:
-        """One word for tables: ``spare/reft``, or ``spare-ntp/reft/r=1`` for a control."""
-        name = f"{self.scheme}/{self.protection}"
-        return name if self.redundancy is None else f"{name}/r={self.redundancy}"
-
-    @property
-    def is_control(self) -> bool:
-        """Whether it is a combination of two schemes without one of them: nothing is masked."""
-        return self.redundancy == 1 and is_combination(self.scheme)
+        """One word for tables: ``spare/reft``."""
+        return f"{self.scheme}/{self.protection}"
 
 
 def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
@@ -105,10 +96,9 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
         If there is none of that name.
     """
     everybody = [
-        Candidate(scheme, protection, redundancy)
+        Candidate(scheme, protection)
         for scheme in all_strategies()
         for protection in _PROTECTIONS.get(scheme, _DEFAULT_PROTECTION)
-        for redundancy in ((None, 1) if is_combination(scheme) else (None,))
     ]
     if not names:
         return everybody
@@ -117,11 +107,6 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
         if name not in known:
             raise UserError(f"--schemes {name}: no such candidate; {did_you_mean(name, known)}")
     return [one for one in everybody if one.name in names or one.scheme in names]
-
-
-def is_combination(scheme: str) -> bool:
-    """Return whether a scheme is nonuniform tensor parallelism inside another scheme."""
-    return issubclass(strategy_class(scheme), NonuniformWithin)
 
 
 def price(scheme: str, shape: JobShape) -> float:
@@ -203,7 +188,7 @@ class Ground:
     protections: Mapping[str, Scenario]
 
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
-        """Return the scenario of a candidate in a cell; redundancy 1 where it states none."""
+        """Return the scenario of a candidate in a cell, at redundancy 1."""
         base, scheme = self.protections[candidate.protection], candidate.scheme
         changes: dict[str, dict[str, Any]] = {
             "job": {
@@ -211,7 +196,7 @@ class Ground:
                 "gpus": cell.groups * GPUS_PER_GROUP,
                 "steps": self.steps_in(cell),
             },
-            "strategy": {"name": scheme, "redundancy": candidate.redundancy or 1},
+            "strategy": {"name": scheme, "redundancy": 1},
             "failures": {"mtbf_s": cell.mtbf_s},
             "model": {} if cell.layers is None else {"layers": cell.layers},
         }

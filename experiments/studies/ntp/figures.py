@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.palette import looks_of_schemes, title_of
+from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
     PUBLISHED,
@@ -22,7 +20,6 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 _LOOKS = looks_of_schemes(scheme.value for scheme in Scheme)
@@ -184,15 +181,6 @@ def _failed_axis(axis: Axes) -> None:
 
 _SHOWN = ("degraded", "repeated", "checkpoint", "restart")
 """Causes that come to more than a hairline; all others are useful, or next to nothing."""
-_HIT_GROUPS = {
-    "die": ("hit groups die", "#999999"),
-    "slow": ("work on, all wait", "#0072B2"),
-    "boosted": ("work on, more power", "#009E73"),
-    "smaller-batch": ("work on, smaller batch", "#E69F00"),
-}
-_HATCHES = ("", "////")
-"""Of the stalls, the shorter one first."""
-_CONTROL: Any = {"color": "black", "marker": "D", "ls": "none", "ms": 6, "mfc": "white"}
 
 
 def draw_loop(table: pd.DataFrame) -> Figure:
@@ -240,52 +228,3 @@ def draw_domains(table: pd.DataFrame) -> Figure:
     legend_below(figure, lost.get_legend_handles_labels()[0], 4)
     figure.suptitle("Through the same failures, at Llama 3's rate")
     return figure
-
-
-def draw_within(table: pd.DataFrame) -> Figure:
-    """Draw the time to train with hit groups that die, or work on, at two lengths of a stall."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), sharey=True)
-    for axis, scheme in zip(axes, ("spare", "replication"), strict=True):
-        plain = table[table.scheme == scheme]
-        redundancy = int(plain.redundancy.iloc[0])
-        mine = table[table.scheme.isin([scheme, f"{scheme}-ntp"])]
-        mine = mine[mine.redundancy == redundancy]
-        _draw_bars(axis, mine, table[table.redundancy == loop.CONTROL_REDUNDANCY])
-        name = title_of(scheme)
-        same = mine.without_a_restart[mine.hit_groups != "die"].all()
-        note = ": where hit groups work on,\nno more than NTP without a restart" if same else ""
-        axis.set_title(f"{name[0].upper()}{name[1:]}, r = {redundancy}{note}")
-    axes[0].set_ylabel("time to train over ideal")
-    stalls = sorted(table.stall_s[table.stall_s > 0].unique())
-    handles = [Patch(color=colour, label=label) for label, colour in _HIT_GROUPS.values()]
-    for hatch, stall_s in zip(_HATCHES, stalls, strict=True):
-        label = f"a change of degree stalls all for {stall_s:g} s"
-        handles.append(Patch(facecolor="white", edgecolor="#555555", hatch=hatch, label=label))
-    control = mark("NTP without a restart: the same with r = 1", **_CONTROL)
-    legend_below(figure, [*handles, control], 3)
-    figure.suptitle("600,000 GPUs, a single GPU fails every 300 s, repair in 4 days")
-    return figure
-
-
-def _draw_bars(axis: Axes, table: pd.DataFrame, controls: pd.DataFrame) -> None:
-    keys = ["hit_groups", "stall_s"]
-    means = table.groupby(keys, sort=False).time_to_train_ratio.mean()
-    control = controls.groupby(keys, sort=False).time_to_train_ratio.mean()
-    place, places = 0.0, []
-    for hit_groups, (_, colour) in _HIT_GROUPS.items():
-        first = place
-        for hatch, (stall_s, ratio) in zip(_HATCHES, means[hit_groups].items(), strict=False):
-            axis.bar(place, ratio, width=0.9, color=colour, hatch=hatch, edgecolor="white")
-            top = ratio
-            if (hit_groups, stall_s) in control:
-                axis.plot(place, control[hit_groups, stall_s], **_CONTROL)
-                # The number stands above the mark, too.
-                top = max(top, control[hit_groups, stall_s] + 0.1)
-            axis.text(place, top + 0.07, f"{ratio:.2f}", ha="center", fontsize=9)
-            place += 1.0
-        places.append((first + place - 1.0) / 2)
-        place += 0.5
-    axis.axhline(1.0, color="black", linestyle=":", linewidth=1.2)
-    axis.set_xticks(places, [name.replace("-", "\n") for name in _HIT_GROUPS])
-    axis.tick_params(axis="x", length=0)
-    axis.grid(visible=False, axis="x")

@@ -3,7 +3,7 @@
 A 480B model on 32,768 B200 in NVLink domains of 32: what single failed GPUs cost if they take
 their replica with them (DP-DROP), if it runs at a lower tensor-parallel degree (NTP), and if its
 GPUs draw more power instead (NTP-PW). The same schemes in the training loop, through 15 days of
-failures, repairs and restarts; and NTP inside SPARe and replication on 600,000 GPUs.
+failures, repairs and restarts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class NtpStudy(Study):
         "blast-radius.png": (figures.draw_blasts, "blasts"),
         "goodput.png": (figures.draw_loop, "loop"),
         "domains.png": (figures.draw_domains, "domains"),
-        "within.png": (figures.draw_within, "within"),
     }
 
     def play(self, stage: Stage) -> Results:
@@ -74,11 +73,9 @@ class NtpStudy(Study):
         kept, traces = stage.folder("failures"), stage.pick(1, 10)
         of_loop = loop.loop_points(kept, stage.seeds, traces)
         of_domains = loop.domain_points(kept, stage.seeds, traces)
-        combined = loop.within_points(stage.seeds, stage.pick(5_000, 10_000))
         return results | {
             "loop": loop.loop_table(stage.runs("training loop", of_loop)),
             "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
-            "within": loop.within_table(stage.runs("inside other schemes", combined)),
         }
 
     def tables(self, results: Results) -> Tables:
@@ -104,7 +101,6 @@ class NtpStudy(Study):
         text = "{failed_fraction:.3%} failed, packed within pods of {pod_replicas} replicas"
         yield from tables.lost_rows(results["pods"], keys, setting=text)
         yield from tables.domain_rows(results["domains"])
-        yield from tables.within_rows(results["within"])
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""
@@ -115,7 +111,6 @@ class NtpStudy(Study):
         yield tables.shown_spares(results["traces"], results["failing_spares"])
         yield tables.shown_loop(results["loop"])
         yield from tables.shown_domains(results["domains"])
-        yield tables.shown_within(results["within"])
         compared = [row.as_dict() for row in rows if row.published is not None]
         columns = ["quantity", "scheme", "setting", "published", "simulated"]
         yield Printed(
@@ -125,8 +120,6 @@ class NtpStudy(Study):
         )
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what the schemes come to: of throughput and spares, in the loop, inside others."""
+        """Say what the schemes come to: of throughput and spares, and in the loop."""
         found = results["losses"], results["traces"], results["failing_spares"]
-        looped = tables.loop_sentence(results["loop"])
-        inside = tables.within_sentence(results["within"])
-        return tables.placement_sentence(*found), f"{looped} {inside}"
+        return tables.placement_sentence(*found), tables.loop_sentence(results["loop"])

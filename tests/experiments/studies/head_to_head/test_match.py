@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf, isnan
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +21,6 @@ from faultline.experiments.runs.point import Call
 from faultline.experiments.studies.head_to_head.comparison import closing_sentence
 from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
 from faultline.experiments.studies.head_to_head.playing import (
-    NTP_ALONE,
     Entry,
     Match,
     candidate_table,
@@ -51,11 +49,13 @@ from faultline.experiments.studies.head_to_head.setting import (
     setting_cells,
     stall_cells,
 )
-from faultline.strategies.base import Strategy
+from faultline.strategies.base import StepPlan, Strategy
 from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.registry import all_strategies
+from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
@@ -126,18 +126,6 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
     assert all(row["token_us"] > 1.005 * usual["token_us"] for row in rows.values())
 
 
-def test_combinations_have_their_controls() -> None:
-    names = [one.name for one in all_candidates(["spare-ntp", "replication-ntp", "spare"])]
-    assert names == [
-        "replication-ntp/reft",
-        "replication-ntp/reft/r=1",
-        "spare/storage",
-        "spare/reft",
-        "spare-ntp/reft",
-        "spare-ntp/reft/r=1",
-    ]
-
-
 def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
     (mecefo,) = all_candidates(["mecefo/reft"])
     cell = Cell("stalls", 0.0, 0.0, 1e5, 300.0, stall_s=77.0)
@@ -151,11 +139,15 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
         assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == stated_s
 
 
-def test_who_cannot_be_built_says_why(ground: Ground) -> None:
+def test_who_cannot_be_built_says_why(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(self: Replication) -> StepPlan:
+        raise StrategyError("does not fit")
+
     (replication,) = all_candidates(["replication/reft"])
     cell = Cell("domains", 4 * 512, 0.0, 1e5, 300.0, groups=4)
     assert isinstance(enter(replication, cell, ground), Entry)
-    assert "does not fit" in str(enter(replace(replication, redundancy=9), cell, ground))
+    monkeypatch.setattr(Replication, "plan", refuses)
+    assert enter(replication, cell, ground) == "does not fit"
 
 
 def _match(
@@ -205,21 +197,6 @@ def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Groun
     # Spares take the places of replication's groups, of which its closed forms know nothing.
     assert set(known["scheme"]) == {"checkpoint"}
     assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
-
-
-def test_a_combination_that_equals_its_control_is_called_what_it_is(ground: Ground) -> None:
-    """Nothing wipes out: SPARe on NTP is NTP without a restart; replication computes all twice."""
-    names = ["spare-ntp", "replication-ntp"]
-    rows = play_match(_match(ground, 5567.5, 908.0, names, 1, races=False))
-    scheme_of = {row["candidate"]: row["scheme"] for row in rows}
-    assert scheme_of == {
-        "replication-ntp/reft": "replication-ntp",
-        "replication-ntp/reft/r=1": NTP_ALONE,
-        "spare-ntp/reft": NTP_ALONE,
-        "spare-ntp/reft/r=1": NTP_ALONE,
-    }
-    ratios = {row["candidate"]: row["ratio"] for row in rows}
-    assert ratios["spare-ntp/reft"] == ratios["spare-ntp/reft/r=1"]
 
 
 def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:

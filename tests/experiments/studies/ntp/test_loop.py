@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from math import sqrt
 from pathlib import Path
 from time import process_time
@@ -25,11 +24,8 @@ from faultline.experiments.studies.ntp.loop import (
     REPAIR,
     SCENARIO,
     VARIANTS,
-    WITHIN_VARIANTS,
-    Variant,
     domain_points,
     domain_table,
-    equals_control,
     failures_of,
     loop_points,
     loop_table,
@@ -177,24 +173,8 @@ def loop() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.fixture
-def within() -> pd.DataFrame:
-    """Made up: SPARe's groups never die, its eight copies masked nothing."""
-    played = pd.DataFrame(
-        {**asdict(variant), "seed": seed, "time_to_train_ratio": 1.5 + place, "restarts": seed}
-        for place, variant in enumerate(WITHIN_VARIANTS)
-        for seed in range(2)
-    )
-    like_control = (played.scheme == "spare-ntp") & (played.redundancy == 8)
-    controls = played[(played.redundancy == 1)].time_to_train_ratio
-    played.loc[like_control, "time_to_train_ratio"] = controls.to_numpy()
-    return played.assign(without_a_restart=equals_control(played))
-
-
-def test_rows_tables_and_figures(
-    loop: pd.DataFrame, within: pd.DataFrame, saved_bytes: Callable[[Figure], int]
-) -> None:
-    found = [*tables.goodput_rows(loop), *tables.within_rows(within)]
+def test_rows_tables_and_figures(loop: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
+    found = [*tables.goodput_rows(loop)]
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
@@ -203,7 +183,6 @@ def test_rows_tables_and_figures(
     assert len(tables.shown_loop(loop).frame) == len(VARIANTS)
     assert "NTP 80.0%" in tables.loop_sentence(loop)
     assert saved_bytes(figures.draw_loop(loop)) > 10_000
-    assert saved_bytes(figures.draw_within(within)) > 10_000
 
 
 def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
@@ -222,41 +201,3 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     assert list(goodput.frame["NTP"]) == [0.8, 0.8]
     assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]
     assert saved_bytes(figures.draw_domains(table)) > 10_000
-
-
-def test_what_masks_nothing_is_named_for_what_it_is(within: pd.DataFrame) -> None:
-    same = within[within.without_a_restart]
-    assert set(zip(same.scheme, same.redundancy, strict=True)) == {
-        ("spare-ntp", 1),
-        ("spare-ntp", 8),
-    }
-    named = tables.shown_within(within).frame[["scheme", "r"]]
-    assert set(named.scheme[named.r == 1]) == {"NTP without a restart"}
-    names = set(named.itertuples(index=False, name=None))
-    assert ("SPARe = NTP without a restart", 8) in names
-    assert ("SPARe", 8) in names  # hit groups die
-    assert ("SPARe", 2) in names
-    assert not any(name.startswith("replication =") for name, _ in names)
-    settings = [row.setting for row in tables.within_rows(within) if row.scheme == "spare-ntp"]
-    assert all(s.endswith("(control)") == ("r = 1," in s) for s in settings)
-    assert all(("NTP without a restart" in s) == ("r = 2," not in s) for s in settings)
-    said = tables.within_sentence(within)
-    assert "12 of 16 of its runs are those with r = 1" in said
-    one_digit = within.copy()
-    one_digit.loc[one_digit.redundancy == 8, "time_to_train_ratio"] += 1e-12
-    assert equals_control(one_digit).sum() == (one_digit.redundancy == 1).sum()
-
-
-def test_one_copy_masks_the_same_under_either_scheme() -> None:
-    """With r = 1 there is nothing that SPARe and replication could do differently."""
-    times_s = []
-    for scheme in ("spare-ntp", "replication-ntp"):
-        chosen = Variant(scheme, 1, "slow", 10).settings
-        short = ["job.steps=60", "failures.component=gpu"]
-        times_s.append(run(load_scenario("spare-sound", [*chosen, *short]), 0)["time_s"])
-    assert times_s[0] == times_s[1]
-
-
-def test_variants_are_told_apart_by_their_settings() -> None:
-    assert len({tuple(variant.settings) for variant in WITHIN_VARIANTS}) == len(WITHIN_VARIANTS)
-    assert Variant("spare", 8).settings == ["strategy.name=spare", "strategy.redundancy=8"]
