@@ -20,6 +20,9 @@ from faultline.experiments.screen import safe_streams, shown
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
 
+_LINES_AT_AN_END, _LONGEST_LINE = 100, 1_000
+"""Lines of a traceback that are printed of its beginning and its end, and letters of a line."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -55,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a mistake, without what a terminal would obey: a scheme may say it."""
-    sys.stderr.write(shown("".join(format_exception(kind, error, trace))))
+    """Print the traceback of an error, escaped and cut: a scheme may have raised it."""
+    lines = "".join(format_exception(kind, error, trace)).splitlines()
+    if len(lines) > 2 * _LINES_AT_AN_END:
+        left_out = f"... {len(lines) - 2 * _LINES_AT_AN_END:,} lines ..."
+        lines = [*lines[:_LINES_AT_AN_END], left_out, *lines[-_LINES_AT_AN_END:]]
+    sys.stderr.writelines(f"{shown(line[:_LONGEST_LINE])}\n" for line in lines)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

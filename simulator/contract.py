@@ -69,6 +69,8 @@ class Contract:
     def enter(self) -> None:
         """Look at the plan of a scheme that may be in any state."""
         plan = self._strategy.plan()
+        if not isinstance(plan, StepPlan):
+            self._breach(f"plan() returned {type(plan).__name__}, and no StepPlan")
         members = plan.members
         if members == self._everyone:
             self._check_numbers(plan)

@@ -373,3 +373,9 @@ class Attentive(Listener):
 
 def test_the_verdict_follows_the_hits_before_any_plan() -> None:
     assert replayed(small_job(Scripted({1: [15.0]})), Attentive(3)).restarts == 1
+
+
+def test_a_plan_is_a_step_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pliant, "plan", lambda _: None)
+    with pytest.raises(ContractError, match=r"plan\(\) returned NoneType, and no StepPlan"):
+        Contract(Pliant(4), 4)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.text
 import pytest
+from faultline.experiments import cli
 from faultline.experiments.figures.style import figure_style
 from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.sweep_plan import Plan
@@ -213,3 +214,12 @@ def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, 
             told = ask.refused(*words)
             assert "Traceback" not in told
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_traceback_is_escaped_and_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ValueError("\x1b[31m" + "x" * 10**6 + "\ny" * 10**5)
+    cli._show(ValueError, error, None)
+    told = capsys.readouterr().err
+    assert told.startswith("ValueError: \\x1b[31mxxx")
+    assert "99,801 lines ..." in told
+    assert len(told) < 5_000
