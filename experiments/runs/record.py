@@ -173,15 +173,6 @@ def _step(part: str, meaning: str) -> Column:
     )
 
 
-def _source(phase: str, words: str) -> Column:
-    return _text(
-        f"{phase}_source",
-        f"time of {words}",
-        f"where the time of {words} comes from: stated, derived, or measured by SimGrid",
-        lambda run: run.job.sources[phase],
-    )
-
-
 def _share(name: str, label: str, meaning: str, **more: Any) -> Column:
     percent: dict[str, Any] = {"shown_unit": "%", "scale": 100.0, "share": True}
     return Column(name, "number", label, meaning, "higher", **percent, **more)
@@ -278,11 +269,6 @@ _DEFINED = (
     _step("bubble", "waiting for other stages"),
     _step("data_parallel", "gradients and weights between groups"),
     _step("optimizer", "the optimizer"),
-    _source("compute", "compute"),
-    _source("all_reduce", "the all-reduce"),
-    _source("checkpoint", "a checkpoint"),
-    _source("restart", "a restart"),
-    _source("recovery", "what failures cost that need no restart"),
     _text(
         "protection",
         "protection",
