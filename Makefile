@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-adaptive reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,9 +40,6 @@ reproduce-full: ready ## reproduce them at full scale
 
 reproduce-theory: ready ## closed forms against Monte Carlo and simulation
 	@$(BIN)/faultline reproduce theory $(ARGS)
-
-reproduce-adaptive: ready ## beyond the paper: dynamic checkpoints, groups that rejoin, spares
-	@$(BIN)/faultline reproduce adaptive $(ARGS)
 
 reproduce-ntp: ready ## nonuniform tensor parallelism: placement, traces, spare domains
 	@$(BIN)/faultline reproduce ntp $(ARGS)

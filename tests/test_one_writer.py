@@ -20,8 +20,6 @@ PACKAGES = (
 )
 WRITER = "platforms/files.py"
 ALLOWED = {
-    # Values of a column.
-    "experiments/studies/adaptive/study.py": {"replace"},
     # A file of the kernel, and removals by name in a folder that is checked to be no link.
     "experiments/runs/fork_server.py": {"write_text"},
     "experiments/runs/store.py": {"os.open", "rename", "unlink"},

@@ -43,7 +43,7 @@ RATES_S = tuple(60.0 * minutes for minutes in (1, 2, 5, 10, 30, 60, 120, 180, 36
 _BETWEEN_S = tuple(60.0 * each for each in (1.5, 3.5, 7, 17, 45, 75, 90, 105, 150, 240, 720))
 
 REPAIR_S = 3 * 3600.0
-"""Repair of a group that rejoins, in seconds: that of the adaptive study."""
+"""Repair of a group that rejoins, in seconds: that of the grid `adaptive`."""
 _OF_REJOINING = (2, 12)
 """Redundancies of groups that rejoin: one of them is the best at each rate, within 1 %."""
 

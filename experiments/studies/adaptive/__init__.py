@@ -1,1 +1,0 @@
-"""beyond SPARe: dynamic checkpoints, groups that rejoin, spares."""
