@@ -27,7 +27,7 @@ from faultline.experiments.studies.operators.loop import (
     even,
     scattered,
 )
-from faultline.experiments.studies.operators.server_pool import Cluster, incidents
+from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
 RSC_1, RSC_2 = 6.50e-3, 2.34e-3
@@ -80,14 +80,14 @@ def _drops(controller_s: float, repair_s: float) -> dict[str, Any]:
 
 
 def _torchft() -> Iterator[LoopJob]:
-    """B by the loop's replica drop, without a quorum: who is lost is away for 24 s."""
+    """B by replica drop, without a quorum: a killed group is away for 24 s."""
     kills = {"B1": (1100, 60.0, 60.0), "B2": (1015, 0.0, 30.0)}
     measures = (("commits", "commits"), ("mean groups", "mean_groups"))
     for row, (count, least_s, most_s) in kills.items():
         days = count * (least_s + most_s) / 2 / DAY_S
         for error_s, (quantity, measure) in product((0.0, 5.0), measures):
             yield LoopJob(
-                f"{row} loop", quantity, days, 9.0, _NEVER_S, 24.0,
+                row, quantity, days, 9.0, _NEVER_S, 24.0,
                 draw=partial(_with_gaps, count, least_s, most_s),
                 measure=measure,
                 groups=30,

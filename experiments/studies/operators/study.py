@@ -91,21 +91,8 @@ def verdicts(
         for scheme, mine in found.groupby("scheme", sort=False):
             row, hits = _swept(output, str(scheme), mine)
             verdict, off = _verdict(output, row)
-            settings = mine.sweep.unique()
-            stuck = sum(setting.endswith(models.UNFINISHED) for setting in settings)
-            note = output.note
-            if stuck:
-                note += f"; {stuck} of {len(settings)} settings do not finish"
-            yield (
-                row,
-                {
-                    "kind": output.kind,
-                    "verdict": verdict,
-                    "off": off,
-                    "hits": hits,
-                    "note": note,
-                },
-            )
+            told = {"kind": output.kind, "verdict": verdict, "off": off, "hits": hits}
+            yield row, told | {"note": output.note}
 
 
 def _swept(output: Output, scheme: str, mine: pd.DataFrame) -> tuple[Row, str]:
