@@ -90,7 +90,7 @@ publish: ready ## make all of results/published anew, or some recipes: make publ
 	@$(BIN)/python .ci/publish $(ARGS)
 
 bench: ready ## measure the speed of the simulator
-	@$(BIN)/faultline bench $(ARGS)
+	@$(BIN)/python -m pytest -q -o addopts="--import-mode=importlib" --benchmark-quiet tests/benchmarks/bench_speed.py $(ARGS)
 
 bench-against: ready ## compare the speed with that of a commit: make bench-against COMMIT=main
 	@$(if $(COMMIT),,$(error bench-against needs a commit, as in: make bench-against COMMIT=main))

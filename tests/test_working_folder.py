@@ -14,11 +14,6 @@ from faultline.platforms.xml_writer import write_xml
 
 SHADOWS = ("json", "simgrid", "multiprocessing", "numpy", "faultline")
 COMMAND = "from faultline.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
-BENCHMARK = """
-from faultline.experiments.benchmarks.measurement import measured
-from faultline.experiments.benchmarks.run_speed import time_replay
-measured(time_replay, "spare-study", ["job.steps=5"], 1)
-"""
 SWEEP = 'scenario = "spare-study"\nseeds = 1\n[set]\njob.steps = 5\njob.groups = 12\n'
 CHILDREN: dict[str, tuple[str, ...]] = {
     "platform check": (COMMAND, "platform", "check", "../cluster.xml"),
@@ -28,7 +23,6 @@ CHILDREN: dict[str, tuple[str, ...]] = {
         *("--set", "job.groups=4"),
     ),
     "sweep": (COMMAND, "sweep", "../grid.toml", "-o", "../out", "--workers", "1"),
-    "bench": (BENCHMARK,),
 }
 
 
