@@ -247,8 +247,7 @@ Phase = (
 )
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of a phase.
 
     Attributes

@@ -45,7 +45,7 @@ from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
 # From so many steps on arrays are faster than one step after the other.
-_MANY_STEPS = 8
+_MANY_STEPS = 24
 
 _PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
@@ -126,7 +126,7 @@ class ReplayEngine:
             elif isinstance(phase, (Reconfigure, Rejoin)):
                 moves = phase.recovery.moves if phase.recovery else ()
                 self._part = None if moves else self._alone(self.now_s - start_s)
-            outcome.disturbed_s = self._disturbed_s
+            outcome = outcome._replace(disturbed_s=self._disturbed_s)
             self._writes.advance(start_s, self.now_s, _PARTS.get(type(phase)), self._part)
         if isinstance(phase, Restart):
             self._writes.end()
@@ -582,6 +582,8 @@ def _groups_by_stacks(
     patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
 ) -> dict[int, int]:
     """Count the groups of a patch by the shard types they compute, without those set apart."""
+    if not (apart or down):
+        return Counter(patch.values())
     counts: dict[int, int] = {}
     for group, stacks in patch.items():
         if group not in apart and group not in down:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-from operator import attrgetter
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar
 
 from faultline.strategies.checkpoint_period import Costs, best_period_s
@@ -46,8 +46,7 @@ class Task(NamedTuple):
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
+class StepPlan(NamedTuple):
     """What the next steps look like, until a failure changes it.
 
     Attributes
@@ -93,8 +92,7 @@ class StepPlan:
     @property
     def but_members(self) -> tuple[object, ...]:
         """All of it but its members."""
-        found: tuple[object, ...] = _but_members(self)
-        return found
+        return self[1:]
 
     @property
     def approximate_share(self) -> float:
@@ -102,9 +100,6 @@ class StepPlan:
         if not self.approximate:
             return 0.0
         return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
-
-
-_but_members = attrgetter(*(one.name for one in fields(StepPlan)[1:]))
 
 
 class Hit(NamedTuple):
@@ -128,21 +123,23 @@ class Hit(NamedTuple):
 
 def without(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
     """Return the members, in ascending order, that are left when some are dropped."""
-    left = list(members)
     for group in dropped:
-        del left[bisect_left(left, group)]
-    return tuple(left)
+        place = bisect_left(members, group)
+        members = members[:place] + members[place + 1 :]
+    return members
 
 
-@dataclass(frozen=True, slots=True)
-class Continue:
+_NO_PATCH: Mapping[int, int] = MappingProxyType({})
+
+
+class Continue(NamedTuple):
     """The step can be saved without a restart.
 
     Attributes
     ----------
     dropped : tuple of int
         Members that leave the communicator.
-    patch : dict of int to int
+    patch : mapping of int to int
         Stacks that each group has to compute before the all-reduce is repeated; empty where nothing
         of the step was lost.
     moved_types : int
@@ -154,7 +151,7 @@ class Continue:
     """
 
     dropped: tuple[int, ...]
-    patch: dict[int, int] = field(default_factory=dict)
+    patch: Mapping[int, int] = _NO_PATCH
     moved_types: int = 0
     carried_on: tuple[int, ...] = ()
     recovery: Recovery | None = SHRINK

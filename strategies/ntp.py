@@ -138,7 +138,7 @@ class RestartingReplicas(Strategy):
         """Take groups back whose hardware was replaced; nobody else leaves before a restart."""
         members = {*self.plan().members, *returning}
         self._damage.forget(returning)
-        self._plan = replace(self._step_plan(), members=tuple(sorted(members)))
+        self._plan = self._step_plan()._replace(members=tuple(sorted(members)))
 
     def migration(self) -> Recovery | None:
         members, stages = set(self.plan().members), self._damage.domains_per_group

@@ -21,6 +21,8 @@ from faultline.simulator.random_streams import Purpose, stream
 ClockRule = Literal["from-detection", "renewal"]
 
 _BLOCK = 8
+_LATER_BLOCKS = 32
+_FEW_GROUPS = 4096
 
 
 class FailureClocks(ABC):
@@ -111,6 +113,7 @@ class RenewalClocks(FailureClocks):
         self._from_detection = rule == "from-detection"
         self._seed = seed
         # Of a hundred thousand groups most never fail again: streams are kept where one has.
+        self._keeps_all = groups <= _FEW_GROUPS
         self._streams: dict[int, np.random.Generator] = {}
         self._blocks: list[list[float] | None] = [None] * groups
         self.next_failure_s = [self._interval(group) for group in range(groups)]
@@ -167,8 +170,10 @@ class RenewalClocks(FailureClocks):
                 if block is not None:
                     # The first block was drawn from it before.
                     self._distribution.sample(drawn, _BLOCK)
+                if block is not None or self._keeps_all:
                     self._streams[group] = drawn
-            block = self._blocks[group] = self._distribution.sample(drawn, _BLOCK)[::-1]
+            size = _BLOCK if block is None else _LATER_BLOCKS
+            block = self._blocks[group] = self._distribution.sample(drawn, size)[::-1]
         return block.pop()
 
 

@@ -143,7 +143,7 @@ class SimgridEngine:
             alone_s = self._nominal_s(phase) * phase.slow.slowest
         outcome = self._play[type(phase)](phase)
         if not outcome.missing:
-            outcome.disturbed_s = max(0.0, outcome.now_s - start_s - alone_s)
+            return outcome._replace(disturbed_s=max(0.0, outcome.now_s - start_s - alone_s))
         return outcome
 
     def _begin_write(self, phase: Background) -> Outcome:

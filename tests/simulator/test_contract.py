@@ -89,8 +89,8 @@ class Pliant(Strategy):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         if not self._clings:
             members = tuple(group for group in self._plan.members if group not in missing)
-            self._plan = replace(StepPlan(members, 1), **self._plan_changes)
-        return replace(Continue(tuple(missing)), **self._verdict_changes)
+            self._plan = StepPlan(members, 1)._replace(**self._plan_changes)
+        return Continue(tuple(missing))._replace(**self._verdict_changes)
 
     def masked_failures(self) -> float:
         return 5.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ class Mirrored(ReplicaDrop):
         chosen = self._mirrored
         sent = ring(self._plan.members, chosen.distance, chosen.share)
         mirrors = (Mirror(sent, chosen.every_steps),) * bool(sent)
-        self._plan = replace(self._plan, mirrors=mirrors)
+        self._plan = self._plan._replace(mirrors=mirrors)
 
 
 def mirrored(groups: int, **options: Any) -> Mirrored:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -79,7 +78,7 @@ class BeginsAnewEachTime(Broken):
     """Returns another plan at each call."""
 
     def plan(self) -> StepPlan:
-        return replace(super().plan())
+        return super().plan()._replace()
 
 
 class MasksLessThanNothing(Broken):
@@ -106,11 +105,11 @@ class MirrorsTheDead(Broken):
         super().restart()
         sent = tuple(SentMove(Move(group ^ 1, 0, 0, 1), group) for group in range(self.groups))
         self._mirrors = (Mirror(sent),)
-        self._plan = replace(self._plan, mirrors=self._mirrors)
+        self._plan = self._plan._replace(mirrors=self._mirrors)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
-        self._plan = replace(self._plan, mirrors=self._mirrors)
+        self._plan = self._plan._replace(mirrors=self._mirrors)
         return verdict
 
 
@@ -119,11 +118,11 @@ class TrainsForFree(Broken):
 
     def restart(self) -> None:
         super().restart()
-        self._plan = replace(self._plan, stack_size=1)
+        self._plan = self._plan._replace(stack_size=1)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
-        self._plan = replace(self._plan, stack_size=1)
+        self._plan = self._plan._replace(stack_size=1)
         return verdict
 
 
@@ -133,7 +132,7 @@ class RollsDice(Broken):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
         moved = random.randrange(10**6)
-        return replace(verdict, moved_types=moved) if isinstance(verdict, Continue) else verdict
+        return verdict._replace(moved_types=moved) if isinstance(verdict, Continue) else verdict
 
 
 class Remembers(Broken):
@@ -146,7 +145,7 @@ class Remembers(Broken):
         verdict = super().on_failures(missing)
         if not isinstance(verdict, Continue):
             return verdict
-        return replace(verdict, moved_types=len(self.seen))
+        return verdict._replace(moved_types=len(self.seen))
 
 
 class HoldsWhatCannotTravel(Broken):
@@ -174,7 +173,7 @@ class NeverForgets(Broken):
         slower = hasattr(self, "_plan")
         super().restart()
         if slower:
-            self._plan = replace(self._plan, pace=1.5)
+            self._plan = self._plan._replace(pace=1.5)
 
 
 class WaitsForEver(Mecefo):
@@ -225,7 +224,7 @@ class KnowsOneJob(Broken):
         verdict = super().on_failures(missing)
         if self._plan.members:
             own = reduced(self._plan.members[0], 8, JobShape().micro_batches, JobShape().tensor)
-            self._plan = replace(self._plan, pipelines=(own,))
+            self._plan = self._plan._replace(pipelines=(own,))
         return verdict
 
 
