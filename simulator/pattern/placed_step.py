@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from faultline.simulator.pattern.step_pattern import StepPattern
@@ -23,10 +23,13 @@ class PlacedStep:
         What its ranks do.
     names : tuple of str
         GPU hosts in the order of the ranks: positions first, then stages, then replicas.
+    version : int
+        Raised when the same step is simulated otherwise: caches of times know steps by all this.
     """
 
     pattern: StepPattern
     names: tuple[str, ...]
+    version: int = field(default=1, init=False)
 
     @classmethod
     def in_order(cls, pattern: StepPattern, names: Sequence[str]) -> PlacedStep:
