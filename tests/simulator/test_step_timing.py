@@ -70,7 +70,8 @@ def seconds(activity: Activity) -> float:
     if activity.kind == "meeting":
         return 0.0
     if activity.ring:
-        return activity.amount * (NIC_LATENCY_S if activity.kind == "gradient" else NVLINK_LATENCY_S)
+        between_servers = activity.kind == "gradient"
+        return activity.amount * (NIC_LATENCY_S if between_servers else NVLINK_LATENCY_S)
     if activity.peer is None:
         return activity.amount / SPEED
     if activity.kind == "tensor":
