@@ -51,6 +51,7 @@ class GroupAllReduce:
         self._actors: list[simgrid.Actor] = []
         self._steady = fidelity == "flow" and len(hosts) > 1
         self._begun: list[simgrid.Comm] = []
+        self._begins = self._stopped = False
         self._flows = 0
 
     @property
@@ -80,6 +81,7 @@ class GroupAllReduce:
         if self._steady:
             taking_part = set(members)
             here = simgrid.this_actor.get_host()
+            self._begins = True
             self._actors.append(
                 here.add_actor("all-reduce", lambda: self._send(taking_part, on_end, off_s))
             )
@@ -94,8 +96,10 @@ class GroupAllReduce:
 
     def stop(self) -> None:
         """End what is left of it, with all its messages."""
+        self._stopped = True
         self._stop_flows()
-        for actor in self._actors:
+        # A flow that is just being begun would outlive its actor: that one stops by itself.
+        for actor in [] if self._begins else self._actors:
             actor.kill()
         self._actors.clear()
 
@@ -130,8 +134,11 @@ class GroupAllReduce:
                     continue
                 flow = simgrid.Comm.sendto_async(near, far, size_bytes)
                 self._begun.append(flow)
+                if self._stopped:
+                    self._stop_flows()
+                    return
                 flows.append((flow, place, member, steps * _latency_s(*names)))
-        self._flows = len(flows)
+        self._flows, self._begins = len(flows), False
         try:
             for flow, *_ in flows:
                 flow.wait()
