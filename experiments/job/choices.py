@@ -95,25 +95,28 @@ def loss_in_restart(
     peers = protection.peers
     if peers is None:
         return 1.0
-    struck = _nodes_struck(scenario, model, protection.job)
-    nodes_a_failure = sum(share * len(nodes) for nodes, share in struck.items())
+    servers_struck = _servers_struck(scenario, model, protection.job)
+    struck = [(peers.nodes_on(servers), share) for servers, share in servers_struck.items()]
+    nodes_a_failure = sum(share * len(nodes) for nodes, share in struck)
     lost = -expm1(-nodes_a_failure * window_s / model.mtbf_s / peers.nodes)
     elsewhere = among_peers = 0.0
     if peers.tolerated:
         among_peers = loss_probability(lost, peers.size - 1, peers.size - 1, peers.tolerated - 1)
         elsewhere = loss_probability(lost, peers.nodes, peers.size, peers.tolerated)
     loss = 0.0
-    for nodes, share in struck.items():
+    for nodes, share in struck:
         weakened = len({peers.group_of(node) for node in nodes})
         more = weakened * among_peers + elsewhere if peers.tolerated else 0.0
         loss += share * min(1.0, more) if peers.survives(nodes) else share
     return min(1.0, max(_LEAST_LOSS, loss))
 
 
-def _nodes_struck(scenario: Scenario, model: FailureModel, job: ProtectedJob) -> dict[range, float]:
-    """Return which nodes a failure of hardware takes at once, and which share of failures does.
+def _servers_struck(
+    scenario: Scenario, model: FailureModel, job: ProtectedJob
+) -> dict[range, float]:
+    """Return which servers a failure of hardware takes at once, and which share of failures does.
 
-    The first component of each level stands for all of them. A trace counts as one node at a time.
+    The first component of each level stands for all of them. A trace counts as one at a time.
     """
     table, layout = scenario.failures, job_layout(scenario)
     levels: dict[Level, float] = {"host": 1.0}
@@ -124,8 +127,8 @@ def _nodes_struck(scenario: Scenario, model: FailureModel, job: ProtectedJob) ->
     struck: dict[range, float] = {}
     for level, share in levels.items():
         last_gpu = min(layout.gpus_per_component(level), layout.gpus) - 1
-        nodes = range(min(last_gpu // layout.gpus_per_host + 1, job.nodes))
-        struck[nodes] = struck.get(nodes, 0.0) + share
+        servers = range(min(last_gpu // layout.gpus_per_host + 1, job.servers))
+        struck[servers] = struck.get(servers, 0.0) + share
     return struck
 
 

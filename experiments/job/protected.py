@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import gcd
 from pathlib import Path
 
 from faultline.experiments.config.errors import UserError
@@ -17,6 +18,7 @@ from faultline.experiments.job.platform_files import (
     replicas_of,
     shared_bytes,
     spec_at_size,
+    spec_of,
     state_bytes,
     with_memories,
 )
@@ -197,7 +199,7 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
         # A node of a rail plane is one GPU's part of a server.
         of_platform *= protection.job.gpus_per_node
     available = table.host_memory_bytes or of_platform
-    needed = protection.memory_bytes_per_node
+    needed = protection.memory_bytes_per_node * protection.job.slices
     if available is not None and needed > available:
         raise UserError(
             f'protection.name = "{table.name}": needs {needed / 1e9:,.0f} GB of host memory a '
@@ -208,29 +210,32 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
 
 def protected_job(scenario: Scenario) -> ProtectedJob:
     """Return what of a scenario's job matters to those who protect its state."""
-    layout = job_layout(scenario)
-    per_group = max(1, round(layout.gpus_per_group / layout.gpus_per_host))
+    layout, spec = job_layout(scenario), spec_of(scenario)
+    of_group, of_node = layout.gpus_per_group, layout.gpus_per_host
+    shorter, longer = sorted((of_group, of_node))
+    if longer % shorter and (spec is None or spec.plane is None):
+        # The GPUs of a server that belong to one group are a node, or several of equal size.
+        of_node = gcd(shorter, longer)
+    per_group = max(1, round(of_group / of_node))
     # A row of nodes is a replica: a group, or as many as share one node.
-    rows = layout.groups
-    if layout.gpus_per_group < layout.gpus_per_host:
-        rows = -(-layout.gpus // layout.gpus_per_host)
+    rows = layout.groups if of_group >= of_node else -(-layout.gpus // of_node)
     return ProtectedJob(
         layout.groups,
         per_group,
         rows * per_group,
-        layout.gpus_per_host,
+        of_node,
         state_bytes(scenario) / layout.gpus_per_group,
         scenario.compute_s,
         shared_bytes(scenario) / layout.gpus_per_group,
         replicas_of(scenario),
+        layout.gpus_per_host // of_node,
     )
 
 
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
     """Return what a protection moves on the scenario's platform, and what that is like.
 
-    A platform that does not say what its hosts are like is a UserError, and so are groups that end
-    within a server.
+    A platform that does not say what its hosts are like is a UserError.
     """
     spec = spec_at_size(scenario)
     if spec is None:
@@ -238,14 +243,7 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
             f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
             "measured; state all times.snapshot_*"
         )
-    job, moved, layout = scenario.job, protection.transfers, job_layout(scenario)
-    shorter, longer = sorted((layout.gpus_per_group, layout.gpus_per_host))
-    if protection.peers is not None and spec.plane is None and longer % shorter:
-        raise UserError(
-            f'protection.name = "{scenario.protection.name}": groups of {layout.gpus_per_group} '
-            f"GPUs end within a server of {layout.gpus_per_host}, so no two servers hold the same "
-            "part of the model; use groups of whole servers, or state all times.snapshot_*"
-        )
+    job, moved = scenario.job, protection.transfers
     loaded_bytes = moved.loaded_bytes_per_gpu
     return spec, StateTransfers(
         groups=job.groups,
@@ -257,6 +255,7 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
         copies=moved.copies,
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
         share_bytes_per_gpu=moved.share_bytes_per_gpu,
+        slices=protection.peers.slices if protection.peers else 1,
     )
 
 

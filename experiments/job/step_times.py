@@ -19,6 +19,7 @@ from faultline.experiments.job.platform_files import (
     platform_in_cache,
     reduces_on_network,
     spec_of,
+    symmetry_of,
     traffic_of,
 )
 from faultline.platforms.outages import bandwidths_without
@@ -26,7 +27,7 @@ from faultline.platforms.topology import servers_of
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.chords import Chords
 from faultline.simulator.durations import MemberTimes
-from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
@@ -37,7 +38,7 @@ from faultline.simulator.simgrid_engine.step_timing import time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
-# Raise it when the same step would be played otherwise.
+# Raise it when the time of a step is found otherwise; `PlacedStep.version` when it is another.
 _PLAY_VERSION = 12
 
 
@@ -139,6 +140,10 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
     return _step_time(path, placed_step(scenario, path))
 
 
+_Question = tuple[PlacedStep, StepShares]
+"""A step on its hosts, and who takes part with what."""
+
+
 @dataclass(frozen=True)
 class PlayedMemberTimes:
     """What a step takes by who takes part, and with what: each such step is played once."""
@@ -147,10 +152,14 @@ class PlayedMemberTimes:
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
-    _known: dict[StepShares, StepTime] = field(
+    # By who stands for whom, and by what these do on which hosts.
+    _alike: dict[StepShares, _Question] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _by_factor: dict[StepShares, Chords] = field(
+    _known: dict[_Question, StepTime] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _by_factor: dict[_Question, Chords] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -160,11 +169,9 @@ class PlayedMemberTimes:
         Computations that take `factor` times as long are played for some factors only (`Chords`).
         """
         hides = self.step.pattern.hides
-        if self._is_even:
-            shares = shares.anywhere(self._groups)
-            if not (shares.pipelines or hides):
-                # One takes as long as all.
-                shares = shares._replace(members=tuple(range(self._groups)))
+        if self._is_even and not (hides or any(one.stages for one in shares.pipelines)):
+            # One takes as long as all.
+            shares = shares._replace(members=tuple(range(self.step.groups)), pipelines=())
         if not hides:
             return rounds * self._passes_s(shares, factor)
         each = (shares.of_round(number, rounds) for number in range(rounds))
@@ -172,36 +179,49 @@ class PlayedMemberTimes:
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of what follows, in seconds."""
-        return self._of(shares.anywhere(self._groups) if self._is_even else shares).sync_s
-
-    @property
-    def _groups(self) -> int:
-        return self.step.pattern.data // self.step.pattern.context
+        return self._of(shares).sync_s
 
     @cached_property
     def _is_even(self) -> bool:
         return (
             not (self.without or self.slow)
-            and self._of(StepShares(tuple(range(self._groups)))).is_even
+            and self._of(StepShares(tuple(range(self.step.groups)))).is_even
         )
 
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
-        if shares not in self._by_factor:
-            self._by_factor[shares] = Chords(lambda one: self._played(shares, one).step_s)
+        asked = self._question(shares)
+        if asked not in self._by_factor:
+            self._by_factor[asked] = Chords(lambda one: self._played(*asked, one).step_s)
         # Slower passes hide more gradients: what the sync is shorter by is counted here.
-        return self._by_factor[shares](factor) - self._of(shares).sync_s
+        return self._by_factor[asked](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
-        if shares not in self._known:
-            self._known[shares] = self._played(shares)
-        return self._known[shares]
+        asked = self._question(shares)
+        if asked not in self._known:
+            self._known[asked] = self._played(*asked)
+        return self._known[asked]
 
-    def _played(self, shares: StepShares, factor: float = 1.0) -> StepTime:
-        undisturbed = StepShares(tuple(range(self._groups)))
+    def _question(self, shares: StepShares) -> _Question:
+        """Return what is played: the first of all that are alike, if the platform is even."""
+        if shares not in self._alike:
+            self._alike[shares] = self.step, shares
+            if shares != StepShares(tuple(range(self.step.groups))) and self._is_even:
+                self._alike[shares] = self._by_stand_ins(shares)
+        return self._alike[shares]
+
+    def _by_stand_ins(self, shares: StepShares) -> _Question:
+        """Return what takes as long: among few GPUs exactly, latencies of all routes included."""
+        step = self.step
+        if len(step.names) <= MOST_RANKS_APART:
+            step = step.with_first(shares.working, symmetry_of(self.platform).stand_ins)
+        return step, shares.anywhere(step.groups)
+
+    def _played(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
+        undisturbed = StepShares(tuple(range(self.step.groups)))
         asked = None if shares == undisturbed else shares
-        step = self.step if factor == 1.0 else self.step.slower(factor)
+        step = step if factor == 1.0 else step.slower(factor)
         return _step_time(self.platform, step, self.without, self.slow, asked)
 
 

@@ -29,6 +29,10 @@ class Rank(NamedTuple):
     position: int
 
 
+Ring = tuple[tuple[Rank, Rank, float], ...]
+"""Senders and receivers of a ring, and how much of it is between them."""
+
+
 class Activity(NamedTuple):
     """A computation at a rank, or a message to `peer`.
 
@@ -42,15 +46,16 @@ class Activity(NamedTuple):
         Who receives; None for a computation.
     amount : float
         FLOP, or bytes; for a ring, how often it pays a latency besides that of a message.
-    ring : tuple of (Rank, Rank)
-        Senders and receivers of a ring of which this is latency alone, at the mean of its routes.
+    ring : tuple of (Rank, Rank, float)
+        Senders and receivers of a ring of which this is latency alone, at the mean of its routes;
+        with the share of each in the mean.
     """
 
     kind: Kind
     rank: Rank
     peer: Rank | None
     amount: float
-    ring: tuple[tuple[Rank, Rank], ...] = ()
+    ring: Ring = ()
 
 
 @dataclass(slots=True)
@@ -132,6 +137,16 @@ def meet(graph: ActivityGraph, numbers: tuple[int, ...], where: Rank) -> tuple[i
     if len(numbers) < 2:
         return numbers
     return (graph.add(Activity("meeting", where, None, 0.0), numbers),)
+
+
+def pay_latencies(
+    graph: ActivityGraph, kind: Kind, ring: Ring, hops: float, messages: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Let a ring pay its latencies behind its messages, which have paid one."""
+    here = ring[0][0]
+    if hops <= 1.0:
+        return meet(graph, messages, here)
+    return (graph.add(Activity(kind, here, None, hops - 1.0, ring), messages),)
 
 
 class _Replica:
@@ -223,16 +238,18 @@ class _Replica:
             done[rank] = (graph.add(Activity("compute", rank, None, flop), waits_for),)
             done[rank] += self._hide(rank, pass_, waits_for)
         if tensor > 0.0:
-            ring = tuple((rank, fold.next_position(rank, pattern)) for rank in ranks)
+            ring = tuple((rank, fold.next_position(rank, pattern), 1.0) for rank in ranks)
             messages = tuple(
-                graph.add(Activity("tensor", rank, peer, tensor), done[rank]) for rank, peer in ring
+                graph.add(Activity("tensor", rank, peer, tensor), done[rank])
+                for rank, peer, _ in ring
             )
-            done = dict.fromkeys(ranks, self._latencies("tensor", ring, tensor_hops, messages))
+            done = dict.fromkeys(ranks, pay_latencies(graph, "tensor", ring, tensor_hops, messages))
         if context > 0.0:
             for rank, before in done.items():
                 peer = fold.next_context(rank, pattern)
                 message = graph.add(Activity("context", rank, peer, context), before)
-                done[rank] = self._latencies("context", ((rank, peer),), context_hops, (message,))
+                hop = ((rank, peer, 1.0),)
+                done[rank] = pay_latencies(graph, "context", hop, context_hops, (message,))
         for rank, before in done.items():
             if self._ordered:
                 self._done[pass_, rank.position] = before
@@ -240,19 +257,6 @@ class _Replica:
             if forward and work.beside_flop:
                 free = (graph.add(Activity("compute", rank, None, work.beside_flop), free),)
             self._free[self._node(stage), rank.position] = free
-
-    def _latencies(
-        self,
-        kind: Kind,
-        ring: tuple[tuple[Rank, Rank], ...],
-        hops: float,
-        messages: tuple[int, ...],
-    ) -> tuple[int, ...]:
-        """Let a ring pay its latencies behind its messages, which have paid one."""
-        here = ring[0][0]
-        if hops <= 1.0:
-            return meet(self._graph, messages, here)
-        return (self._graph.add(Activity(kind, here, None, hops - 1.0, ring), messages),)
 
     def _node(self, stage: int) -> int:
         """Return whose GPUs do a stage."""

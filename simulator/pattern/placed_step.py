@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from faultline.simulator.pattern.step_pattern import StepPattern
+
+MOST_RANKS_APART = 256
+"""Of larger jobs one group computes for all that are alike: a task takes 8 kB of memory, and the
+more tasks go on at once, the more time SimGrid spends on each."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,13 @@ class PlacedStep:
         What its ranks do.
     names : tuple of str
         GPU hosts in the order of the ranks: positions first, then stages, then replicas.
+    version : int
+        Raised when the same step is simulated otherwise: caches of times know steps by all this.
     """
 
     pattern: StepPattern
     names: tuple[str, ...]
+    version: int = field(default=1, init=False)
 
     @classmethod
     def in_order(cls, pattern: StepPattern, names: Sequence[str]) -> PlacedStep:
@@ -32,6 +39,31 @@ class PlacedStep:
     def slower(self, factor: float) -> PlacedStep:
         """Return the same step whose passes take so many times as long to compute."""
         return PlacedStep(self.pattern.slower(factor), self.names)
+
+    @property
+    def groups(self) -> int:
+        """Groups of the job."""
+        return self.pattern.data // self.pattern.context
+
+    def with_first(
+        self, groups: Sequence[int], alike: Callable[[Iterable[str]], Mapping[str, str]]
+    ) -> PlacedStep:
+        """Return the step with some groups as its first ones, on hosts that are alike.
+
+        Parameters
+        ----------
+        groups : sequence of int
+            Those that take part.
+        alike : callable
+            Returns which hosts stand for theirs.
+        """
+        size = len(self.names) // self.groups
+        theirs = [self.names[group * size : (group + 1) * size] for group in groups]
+        names = [name for each in theirs for name in each]
+        stand_ins = alike(names)
+        first = [stand_ins[name] for name in names]
+        idle = [name for name in self.names if name not in {*first}]
+        return replace(self, names=(*first, *idle[: len(self.names) - len(first)]))
 
     @cached_property
     def hosts(self) -> tuple[tuple[tuple[str, ...], ...], ...]:

@@ -51,25 +51,36 @@ class StepShares(NamedTuple):
             gathers=self.gathers and number == 0, reduces=self.reduces and number == rounds - 1
         )
 
-    def anywhere(self, groups: int) -> StepShares:
-        """Return what takes as long where all groups are alike: the first ones stand for any."""
+    @property
+    def working(self) -> list[int]:
+        """Groups with something to do, in an order that is one for steps that differ by names.
+
+        Those that do something else than in an undisturbed step come first.
+        """
         idle = {one.group for one in self.pipelines if not one.stages}
         changed = [one for one in self.pipelines if one.stages]
         changed.sort(key=lambda one: (str(_seen_from_itself(one)), one.group))
-        named = {one.group for one in changed}
-        others = [group for group in self.members if group not in named | idle]
-        members = [*(one.group for one in changed), *others]
-        order = [*members, *(group for group in range(groups) if group not in {*members})]
+        first = [one.group for one in changed]
+        return [*first, *(group for group in self.members if group not in idle.union(first))]
+
+    def anywhere(self, groups: int) -> StepShares:
+        """Return what takes as long where all groups are alike: the first ones stand for any."""
+        working = self.working
+        order = [*working, *(group for group in range(groups) if group not in {*working})]
         place = {group: number for number, group in enumerate(order)}
+        changed = {one.group: one for one in self.pipelines if one.stages}
         pipelines = tuple(
             replace(
-                one,
-                group=place[one.group],
-                stages=tuple(stage._replace(group=place[stage.group]) for stage in one.stages),
+                changed[group],
+                group=place[group],
+                stages=tuple(
+                    stage._replace(group=place[stage.group]) for stage in changed[group].stages
+                ),
             )
-            for one in changed
+            for group in working
+            if group in changed
         )
-        return self._replace(members=tuple(range(len(members))), pipelines=pipelines)
+        return self._replace(members=tuple(range(len(working))), pipelines=pipelines)
 
 
 def _seen_from_itself(pipeline: Pipeline) -> Pipeline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, meet
+from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, pay_latencies
 from faultline.simulator.pattern.rail_rings import ring_edges
 from faultline.simulator.pattern.step_pattern import resharding
 from faultline.simulator.pattern.teams import Team, Teams
@@ -14,7 +14,8 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     """Return what follows the passes: gradients of who holds the same, and the optimizer.
 
     Weights with the same holders go round in the same rings: one message to each neighbour; with
-    all of them under way, each takes as long as its ring. Where degrees differ, replicas of a
+    all of them under way, each takes as long as its ring, but for the latencies of the hops that
+    follow the first. Where degrees differ, replicas of a
     higher one have resharded to the lowest behind their passes, and reshard back behind the ring
     (Arfeen et al. 2025, arXiv 2504.06095).
 
@@ -69,11 +70,14 @@ def _reduce(
         ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
         edges = ring_edges(list(map(teams.domain_of, ranks)))
         each_sends = size * teams.pattern.tensor / lowest
+        links = tuple((ranks[here], ranks[there], share) for here, there, share in edges)
         messages = tuple(
-            graph.add(Activity("gradient", ranks[here], ranks[there], each_sends * share), ())
-            for here, there, share in edges
+            graph.add(Activity("gradient", here, there, each_sends * share), ())
+            for here, there, share in links
         )
-        reduced = meet(graph, messages, ranks[0])
+        # Reduced and spread in 2 (n - 1) hops, from member to member.
+        hops = 2.0 * (len(ranks) - 1)
+        reduced = pay_latencies(graph, "gradient", links, hops, messages) if links else ()
         for rank in ranks:
             arrived[rank] = reduced
             ready[rank] = (*ready.get(rank, ()), *reduced)

@@ -154,10 +154,11 @@ class BreakableGraph:
 
     def _ring_of(self, number: int) -> Collection[int]:
         """Return the messages of an activity's ring, which meet once all have arrived."""
+        activities = self._graph.activities
         meetings = [
             after
             for after in self._successors[number]
-            if self._graph.activities[after].kind == "meeting"
+            if activities[after].kind == "meeting" or activities[after].ring
         ]
         return {number, *(one for each in meetings for one in self._graph.waits_for[each])}
 

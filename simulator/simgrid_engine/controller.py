@@ -428,6 +428,7 @@ class SimgridEngine:
         all_reduce.start(
             [place for place, group in enumerate(members) if group not in down],
             lambda: self._news.put(reduced),
+            self._off_s(),
         )
         lacks_one |= any(group in down for group in members)
         ended = fired = False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import simgrid
-from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank
+from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank, Ring
 
 HostOf = Callable[[Rank], simgrid.Host]
 Signal = Callable[[Callable[[simgrid.Task], None]], None]
@@ -22,10 +22,11 @@ class Span:
     ended_s: float
 
 
-def mean_latency_s(ring: Sequence[tuple[Rank, Rank]], host_of: HostOf) -> float:
+def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
     """Return the mean latency of the messages of a ring, in seconds."""
-    routes = [host_of(here).route_to(host_of(there)) for here, there in ring]
-    return float(sum(latency_s for _, latency_s in routes)) / len(routes)
+    routes = [(host_of(here).route_to(host_of(there)), share) for here, there, share in ring]
+    turn_s = sum(share * latency_s for (_, latency_s), share in routes)
+    return float(turn_s) / sum(share for _, share in routes)
 
 
 class GraphPlayer:
@@ -55,7 +56,7 @@ class GraphPlayer:
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
         self.ended_s = self.passed_s = 0.0
-        self._latencies_s: dict[tuple[tuple[Rank, Rank], ...], float] = {}
+        self._latencies_s: dict[Ring, float] = {}
         self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
         self._tasks = [
             self._task(number, activity, host_of)
@@ -96,7 +97,7 @@ class GraphPlayer:
         self._length = len(self._tasks) + 1
         if watched is not None:
             for number, activity in enumerate(graph.activities):
-                senders = [here for here, _ in activity.ring] or [activity.rank]
+                senders = [here for here, _, _ in activity.ring] or [activity.rank]
                 task = self._tasks[number]
                 if watched in senders and activity.kind != "meeting":
                     self._watch(activity.kind, task.on_this_start_cb, task.on_this_completion_cb)
@@ -176,7 +177,7 @@ class GraphPlayer:
         self.passed_s = simgrid.Engine.clock
         self._passed.release()
 
-    def _mean_latency_s(self, ring: tuple[tuple[Rank, Rank], ...], host_of: HostOf) -> float:
+    def _mean_latency_s(self, ring: Ring, host_of: HostOf) -> float:
         """Return the mean latency of the messages of a ring, in seconds."""
         if ring not in self._latencies_s:
             self._latencies_s[ring] = mean_latency_s(ring, host_of)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from math import inf
+from types import MappingProxyType
 
 import simgrid
 from faultline.simulator.collectives.player import Collective
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Fidelity
 
+_BROKEN_OFF = (
+    simgrid.CancelException,
+    simgrid.HostFailureException,
+    simgrid.NetworkFailureException,
+)
+
 
 class GroupAllReduce:
     """GPU k of every group reduces its part of the gradients with GPU k of the other groups.
 
-    Each GPU host is played by an actor of its own. The rings meet where hosts share adapters,
-    trunks or switches, so what they take together is not what one of them takes alone.
+    At fidelity "chunk" an actor on each GPU host sends and receives. Steady flows are begun by one
+    actor: that takes a fraction of the processor time, and moves the same bytes at the same times.
+    The rings meet where hosts share adapters, trunks or switches, so what they take together is not
+    what one of them takes alone.
 
     Parameters
     ----------
@@ -39,17 +49,43 @@ class GroupAllReduce:
         ]
         self._playing = len(hosts) * len(self._rings)
         self._actors: list[simgrid.Actor] = []
+        self._steady = fidelity == "flow" and len(hosts) > 1
+        self._begun: list[simgrid.Comm] = []
+        self._begins = self._stopped = False
+        self._flows = 0
 
     @property
     def messages(self) -> int:
         """Messages sent so far."""
-        return sum(ring.messages for ring in self._rings)
+        return self._flows + sum(ring.messages for ring in self._rings)
 
-    def start(self, members: Iterable[int], on_end: Callable[[], None]) -> None:
+    def start(
+        self,
+        members: Iterable[int],
+        on_end: Callable[[], None],
+        off_s: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         """Let members take part, by their positions; call `on_end` once every host is through.
 
         There is no deadline. Where a member is not started, or goes down, that end never comes.
+
+        Parameters
+        ----------
+        members : iterable of int
+            Who takes part.
+        on_end : callable
+            Is called at the end.
+        off_s : mapping of str to float
+            When hosts go off, by their names, in simulated seconds.
         """
+        if self._steady:
+            taking_part = set(members)
+            here = simgrid.this_actor.get_host()
+            self._begins = True
+            self._actors.append(
+                here.add_actor("all-reduce", lambda: self._send(taking_part, on_end, off_s))
+            )
+            return
         for member in members:
             for place, ring in enumerate(self._rings):
                 host = simgrid.Host.by_name(ring.hosts[member])
@@ -60,9 +96,79 @@ class GroupAllReduce:
 
     def stop(self) -> None:
         """End what is left of it, with all its messages."""
-        for actor in self._actors:
+        self._stopped = True
+        self._stop_flows()
+        # A flow that is just being begun would outlive its actor: that one stops by itself.
+        for actor in [] if self._begins else self._actors:
             actor.kill()
         self._actors.clear()
+
+    def _stop_flows(self) -> None:
+        for flow in self._begun:
+            flow.cancel()
+        self._begun.clear()
+
+    def _send(
+        self, members: set[int], on_end: Callable[[], None], off_s: Mapping[str, float]
+    ) -> None:
+        """Begin a flow from each member that takes part to its successor, if that does, too.
+
+        All of them stop with the first that breaks off: members wait for each other.
+        """
+        # SimGrid aborts if a flow begins at a host that is off, or is just being turned off.
+        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
+        flows: list[tuple[simgrid.Comm, int, int, float]] = []
+        whole = True
+        for place, ring in enumerate(self._rings):
+            for member in range(len(ring.hosts)):
+                peer, size_bytes, steps = ring.steady_flow(member)
+                names = ring.hosts[member], ring.hosts[peer]
+                near, far = map(simgrid.Host.by_name, names)
+                if not (
+                    {member, peer} <= members
+                    and near.is_on
+                    and far.is_on
+                    and soon_s < min(off_s.get(name, inf) for name in names)
+                ):
+                    whole = False
+                    continue
+                flow = simgrid.Comm.sendto_async(near, far, size_bytes)
+                self._begun.append(flow)
+                if self._stopped:
+                    self._stop_flows()
+                    return
+                flows.append((flow, place, member, steps * _latency_s(*names)))
+        self._flows, self._begins = len(flows), False
+        try:
+            for flow, *_ in flows:
+                flow.wait()
+        except _BROKEN_OFF:
+            self._stop_flows()
+            return
+        if not whole:
+            return
+        ends_s = self._ends_s(flows)
+        if ends_s > simgrid.Engine.clock:
+            simgrid.this_actor.sleep_until(ends_s)
+        self._begun.clear()
+        # This actor holds the object: unless it is let go, its thread is never freed.
+        self._actors.clear()
+        on_end()
+
+    def _ends_s(self, flows: Sequence[tuple[simgrid.Comm, int, int, float]]) -> float:
+        """Return when the last member is through, in seconds.
+
+        After its own two flows each pays the latencies of the other rounds, and all meet.
+        """
+        known = {
+            (place, member): (float(flow.finish_time), rest) for flow, place, member, rest in flows
+        }
+        count = len(self._rings[0].hosts)
+        before = {(place, member): known[place, (member - 1) % count] for place, member in known}
+        return max(
+            max(sent_s, before[one][0]) + max(rest_s, before[one][1])
+            for one, (sent_s, rest_s) in known.items()
+        )
 
     def _body(
         self, ring: Collective, member: int, on_end: Callable[[], None]
@@ -76,3 +182,10 @@ class GroupAllReduce:
                     on_end()
 
         return body
+
+
+@cache
+def _latency_s(near: str, far: str) -> float:
+    """Return the latency of a route, in seconds; those of a loaded platform stay as they are."""
+    _, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
+    return float(latency_s)

@@ -23,7 +23,7 @@ from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
-from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
@@ -41,9 +41,6 @@ from faultline.strategies.step_shares import Pipeline, idle, reduced
 
 _KEPT = 4
 """Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
-MOST_RANKS_APART = 256
-"""Of larger jobs one group computes for all that are alike: a task takes 8 kB of memory, and the
-more tasks go on at once, the more time SimGrid spends on each."""
 
 Built = TypeVar("Built")
 

@@ -179,12 +179,12 @@ def _folded(
     _memory_bandwidth(spec)
     folded = folded_servers(spec) if may_fold else None
     if folded is None or gpus_per_group % spec.gpus_per_host:
-        return spec, Layout(spec.gpus_per_host, gpus_per_group)
+        return spec, Layout(spec.gpus_per_host // transfers.slices, gpus_per_group)
     return folded, Layout(1, gpus_per_group // spec.gpus_per_host)
 
 
 def _gpus_per_group(spec: ClusterSpec, transfers: StateTransfers) -> int:
-    nodes = spec.gpus // spec.gpus_per_host
+    nodes = spec.gpus // spec.gpus_per_host * transfers.slices
     highest = max((node for group in transfers.peers for node in group), default=0)
     if highest >= nodes:
         raise PlatformError(f"has nodes 0 to {nodes - 1}: there is no node {highest}", spec.name)
@@ -234,9 +234,9 @@ def _measured(
     nodes = sorted(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )
-    lost, *survivors = max(transfers.peers, key=len, default=(0,))
+    lost = _lost_with_a_server(transfers)
     # Where servers are alike, one tells the time of all.
-    told_by = nodes[:1] if alike else nodes
+    told_by = nodes[: transfers.slices] if alike else nodes
     state_bytes = transfers.state_bytes_per_gpu
     scenes = [
         [flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)],
@@ -245,14 +245,24 @@ def _measured(
         copies,
         # Each survivor sends its parity, and for each other survivor's the block that is in it:
         # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
-        from_memories(layout, survivors, lost, rebuilt_bytes),
-        from_memories(layout, survivors[:1], lost, rebuilt_bytes),
+        [
+            flow
+            for node, others in lost
+            for flow in from_memories(layout, others, node, rebuilt_bytes)
+        ],
+        [
+            flow
+            for node, others in lost
+            for flow in from_memories(layout, others[:1], node, rebuilt_bytes)
+        ],
         to_storage(layout, snapshot_bytes),
     ]
     copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = play(scenes)
-    share_bytes = rebuilt_bytes * layout.gpus_per_node
+    of_node = rebuilt_bytes * layout.gpus_per_node
     # All that came is read, and the share is written: n - 1 and one of the share's size.
-    rebuild_xor_s = (len(survivors) + 1) * share_bytes / memory_bytes_per_s
+    read_bytes = sum((len(others) + 1) * of_node for _, others in lost)
+    rebuild_xor_s, share_bytes = read_bytes / memory_bytes_per_s, of_node * transfers.slices
+    survivors = any(others for _, others in lost)
     return StateTransferTimes(
         copy_s=copy_s,
         copy_interference_s=0.0,
@@ -266,6 +276,20 @@ def _measured(
         host_memory_bytes=None,
         all_reduce_s=alone_s,
     )
+
+
+def _lost_with_a_server(transfers: StateTransfers) -> list[tuple[int, list[int]]]:
+    """Return the nodes of a server, and for each the others of its peer group that are left.
+
+    The server is that of the first node of a largest group.
+    """
+    server = max(transfers.peers, key=len, default=(0,))[0] // transfers.slices
+    return [
+        (node, [other for other in peers if other // transfers.slices != server])
+        for peers in transfers.peers or ((0,),)
+        for node in peers
+        if node // transfers.slices == server
+    ]
 
 
 def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:

@@ -38,6 +38,8 @@ class StateTransfers:
     share_bytes_per_gpu : float or None
         What of its snapshot a GPU's peers bring back when its node is lost; None for all of it.
         REFT copies the blocks for its parity too, and keeps their XOR only.
+    slices : int
+        Nodes of a server, where its GPUs are parts of several groups.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class StateTransfers:
     copies: int
     gradient_bytes_per_gpu: float
     share_bytes_per_gpu: float | None = None
+    slices: int = 1
 
     @property
     def rebuilt_bytes_per_gpu(self) -> float:

@@ -36,6 +36,8 @@ class NodeGroups:
         Which nodes share a group.
     positions : int
         Nodes of a row; 1 where any node may share a group with any other.
+    slices : int
+        Nodes of a server, which it loses together; they have neighbouring numbers.
     """
 
     nodes: int
@@ -43,6 +45,7 @@ class NodeGroups:
     tolerated: int
     placement: Placement
     positions: int = 1
+    slices: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.positions <= self.nodes or self.nodes % self.positions:
@@ -82,6 +85,11 @@ class NodeGroups:
         """Return the nodes of a group."""
         position, index = divmod(group, self._groups_a_position)
         return range(self.nodes)[position :: self.positions][self._rows_of(index)]
+
+    def nodes_on(self, servers: Iterable[int]) -> list[int]:
+        """Return the nodes that some servers have."""
+        of_servers = (range(one * self.slices, (one + 1) * self.slices) for one in servers)
+        return [node for nodes in of_servers for node in nodes if node < self.nodes]
 
     def survives(self, lost: Iterable[int]) -> bool:
         """Return whether no group loses more nodes than it tolerates, each counted once."""

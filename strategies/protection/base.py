@@ -107,6 +107,9 @@ class ProtectedJob:
         The part of that state of which each replica holds a share only, in bytes.
     replicas : int
         Replicas that share it.
+    slices : int
+        Nodes of a server: above 1 where groups end within servers. GPUs of a node then belong to
+        one group.
     """
 
     groups: int
@@ -117,6 +120,12 @@ class ProtectedJob:
     compute_s: float
     shared_bytes_per_gpu: float = 0.0
     replicas: int = 1
+    slices: int = 1
+
+    @property
+    def servers(self) -> int:
+        """Servers of the whole job."""
+        return -(-self.nodes // self.slices)
 
     @property
     def replicated_bytes_per_gpu(self) -> float:
@@ -263,9 +272,9 @@ class Protection(ABC):
         """Host memory that a node needs, in bytes, while one snapshot is taken and one is whole."""
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        """Return where the state is after nodes were lost; None if it is not in memory."""
+        """Return where the state is after servers were lost; None if it is not in memory."""
         peers = self.peers
-        if peers is None or not peers.survives(lost_nodes):
+        if peers is None or not peers.survives(peers.nodes_on(lost_nodes)):
             return None
         return "peers" if lost_nodes else "local"
 
@@ -298,4 +307,4 @@ def peers_of_equal_shards(
             f"{size} nodes are to share the snapshot of one part of the model, {rows} hold it",
             f"use at most {rows}",
         )
-    return NodeGroups(job.nodes, size, tolerated, placement, job.nodes_per_group)
+    return NodeGroups(job.nodes, size, tolerated, placement, job.nodes_per_group, job.slices)

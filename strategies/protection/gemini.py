@@ -60,14 +60,14 @@ class Gemini(Protection):
         super().__init__(job, options)
         assert isinstance(options, GeminiOptions)
         self._replicas = options.replicas
-        if options.replicas > job.nodes:
+        if options.replicas > job.servers:
             raise StrategyError(
                 "protection.gemini.replicas",
-                f"{options.replicas} machines hold the same checkpoint, the job has {job.nodes}",
-                f"use at most {job.nodes}",
+                f"{options.replicas} machines hold the same checkpoint, the job has {job.servers}",
+                f"use at most {job.servers}",
             )
         self._peers = NodeGroups(
-            job.nodes, options.replicas, options.replicas - 1, options.placement
+            job.servers, options.replicas, options.replicas - 1, options.placement
         )
 
     @property

@@ -27,6 +27,8 @@ SPEED, NVLINK, NIC = 989e12, 450e9, 50e9
 NVLINK_LATENCY_S = 2 * 250e-9 + 100e-9
 NIC_LATENCY_S = 2 * (250e-9 + 600e-9)
 """PCIe, then adapter, cable and half a switch: once each way."""
+SPINE_LATENCY_S = 2 * 300e-9
+"""A cable and a switch: up to the spine, and down again."""
 
 
 def pattern_of(layout: Layout, micro_batches: int, **changes: Any) -> StepPattern:
@@ -68,7 +70,8 @@ def seconds(activity: Activity) -> float:
     if activity.kind == "meeting":
         return 0.0
     if activity.ring:
-        return activity.amount * NVLINK_LATENCY_S
+        between_servers = activity.kind == "gradient"
+        return activity.amount * (NIC_LATENCY_S if between_servers else NVLINK_LATENCY_S)
     if activity.peer is None:
         return activity.amount / SPEED
     if activity.kind == "tensor":
@@ -117,6 +120,28 @@ def test_rings_pay_a_latency_a_hop(tmp_path: Path, folds: bool) -> None:
     platform, hosts = placed(tmp_path, Layout(2, 2, 8))
     (time,) = time_steps(platform, [(hosts, step)], folds=folds)
     assert time.step_s == pytest.approx(longest_path_s(step), rel=1e-6)
+
+
+@pytest.mark.parametrize("folds", [True, False])
+@pytest.mark.parametrize(
+    ("tensor", "share", "turn_s"),
+    [
+        # A replica a server, two servers a leaf: every other hop passes the spine.
+        (8, 1.0, 4 * NIC_LATENCY_S + 2 * SPINE_LATENCY_S),
+        # Two replicas a server: every other hop stays in it, and rings share its adapters.
+        (4, 0.5, 2 * (NVLINK_LATENCY_S + NIC_LATENCY_S)),
+    ],
+)
+def test_rings_of_gradients_pay_a_latency_a_hop(
+    tmp_path: Path, tensor: int, share: float, turn_s: float, folds: bool
+) -> None:
+    """By hand: four replicas reduce and gather in 6 hops; the first is that of the last message."""
+    layout = Layout(4, 1, tensor)
+    platform, hosts = placed(tmp_path, layout, domains=4, domains_per_leaf=2)
+    (time,) = time_steps(platform, [(hosts, pattern_of(layout, 1))], folds=folds)
+    last_s = NIC_LATENCY_S + (SPINE_LATENCY_S if tensor == 8 else 0.0)
+    expected_s = share * 2e-3 + last_s + 5 * turn_s / 4
+    assert time.data_parallel_s == pytest.approx(expected_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("folds", [True, False])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
@@ -17,6 +18,7 @@ from faultline.platforms import load_preset, write_xml
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Move, SentMove
 
+from tests.simulator.helpers import alike, traced
 from tests.stated_times import SNAPSHOT_SETTINGS, SNAPSHOTS
 
 STATED = (
@@ -243,11 +245,56 @@ def test_each_loads_what_its_server_keeps_and_gathers_the_rest(
     assert times.load_s == pytest.approx(load_s, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["reft", "gemini", "just-in-time"])
-def test_groups_that_end_within_a_server_are_refused(
-    name: str, asked: Callable[..., Scenario]
+ACROSS = "model.pipeline=3", "job.gpus=48"
+"""Four groups of 12 GPUs on six servers of eight: every other server has GPUs of two groups."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept", "lost"),
+    [
+        # Groups 0 and 2 share what they hold, and so do 1 and 3; server 1 has 4 GPUs of 0 and of 1.
+        (["reft", "protection.reft.sharding_group=2"], ([1], [0, 1], [1, 2]), ([0, 3], [1, 4])),
+        (["gemini"], ([1], [1, 2]), ([0, 1],)),
+        (["just-in-time"], ([1], [0, 1, 2]), ([0, 1, 3, 4],)),
+    ],
+    ids=lambda kind: kind[0] if isinstance(kind[0], str) else "",
+)
+def test_servers_that_two_groups_share_lose_what_both_have_there(
+    kind: list[str],
+    kept: Sequence[list[int]],
+    lost: Sequence[list[int]],
+    asked: Callable[..., Scenario],
 ) -> None:
-    kind = [f"protection.name={name}", *["protection.reft.sharding_group=2"] * (name == "reft")]
-    scenario = asked("model.pipeline=3", "job.gpus=48", *kind, servers=6)
-    with pytest.raises(UserError, match="groups of 12 GPUs end within a server of 8"):
-        resolve(scenario)
+    scenario = asked(*ACROSS, f"protection.name={kind[0]}", *kind[1:], servers=6)
+    protection = resolve(scenario).protected.protection
+    assert [protection.recovery(servers) for servers in kept] == ["peers"] * len(kept)
+    assert [protection.recovery(servers) for servers in lost] == [None] * len(lost)
+
+
+def test_a_server_that_two_groups_share_is_rebuilt_for_both(asked: Callable[..., Scenario]) -> None:
+    """Half of the weights, and a quarter of the rest: copied twice, half of that for the parity.
+
+    Of a lost server, four GPUs in each of two places get their share of a GPU of another group at
+    50 GB/s; the server reads and writes both at 614 GB/s. Memory holds two snapshots with parity.
+    """
+    reft = "protection.name=reft", "protection.reft.sharding_group=2"
+    protected = resolve(asked(*ACROSS, *reft, servers=6)).protected
+    times, job = protected.times, protected.protection.job
+    assert (job.nodes, job.nodes_per_group, job.gpus_per_node, job.slices) == (12, 3, 4, 2)
+    share = job.replicated_bytes_per_gpu / 2 + job.shared_bytes_per_gpu / 4
+    assert times.copy_s == pytest.approx(2 * share / 64e9, rel=1e-3)
+    assert times.encode_s == pytest.approx(2 * 8 * share / 614e9, rel=1e-6)
+    rebuilt_s = share / 50e9 + 2 * 8 * share / 614e9
+    assert times.rebuild_s - times.load_s == pytest.approx(rebuilt_s, rel=1e-3)
+    assert protected.protection.memory_bytes_per_node == pytest.approx(2 * 2 * share * 4)
+
+
+def test_engines_agree_where_two_groups_share_a_server(
+    asked: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    """A GPU of the second group takes its server along, which has GPUs of the first one."""
+    reft = "protection.name=reft", "protection.reft.sharding_group=2", "job.steps=20"
+    failing = *traced(tmp_path, "2.5,gpu-13,hardware"), "failures.trace_span_s=1e9"
+    scenario = asked(*ACROSS, *reft, *failing, "times.checkpoint_write_s=1", servers=6)
+    record = alike(scenario)
+    assert (record["failures"], record["restarts"]) == (1, 1)

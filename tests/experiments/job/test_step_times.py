@@ -13,6 +13,7 @@ from faultline.experiments.config.scenario_file import load_scenario, scenario_f
 from faultline.experiments.config.toml_text import parse_toml
 from faultline.experiments.job.platform_files import spec_of
 from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
+from faultline.experiments.job.step_times import detour_times
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms.preset_library import load_preset
@@ -454,3 +455,24 @@ def test_a_rail_plane_refuses_what_its_servers_cannot_tell(tmp_path: Path) -> No
     path.write_text(slower("nic", "bandwidth", 2.0)(path.read_text()))
     with pytest.raises(UserError, match="an edited rail plane does not time the steps"):
         resolve(plane)
+
+
+def test_who_is_left_exchanges_gradients_on_its_own_routes(tmp_path: Path) -> None:
+    """Two servers a leaf: of two groups in two leaves, each hop passes two cables and switches.
+
+    A pair in one leaf stands for that in the other; nothing else does.
+    """
+    path = tmp_path / "servers.xml"
+    write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=2), path)
+    layout: dict[str, object] = {"model.pipeline": 1, "model.tensor": 8, "job.groups": 4}
+    resolved = resolve(scenario_on(path, **layout))
+    assert resolved.step is not None
+    assert resolved.step.is_even
+    times = detour_times(resolved.scenario, resolved.step)
+    assert times is not None
+    left = times(())
+    in_leaf_s, in_other_s, apart_s = (
+        left.sync_s(StepShares(members)) for members in ((0, 1), (2, 3), (0, 2))
+    )
+    assert in_other_s == in_leaf_s
+    assert apart_s - in_leaf_s == pytest.approx(2 * 2 * (100e-9 + 200e-9), rel=1e-6)
