@@ -259,6 +259,9 @@ def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSp
         table = mapping
         for part in tables:
             table = cast("dict[str, Any]", table.setdefault(part, {}))
+            if not isinstance(table, dict):
+                what = f"property {name!r}: {part} is a value there already; leave one of them out"
+                raise PlatformError(what, where)
         table[last] = _value(key, text)
     return spec_from_mapping(mapping, where) if mapping else None
 

@@ -251,3 +251,13 @@ def test_groups_that_end_within_a_server_are_refused(
     scenario = asked("model.pipeline=3", "job.gpus=48", *kind, servers=6)
     with pytest.raises(UserError, match="groups of 12 GPUs end within a server of 8"):
         resolve(scenario)
+
+
+@pytest.mark.parametrize(("groups", "replicas", "there"), [(1, 2, 1), (4, 8, 4)])
+def test_more_copies_than_machines_of_a_plane_are_refused(
+    groups: int, replicas: int, there: int
+) -> None:
+    settings = ["protection.name=gemini", f"protection.gemini.replicas={replicas}"]
+    scenario = load_scenario("spare-sound", [f"job.groups={groups}", "job.steps=1", *settings])
+    with pytest.raises(UserError, match=f"{replicas} machines .* spare-600k has {there} for it"):
+        resolve(scenario)
