@@ -121,8 +121,9 @@ class Scenario(Table):
     def completed(self) -> Scenario:
         """Return the scenario with the numbers of its model, or at least with its GPUs.
 
-        Raises UserError if the model does not fit the platform, or something else is stated than
-        follows from it, or what follows is out of range. Raises PlatformError if the platform is no good.
+        Raises UserError if the model does not fit the platform, something else is stated than
+        follows from it, or what follows is out of range. Raises PlatformError if the platform is no
+        good.
         """
         job, stated = self.job, self.stated()
         numbers: dict[tuple[str, str], float] = {}

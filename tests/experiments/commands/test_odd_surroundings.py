@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask:
     assert f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in told
 
 
+def test_commands_of_a_cluster_name_its_folder_for_a_shell(tmp_path: Path, ask: Ask) -> None:
+    folder = tmp_path / "our keys;touch pwned"
+    told = ask("cluster", "certificates", folder)
+    for line in told.splitlines()[1:]:
+        words = [word for word in shlex.split(line) if "our keys" in word]
+        assert words
+        assert all(word.startswith(str(folder)) for word in words)
+
+
 def test_a_folder_that_others_can_write_gets_no_certificates(tmp_path: Path, ask: Ask) -> None:
     folder = tmp_path / "keys"
     folder.mkdir()
@@ -106,6 +116,26 @@ def test_a_lack_of_memory_is_told_in_a_line(
 
     monkeypatch.setattr(machine, "execute_doctor", execute)
     assert "out of memory or threads" in ask.refused("doctor")
+
+
+def test_a_lack_of_open_files_is_told_in_a_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(machine, "execute_doctor", execute)
+    assert "Too many open files; raise ulimit -n (" in ask.refused("doctor")
+
+
+def test_a_working_folder_that_is_gone_is_named(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "execute_doctor", lambda _: Path.cwd())
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    told = ask.refused("doctor")
+    assert told.startswith("faultline: the working folder: No such file or directory; go to one")
 
 
 @pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 128"])
