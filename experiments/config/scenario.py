@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import and_more, mistakes_in, quote, set_keys
+from faultline.experiments.config.keys import FORMULA, and_more, mistakes_in, quote, set_keys
 from faultline.experiments.config.model_numbers import (
     gpus_of_cluster,
     numbers_of_model,
@@ -30,7 +30,7 @@ from faultline.experiments.config.tables.phases import (
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 
 class Measured(NamedTuple):
@@ -69,6 +69,14 @@ class Scenario(Table):
     recovery: RecoveryTable = Field(default_factory=RecoveryTable)
     times: TimesTable = Field(default_factory=TimesTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)
+
+    @field_validator("name")
+    @classmethod
+    def _is_no_formula(cls, name: str) -> str:
+        # It stands in tables, which people open in spreadsheets.
+        if name.startswith(FORMULA):
+            raise ValueError("is a formula to a spreadsheet; begin it with a letter")
+        return name
 
     def with_(self, changes: Mapping[str, object]) -> Scenario:
         """Return the scenario with other values, as if its file had stated them.

@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote
+from faultline.experiments.config.keys import FORMULA, quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
@@ -394,9 +394,6 @@ def _columns(those: Sequence[str]) -> str:
     return f"column{'s' * plural} {', '.join(those)} {'are' if plural else 'is'}"
 
 
-_FORMULA = ("=", "+", "-", "@")
-
-
 def cause_of(text: str) -> str:
     """Read a cause; `UNSTATED` where there is none.
 
@@ -405,7 +402,7 @@ def cause_of(text: str) -> str:
     """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
-    if text.startswith(_FORMULA):
+    if text.startswith(FORMULA):
         raise _Wrong(f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter")
     return text or UNSTATED
 

@@ -91,6 +91,13 @@ def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, ask: Ask) -
     assert "use a count from 1" in told
 
 
+@pytest.mark.parametrize("name", ["=1+2", "@SUM(1)"])
+def test_no_name_is_a_formula(name: str, ask: Ask) -> None:
+    told = ask.refused(*RUN, "--set", f'name="{name}"')
+    assert "name" in told
+    assert "is a formula to a spreadsheet; begin it with a letter" in told
+
+
 @pytest.mark.parametrize("cause", ["=cmd|calc", "+1", "-1", "@SUM(1)"])
 def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
     log = tmp_path / "log.csv"
