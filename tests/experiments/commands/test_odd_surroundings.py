@@ -145,7 +145,7 @@ def test_a_working_folder_that_is_gone_is_named(
     assert told.startswith("faultline: the working folder: No such file or directory; go to one")
 
 
-@pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 128"])
+@pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])
 def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
     words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
