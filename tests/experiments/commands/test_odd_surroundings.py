@@ -153,3 +153,7 @@ def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("faultline: too little memory: ulimit ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_seed_of_too_many_digits_is_told(ask: Ask) -> None:
+    assert "is no seed: use a whole number from 0" in ask.refused(*RUN, "--seed", "9" * 5_000)
