@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import select
@@ -19,6 +20,11 @@ from faultline.experiments.screen import safe_streams, shown
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
+
+_OF_STREAMS = {
+    errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ENXIO, errno.EPIPE,
+}  # fmt: skip
+"""How writing to a stream fails; an error of it has no name of a file."""
 
 _LINES_AT_AN_END, _LONGEST_LINE = 100, 1_000
 """Lines of a traceback that are printed of its beginning and its end, and letters of a line."""
@@ -101,9 +107,14 @@ def _told(error: Exception) -> str:
     """Return an error as one line; an error of the system with the file that it is about."""
     from faultline.platforms.errors import one_line
 
-    if isinstance(error, OSError) and error.strerror:
-        return one_line(f"{error.filename or 'standard output'}: {error.strerror}")
-    return one_line(str(error))
+    if not (isinstance(error, OSError) and error.strerror):
+        return one_line(str(error))
+    where, what = error.filename, error.strerror
+    if not where and error.errno in _OF_STREAMS:
+        where = "standard output"
+    elif not where and what == os.strerror(errno.ENOENT):
+        where, what = "the working folder", f"{what}; go to one that is there"
+    return one_line(f"{where}: {what}" if where else what)
 
 
 def execute(parsed: argparse.Namespace) -> int:
@@ -130,6 +141,11 @@ def _plug_in(files: Sequence[str]) -> None:
     for file in files:
         if not os.path.isfile(file):  # noqa: PTH113 (pathlib takes its time to be imported)
             raise UserError(f"--scheme-file {file}: no such file; name a Python file with a scheme")
+        if os.pathsep in os.path.abspath(file):  # noqa: PTH100 - likewise
+            # Processes are given the files in one variable, in which it would be another file.
+            raise UserError(
+                f"--scheme-file {file}: has {os.pathsep!r} in its whole path; rename or move it"
+            )
     known = os.environ.get("FAULTLINE_SCHEME_FILES", "")
     paths = [*filter(None, known.split(os.pathsep)), *map(os.path.abspath, files)]
     if paths:

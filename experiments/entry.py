@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 
 _LEAST = (
-    (resource.RLIMIT_AS, "-v (all memory)", 350_000),
+    (resource.RLIMIT_AS, "-v (all memory)", 500_000),
     (resource.RLIMIT_STACK, "-s (stack)", 256),
 )
 """Limits below which libraries written in C end the process, or wait for memory, by themselves."""

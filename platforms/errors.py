@@ -75,11 +75,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def shortage(error: Exception) -> str | None:
-    """Return one line if an error is a lack of memory, threads or processes; None of any other.
+    """Return one line if an error is a lack of memory, threads, processes or open files; else None.
 
-    C++ libraries report the latter two by the text of the system alone, and the loader of shared
-    libraries has a text of its own.
+    C++ libraries report threads and processes by the text of the system alone, and the loader of
+    shared libraries has a text of its own.
     """
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"{os.strerror(error.errno)}; raise ulimit -n ({files:,}), or close some"
     of_system = [os.strerror(code) for code in (errno.ENOMEM, errno.EAGAIN)]
     if not (
         isinstance(error, MemoryError)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import KeyedError, PlatformError, nearest
@@ -256,9 +256,12 @@ def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSp
             continue
         key = name.removeprefix(xml_names.SPEC_PROPERTY_PREFIX)
         *tables, last = key.split(".")
-        table = mapping
+        table: Any = mapping
         for part in tables:
-            table = cast("dict[str, Any]", table.setdefault(part, {}))
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                what = f"property {name!r}: {part} is a value there already; leave one of them out"
+                raise PlatformError(what, where)
         table[last] = _value(key, text)
     return spec_from_mapping(mapping, where) if mapping else None
 

@@ -21,7 +21,7 @@ from faultline.platforms.errors import PlatformError
 
 _SI = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.S)
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.S)
 
 _Units = dict[str, Fraction]
 
@@ -144,7 +144,8 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
     """
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise PlatformError(f"{text!r} is not {kind.name}: write for example {kind.example}", where)
-    match = _NUMBER.fullmatch(str(text))
+    # Stripped here: blanks that two parts of a pattern may take are tried over and over again.
+    match = _NUMBER.fullmatch(str(text).strip())
     if match is None:
         raise PlatformError(
             f"{text!r} is not {kind.name}: write a number and a unit, for example {kind.example}",

@@ -19,9 +19,13 @@ _ABANDONED_S = 3_600.0
 
 
 def cache_directory() -> Path:
-    """Return the directory of Faultline's caches: below XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "faultline"
+    """Return the directory of Faultline's caches: below XDG_CACHE_HOME, or ~/.cache.
+
+    A relative XDG_CACHE_HOME counts as none, as its specification says: it would be another cache
+    in each folder.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "faultline"
 
 
 def keep_within_bounds(
@@ -55,6 +59,9 @@ def clean_cache() -> tuple[int, int]:
 
 
 def _files(shelf: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    if shelf.is_symlink():
+        # What lies in another place is not ours to remove.
+        return
     with suppress(FileNotFoundError):
         for path in list(shelf.rglob("*")):
             with suppress(FileNotFoundError):

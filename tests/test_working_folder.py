@@ -1,4 +1,4 @@
-"""No child process runs code of the folder that it is started in."""
+"""Nothing runs or obeys what lies in the folder that it is started in."""
 
 from __future__ import annotations
 
@@ -55,6 +55,21 @@ def test_no_child_imports_from_the_working_folder(kind: str, tmp_path: Path) -> 
     write_xml(load_preset("hgx-h100", domains=2), tmp_path / "cluster.xml")
     (tmp_path / "grid.toml").write_text(SWEEP, encoding="utf-8")
     run_beside_shadows(tmp_path, *CHILDREN[kind])
+
+
+@pytest.mark.parametrize("content", [b"text.usetex: True\nfont.size: -3\n", b"\xff\xfe"])
+def test_no_figure_obeys_the_working_folder(content: bytes, tmp_path: Path) -> None:
+    figures = []
+    for name, written in (("without", None), ("with", content)):
+        folder = tmp_path / name
+        folder.mkdir()
+        if written is not None:
+            (folder / "matplotlibrc").write_bytes(written)
+        words = ("failures", "draw", "llama3", "--days", "1", "-o", "drawn.png")
+        command = [sys.executable, "-P", "-c", f"import sys; {COMMAND}", *words]
+        subprocess.run(command, cwd=folder, timeout=120, check=True, capture_output=True)
+        figures.append((folder / "drawn.png").read_bytes())
+    assert figures[0] == figures[1]
 
 
 @pytest.mark.parametrize("flag", ["-P", "-I"])

@@ -65,7 +65,7 @@ def check_metric(frame: pd.DataFrame, metric: str) -> None:
     known = metrics_of(frame)
     if metric not in known:
         raise UserError(
-            f"--metric {metric}: the sweep has no such metric; {did_you_mean(metric, known)}"
+            f"--metric {metric}: the sweep has no such metric; {did_you_mean(str(metric), known)}"
         )
 
 
@@ -74,12 +74,14 @@ def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
     known = axes_of(frame)
     if axis in known:
         return
-    remedy = did_you_mean(axis, known) if known else "nothing was varied but the seed"
+    remedy = did_you_mean(str(axis), known) if known else "nothing was varied but the seed"
     raise UserError(f"{origin} {axis}: the sweep has no such axis; {remedy}")
 
 
 def successful(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the runs that gave a record; if there is none, that is a UserError."""
+    if "status" not in getattr(frame, "columns", ()):
+        raise UserError("these are no runs of a sweep: they have no column 'status'")
     good = frame[frame["status"] == "ok"]
     if good.empty:
         raise UserError(f"none of the {len(frame)} runs of this sweep gave a record")

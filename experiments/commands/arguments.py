@@ -302,7 +302,8 @@ def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[s
     """Return what reads a whole number within bounds, or says what is `wrong` with the text."""
 
     def read(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
+        # Python reads whole numbers of 4,300 digits at most.
+        if not text.isdecimal() or len(text) > 4_000 or not least <= int(text) <= most:
             raise ArgumentTypeError(f"{text!r}{wrong}")
         return int(text)
 

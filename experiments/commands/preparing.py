@@ -44,7 +44,8 @@ def execute_certificates(arguments: argparse.Namespace) -> None:
     print(f"{folder}: copy it to every machine of the cluster, and to nobody else")
     print(f"scheduler: {commands['scheduler']}")
     print(f"worker:    {commands['worker']}")
-    print(f"sweep:     faultline sweep ... --scheduler tls://ADDRESS:8786 --certificates {folder}")
+    quoted = shlex.quote(str(folder))
+    print(f"sweep:     faultline sweep ... --scheduler tls://ADDRESS:8786 --certificates {quoted}")
 
 
 def execute_completion(arguments: argparse.Namespace) -> None:

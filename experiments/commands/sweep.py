@@ -33,6 +33,7 @@ from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen
+from faultline.platforms.errors import one_line
 from faultline.platforms.files import write_file
 
 
@@ -83,7 +84,8 @@ def _executor(arguments: argparse.Namespace) -> Executor:
 def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"
-        print(f"faultline: {runs} failed; the first: {outcome.first_error}", file=sys.stderr)
+        said = f"faultline: {runs} failed; the first: {outcome.first_error}"
+        print(one_line(said), file=sys.stderr)
     print(
         f"{name}: {outcome.played} runs played, {outcome.already_there} already there, "
         f"{outcome.failed} failed"

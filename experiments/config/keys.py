@@ -150,6 +150,10 @@ class Mistake:
     describe: Callable[[], str]
 
 
+FORMULA = ("=", "+", "-", "@")
+"""What a text of a table begins with that a spreadsheet computes."""
+
+
 def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
     """Return all that is wrong with tables by a schema."""
     return [

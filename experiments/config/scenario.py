@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import and_more, mistakes_in, set_keys
+from faultline.experiments.config.keys import FORMULA, and_more, mistakes_in, quote, set_keys
 from faultline.experiments.config.model_numbers import (
     gpus_of_cluster,
     numbers_of_model,
@@ -30,7 +30,7 @@ from faultline.experiments.config.tables.phases import (
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 
 class Measured(NamedTuple):
@@ -69,6 +69,14 @@ class Scenario(Table):
     recovery: RecoveryTable = Field(default_factory=RecoveryTable)
     times: TimesTable = Field(default_factory=TimesTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)
+
+    @field_validator("name")
+    @classmethod
+    def _is_no_formula(cls, name: str) -> str:
+        # It stands in tables, which people open in spreadsheets.
+        if name.startswith(FORMULA):
+            raise ValueError("is a formula to a spreadsheet; begin it with a letter")
+        return name
 
     def with_(self, changes: Mapping[str, object]) -> Scenario:
         """Return the scenario with other values, as if its file had stated them.
@@ -121,8 +129,9 @@ class Scenario(Table):
     def completed(self) -> Scenario:
         """Return the scenario with the numbers of its model, or at least with its GPUs.
 
-        Raises UserError if the model does not fit the platform, or something else is stated than
-        follows from it. Raises PlatformError if the platform is no good.
+        Raises UserError if the model does not fit the platform, something else is stated than
+        follows from it, or what follows is out of range. Raises PlatformError if the platform is no
+        good.
         """
         job, stated = self.job, self.stated()
         numbers: dict[tuple[str, str], float] = {}
@@ -143,7 +152,16 @@ class Scenario(Table):
             return self
         for (table, name), value in numbers.items():
             stated.setdefault(table, {})[name] = value
-        scenario = Scenario.model_validate(stated)
+        try:
+            scenario = Scenario.model_validate(stated)
+        except ValidationError as error:
+            first = mistakes_in(error, Scenario)[0]
+            of_job = "the [model] and job.groups"
+            if first.location == ("job", "steps"):
+                of_job = "job.tokens and the tokens of a step"
+            elif self.model.name == "stated":
+                of_job = f"platform.file = {quote(self.platform.file)}"
+            raise UserError(f"{first.describe()}; that follows from {of_job}: change it") from error
         for table, name in numbers:
             if name not in getattr(self, table).model_fields_set:
                 getattr(scenario, table).model_fields_set.discard(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote
+from faultline.experiments.config.keys import FORMULA, quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
@@ -254,15 +254,19 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
         at_least = "at least " if more >= _MOST_MISTAKES else ""
         raise UserError(reader.mistakes[0] + (f" (and {at_least}{more} more)" if more else ""))
     recorded = reader.recorded()
-    if len(recorded.causes) > MOST_CAUSES:
-        raise UserError(
-            f"{path}: has {len(recorded.causes):,} causes; sum them up to at most {MOST_CAUSES}, "
-            "such as gpu, host, network, software"
-        )
+    _check_causes(recorded.causes, path)
     if not recorded:
         after = "" if start is None else " from failures.trace_start on"
         raise UserError(f"{path}: there is no failure in it{after}; write a row a failure")
     return recorded
+
+
+def _check_causes(causes: Collection[str], path: Path) -> None:
+    if len(causes) > MOST_CAUSES:
+        raise UserError(
+            f"{path}: has {len(causes):,} causes; sum them up to at most {MOST_CAUSES}, "
+            "such as gpu, host, network, software"
+        )
 
 
 def _read_rows(reader: _Reader) -> None:
@@ -301,11 +305,13 @@ def _uncollected() -> Iterator[None]:
 def write_trace(failures: Iterable[Failure], path: Path) -> None:
     """Write failures so that `read_trace` gives back the very same ones.
 
-    Raises OSError if the file cannot be written.
+    Raises UserError if there are more causes than a trace may have, and OSError if the file cannot
+    be written.
     """
     text = StringIO(newline="")
     rows = csv.writer(text)
     written = list(failures)
+    _check_causes({failure.cause for failure in written}, path)
     # Most traces are of what stops at once.
     more = any(failure.kind not in STOPPING for failure in written)
     rows.writerow(COLUMNS if more else COLUMNS[:-2])
@@ -388,9 +394,6 @@ def _columns(those: Sequence[str]) -> str:
     return f"column{'s' * plural} {', '.join(those)} {'are' if plural else 'is'}"
 
 
-_FORMULA = ("=", "+", "-", "@")
-
-
 def cause_of(text: str) -> str:
     """Read a cause; `UNSTATED` where there is none.
 
@@ -399,7 +402,7 @@ def cause_of(text: str) -> str:
     """
     if len(text) > 60 or not text.isprintable():
         raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
-    if text.startswith(_FORMULA):
+    if text.startswith(FORMULA):
         raise _Wrong(f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter")
     return text or UNSTATED
 

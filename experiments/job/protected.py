@@ -244,6 +244,15 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
             "measured; state all times.snapshot_*"
         )
     job, moved = scenario.job, protection.transfers
+    peers = _peers_on_platform(scenario, protection)
+    smallest = min(map(len, peers), default=1)
+    if moved.copies >= smallest:
+        # On a rail plane a group of the job is one machine.
+        raise UserError(
+            f'protection.name = "{scenario.protection.name}": {moved.copies + 1} machines are to '
+            f"hold the same state, and {scenario.platform.file} has {smallest} for it, one a "
+            "group; use fewer, or more job.groups, or state all times.snapshot_*"
+        )
     loaded_bytes = moved.loaded_bytes_per_gpu
     return spec, StateTransfers(
         groups=job.groups,
@@ -251,7 +260,7 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
         state_bytes_per_gpu=(
             protection.job.held_bytes_per_gpu if loaded_bytes is None else loaded_bytes
         ),
-        peers=_peers_on_platform(scenario, protection),
+        peers=peers,
         copies=moved.copies,
         gradient_bytes_per_gpu=job.parameter_bytes / job.gpus_of_group,
         share_bytes_per_gpu=moved.share_bytes_per_gpu,

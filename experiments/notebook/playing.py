@@ -7,17 +7,19 @@ arguments with two underscores for the dot, ``job__groups=600``.
 from __future__ import annotations
 
 import json
+import operator
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from, read_grid
+from faultline.experiments.config.keys import quote
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.notebook.results import (
@@ -61,8 +63,38 @@ def scenario_with(
 
 
 def keys_of(changes: Mapping[str, object]) -> dict[str, object]:
-    """Return changes by dotted keys: of nested tables, and of names with two underscores."""
+    """Return changes by dotted keys: of nested tables, and of names with two underscores.
+
+    Raises UserError if they are no mapping.
+    """
+    if not isinstance(changes, Mapping):
+        raise UserError(f"{_said(changes)}: no changes; give keys and values: {{'job.steps': 500}}")
     return {key.replace("__", "."): value for key, value in dotted_leaves(changes)}
+
+
+def _said(value: object) -> str:
+    return quote(value) if isinstance(value, (str, int, float)) else f"{value!r:.80}"
+
+
+def whole(name: str, value: object, least: int = 0) -> int:
+    """Return an argument that is a whole number, whoever's type it has.
+
+    Raises UserError if it is none, or less than the least.
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(cast(int, value))
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise UserError(f"{name} = {_said(value)}: use a whole number from {least}")
+    return number
+
+
+def _engine(name: EngineName) -> EngineName:
+    if name not in get_args(EngineName):
+        known = " or ".join(map(repr, get_args(EngineName)))
+        raise UserError(f"engine = {_said(name)}: use {known}")
+    return name
 
 
 def run(
@@ -96,6 +128,7 @@ def run(
     """
     from faultline.experiments.runs.single_run import run as play
 
+    seed, engine = whole("seed", seed), _engine(engine)
     return Record(play(scenario_with(scenario, changes, more), seed, engine))
 
 
@@ -112,6 +145,7 @@ def timeline(
     from faultline.experiments.runs.single_run import run as play
     from faultline.simulator.timeline import Event
 
+    seed, engine = whole("seed", seed), _engine(engine)
     events: list[Event] = []
     chosen = scenario_with(scenario, changes, more)
     record = play(chosen, seed, engine, events.append)
@@ -168,17 +202,24 @@ def sweep(
     from faultline.experiments.runs.table import read_sweep
     from rich.console import Console
 
+    workers = None if workers is None else whole("workers", workers, 1)
     if grid is None:
         if changes:
             raise UserError("sweep: a grid says itself what is set; give changes with a scenario")
         asked = read_grid(str(scenario))
     else:
+        axes = keys_of(grid)
+        for key, values in axes.items():
+            if not isinstance(values, Iterable):
+                raise UserError(f"{key} = {_said(values)}: list its values")
         tables: dict[str, Any] = {
             "scenario": str(scenario),
-            "seeds": seeds if isinstance(seeds, int) else list(seeds),
+            "seeds": [whole("seeds", seed) for seed in seeds]
+            if isinstance(seeds, Iterable)
+            else whole("seeds", seeds, 1),
             "engine": engine,
             "set": keys_of(changes),
-            "grid": {key.replace("__", "."): list(values) for key, values in grid.items()},
+            "grid": {key: list(cast("Iterable[object]", values)) for key, values in axes.items()},
         }
         asked = grid_from(tables, "sweep")
     plan = make_plan(asked)
@@ -276,6 +317,8 @@ def plan(
     )
     from faultline.experiments.planner.situation import read_situation
 
+    seeds, verify = whole("seeds", seeds, 1), whole("verify", verify)
+    steps = None if steps is None else whole("steps", steps, 1)
     # What JSON writes of a key's value, TOML reads.
     settings = [
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"

@@ -12,6 +12,7 @@ import os
 import stat
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -108,8 +109,8 @@ def cluster_commands(directory: Path) -> dict[str, str]:
     """
     python = "python -I -m dask"
     files = (
-        f"--tls-ca-file {directory / AUTHORITY} --tls-cert {directory / CERTIFICATE} "
-        f"--tls-key {directory / KEY}"
+        f"--tls-ca-file {quote(str(directory / AUTHORITY))} "
+        f"--tls-cert {quote(str(directory / CERTIFICATE))} --tls-key {quote(str(directory / KEY))}"
     )
     http = f"--no-dashboard --dashboard-address {LOOPBACK}"
     worker = "tls://ADDRESS:8786 --host WORKER_ADDRESS --nthreads 1"

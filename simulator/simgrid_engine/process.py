@@ -52,6 +52,8 @@ _MOST_ERRORS_BYTES, _LAST_LINES = 4096, 3
 
 _STANDARD_STREAMS = (0, 1, 2)
 
+_LACKS = "SimGrid, a thread for each rank, is {}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Call:
@@ -216,7 +218,7 @@ class OwnProcess:
                 raise KilledError("the process was killed") from None
             raise aborted(self._errors.fileno()) from None
         if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
-            raise SimulationError(f"SimGrid, a thread for each rank, is {lack}") from error
+            raise SimulationError(_LACKS.format(lack)) from error
         if isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, SimulationError):
             raise SimulationError(f"SimGrid refused to go on: {error}") from error
         if error is not None:
@@ -436,6 +438,8 @@ def simulate(
     for error in failures:
         if isinstance(error, SimulationError):
             raise error
+        if (lack := shortage(error)) is not None:
+            raise SimulationError(_LACKS.format(lack)) from error
         # Some errors of schemes cannot be sent to another process.
         said = str(error) if isinstance(error, StrategyError) else told(error)
         raise SimulationError(f"the controller failed: {said}") from error

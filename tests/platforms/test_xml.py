@@ -154,6 +154,11 @@ BROKEN = [
         "nic.latency: '500' has no unit",
     ),
     (
+        r'(<prop id="faultline:version")',
+        r'<prop id="faultline:spec.nic" value="x"/>\1',
+        "nic is a value there already; leave one of them out",
+    ),
+    (
         r'(<zone id="management".*\n)',
         r'<cluster id="c"/>\1',
         "<cluster> is not understood in <zone>: what may stand there is <prop>, <zone>, <host>",

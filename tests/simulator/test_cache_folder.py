@@ -76,3 +76,20 @@ def test_doctor_empties_what_can_be_made_again_and_nothing_else(
     assert told == f"{cache_directory()}: removed 6 files, 0.0 MB\n"
     assert kept.exists()
     assert clean_cache() == (0, 0)
+
+
+def test_nothing_is_removed_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    elsewhere, shelf = tmp_path / "elsewhere", cache_directory() / "probes"
+    shelf.parent.mkdir()
+    fill(elsewhere, 3)
+    shelf.symlink_to(elsewhere)
+    assert clean_cache() == (0, 0)
+    keep_within_bounds(shelf, most_files=1)
+    assert len(list(elsewhere.iterdir())) == 3
+
+
+def test_a_relative_place_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_directory() == Path("/home/somebody/.cache/faultline")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask:
     assert f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in told
 
 
+def test_commands_of_a_cluster_name_its_folder_for_a_shell(tmp_path: Path, ask: Ask) -> None:
+    folder = tmp_path / "our keys;touch pwned"
+    told = ask("cluster", "certificates", folder)
+    for line in told.splitlines()[1:]:
+        words = [word for word in shlex.split(line) if "our keys" in word]
+        assert words
+        assert all(word.startswith(str(folder)) for word in words)
+
+
 def test_a_folder_that_others_can_write_gets_no_certificates(tmp_path: Path, ask: Ask) -> None:
     folder = tmp_path / "keys"
     folder.mkdir()
@@ -79,6 +89,13 @@ def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, ask: Ask) -
     told = ask.refused("sweep", grid, "-o", tmp_path / "out")
     assert f"{grid}:2: seeds = " in told
     assert "use a count from 1" in told
+
+
+@pytest.mark.parametrize("name", ["=1+2", "@SUM(1)"])
+def test_no_name_is_a_formula(name: str, ask: Ask) -> None:
+    told = ask.refused(*RUN, "--set", f'name="{name}"')
+    assert "name" in told
+    assert "is a formula to a spreadsheet; begin it with a letter" in told
 
 
 @pytest.mark.parametrize("cause", ["=cmd|calc", "+1", "-1", "@SUM(1)"])
@@ -108,7 +125,27 @@ def test_a_lack_of_memory_is_told_in_a_line(
     assert "out of memory or threads" in ask.refused("doctor")
 
 
-@pytest.mark.parametrize("limit", ["-v 150000", "-v 200000", "-s 128"])
+def test_a_lack_of_open_files_is_told_in_a_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(machine, "execute_doctor", execute)
+    assert "Too many open files; raise ulimit -n (" in ask.refused("doctor")
+
+
+def test_a_working_folder_that_is_gone_is_named(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "execute_doctor", lambda _: Path.cwd())
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    told = ask.refused("doctor")
+    assert told.startswith("faultline: the working folder: No such file or directory; go to one")
+
+
+@pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])
 def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
     words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
@@ -116,3 +153,7 @@ def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("faultline: too little memory: ulimit ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_seed_of_too_many_digits_is_told(ask: Ask) -> None:
+    assert "is no seed: use a whole number from 0" in ask.refused(*RUN, "--seed", "9" * 5_000)

@@ -254,3 +254,15 @@ def test_an_edited_trace_or_mix_is_another_scenario(trace: str, tmp_path: Path) 
         path.write_text(text.replace("9000,", "9900,").replace("days = 1", "days = 2"), "utf-8")
         assert scenario_hash(resolve(scenario)) != before
         assert failure_model(scenario).mtbf_s != mtbf_s
+
+
+def test_what_follows_from_a_platform_is_in_range_too(tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    write_xml(load_preset("hgx-h100", domains=2), path)
+    text = path.read_text(encoding="utf-8")
+    was = 'gpus_per_rank" value="1"'
+    assert was in text
+    path.write_text(text.replace(was, 'gpus_per_rank" value="999999999999"'), encoding="utf-8")
+    told = refused(f'platform.file="{path}"', "~job.gpus", "job.groups=2")
+    assert told.startswith("job.gpus = 15999999999984: should be less than or equal to 1000000000")
+    assert "follows from platform.file = '" in told

@@ -192,3 +192,16 @@ def test_any_text_is_a_trace_or_a_mistake_in_one_line(
     assert len(told.splitlines()) == 1
     assert (told == "read") == bool(failures)
     assert all(0 <= one.time_s <= 1e15 and one.groups for one in failures)
+
+
+def test_no_trace_is_written_that_could_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    failures = [
+        Failure(float(place), "host", 0, f"cause {place}", "hardware", None, range(0))
+        for place in range(201)
+    ]
+    write_trace(failures[1:], path)
+    path.unlink()
+    with pytest.raises(UserError, match=r"has 201 causes; sum them up to at most 200"):
+        write_trace(failures, path)
+    assert not path.exists()

@@ -298,3 +298,13 @@ def test_engines_agree_where_two_groups_share_a_server(
     scenario = asked(*ACROSS, *reft, *failing, "times.checkpoint_write_s=1", servers=6)
     record = alike(scenario)
     assert (record["failures"], record["restarts"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("groups", "replicas", "there"), [(1, 2, 1), (4, 8, 4)])
+def test_more_copies_than_machines_of_a_plane_are_refused(
+    groups: int, replicas: int, there: int
+) -> None:
+    settings = ["protection.name=gemini", f"protection.gemini.replicas={replicas}"]
+    scenario = load_scenario("spare-sound", [f"job.groups={groups}", "job.steps=1", *settings])
+    with pytest.raises(UserError, match=f"{replicas} machines .* spare-600k has {there} for it"):
+        resolve(scenario)

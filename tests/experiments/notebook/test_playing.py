@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import faultline as fl
+import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.config.errors import UserError
@@ -17,6 +18,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.notebook.playing import scenario_with
 
 SHORT = {"job.steps": 100, "job.groups": 24}
+SHORT_STEPS = {"job__steps": 5}
 
 
 def test_the_import_alone_brings_nothing_along() -> None:
@@ -52,6 +54,38 @@ def test_a_change_without_effect_is_refused_as_on_the_command_line(
     for scenario in ("spare-sound", scenario_with("spare-sound")):
         with pytest.raises(UserError, match=r"^times.rejoin_s=60: has no effect with rejoin.when"):
             call(scenario, job__steps=5, times__rejoin_s=60)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: fl.run("spare-study", SHORT, seed=-1), "seed = -1: use a whole number from 0"),
+        (lambda: fl.timeline("spare-study", SHORT, seed=1.5), "seed = 1.5: use"),  # type: ignore[arg-type]
+        (lambda: fl.run("spare-study", SHORT, engine="bogus"), "engine = 'bogus': use 'replay' or"),  # type: ignore[arg-type]
+        (lambda: fl.run("spare-study", 5), "5: no changes; give keys"),  # type: ignore[arg-type]
+        (lambda: fl.sweep("spare-study", {"job.groups": 5}), "job.groups = 5: list its values"),  # type: ignore[dict-item]
+        (
+            lambda: fl.sweep("spare-study", {}, workers=-1),
+            "workers = -1: use a whole number from 1",
+        ),
+        (lambda: fl.sweep("spare-study", {}, seeds=None), "seeds = None: use"),  # type: ignore[arg-type]
+        (lambda: fl.compare(pd.DataFrame()), "these are no runs of a sweep"),
+        (lambda: fl.plan("spare-study", verify="x"), "verify = 'x': use a whole number from 0"),  # type: ignore[arg-type]
+    ],
+)
+def test_absurd_arguments_are_refused_in_a_line(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(UserError) as caught:
+        call()
+    assert str(caught.value).startswith(told)
+
+
+def test_numbers_of_numpy_are_seeds_too() -> None:
+    of_numpy = np.arange(4)
+    assert fl.run("spare-study", SHORT, seed=of_numpy[3]) == fl.run("spare-study", SHORT, seed=3)
+    runs = fl.sweep(
+        "spare-study", {"job.groups": [24]}, seeds=of_numpy[:2], workers=1, **SHORT_STEPS
+    )  # type: ignore[arg-type]
+    assert list(runs["seed"]) == [0, 1]
 
 
 def test_a_record_says_first_what_the_field_judges_by() -> None:

@@ -177,6 +177,17 @@ def test_a_scheme_file_that_is_not_there_is_told() -> None:
     assert done.stderr.startswith("faultline: --scheme-file nowhere.py: no such file")
 
 
+def test_a_scheme_file_is_never_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine:other.py").write_text("")
+    (tmp_path / "other.py").write_text("print('ran')")
+    done = faultline("--scheme-file", "mine:other.py", "scenario", "list")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has ':' in its whole path; rename or move it" in done.stderr
+
+
 HOSTILE_CALLS = {
     "sys.exit(0)": "raised SystemExit: 0",
     "sys.exit('\\x1b[31mred')": "raised SystemExit: \\x1b[31mred",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import socket
 import stat
 import subprocess
@@ -49,7 +50,7 @@ def start(keys: Path, kind: str, port: int, *more: str) -> subprocess.Popen[byte
         shadow = f"open({str(keys.parent / 'ran')!r}, 'a').write('{name} ')\n"
         (work / f"{name}.py").write_text(shadow, encoding="utf-8")
     command = cluster_commands(keys)[kind].replace("WORKER_ADDRESS", WORKER)
-    words = command.replace("ADDRESS", SCHEDULER).replace("8786", str(port)).split()
+    words = shlex.split(command.replace("ADDRESS", SCHEDULER).replace("8786", str(port)))
     return subprocess.Popen(
         [sys.executable, *words[1:], *more],
         stdout=subprocess.DEVNULL,
