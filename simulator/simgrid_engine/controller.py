@@ -198,7 +198,8 @@ class SimgridEngine:
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
             # A pipeline that will break shares nodes with others, which wait for it in no engine.
             nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
-            if began_s >= self._writing_until_s and all(own == at for own, at in nodes):
+            apart = bool(self._writes) or all(own == at for own, at in nodes)
+            if began_s >= self._writing_until_s and apart:
                 breakable = mine.keys() - played - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
@@ -338,7 +339,7 @@ class SimgridEngine:
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
-        quiet_s = self._beside_write(whole_s)
+        quiet_s, alone = self._beside_write(whole_s), not self._writes
         if (
             self._played_steps
             and not absent
@@ -365,12 +366,15 @@ class SimgridEngine:
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         elif self._played_steps:
-            ends_s = shows_s if absent else start_s + whole_s
+            fails_s = None
+            if not (absent or alone):
+                fails_s = min(self.clocks.next_failure_s[group] for group in members)
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.broken_sync(
                 self._shares(phase),
                 self._off_s(absent),
-                lambda: self._sleep_until(ends_s),
+                shows_s if absent or fails_s else start_s + whole_s,
+                fails_s,
             )
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
