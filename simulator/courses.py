@@ -83,7 +83,7 @@ class Written(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """All wait for state that groups send to each other; if it breaks, as long as it takes alone."""
+    """All wait for state that groups send to each other; for `alone_s` at least if that breaks."""
 
     moves: tuple[SentMove, ...]
     alone_s: float
