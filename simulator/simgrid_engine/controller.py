@@ -58,7 +58,6 @@ from faultline.simulator.simgrid_engine.storage_traffic import (
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
 
-
 _MOST_BESIDE = 4.0
 
 
