@@ -64,7 +64,8 @@ class Passes(NamedTuple):
 class Exchange(NamedTuple):
     """All members exchange their gradients; where that is `repeated`, those that hide too.
 
-    Where a member fails, its rings stop, and all end after `broken_s` seconds.
+    It lasts at least so many seconds. Where a member fails, its rings stop, and all end after
+    `broken_s` seconds.
     """
 
     members: tuple[int, ...]
@@ -72,6 +73,7 @@ class Exchange(NamedTuple):
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     repeated: bool = False
+    least_s: float = 0.0
     broken_s: float | None = None
 
 

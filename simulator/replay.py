@@ -91,6 +91,7 @@ class ReplayEngine:
         self._writes, self._follows_courses = WriteClock(courses), courses is not None
         self._part: Part | None = None
         self._since_s = self._disturbed_s = 0.0
+        self._exchange_follows = True
         self._plays_steps = work.plays_steps
         self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
@@ -169,8 +170,10 @@ class ReplayEngine:
             return None
         if not self._plays_steps:
             return self._alone(lasts_s)
-        if not self._job.work.is_regular(phase):
-            return None
+        is_regular = self._job.work.is_regular(phase)
+        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        if not is_regular:
+            return self._alone(lasts_s)
         members, stacks, size, patch, _, without, slow, pipelines, least_pace, _ = phase
         least_s = least_pace * stacks * size * self._job.work.compute_s
         if self._down:
@@ -189,7 +192,9 @@ class ReplayEngine:
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
         members, without, slow, pipelines, repeated = phase
-        return Exchange(members, pipelines, without, slow, repeated, broken_s)
+        # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
+        least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
+        return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s

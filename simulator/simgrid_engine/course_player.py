@@ -52,6 +52,7 @@ class CoursePlayer:
             simgrid.this_actor.sleep_until(max(begun_s + part.least_s, simgrid.Engine.clock))
         elif isinstance(part, Exchange):
             self._exchange(part)
+            simgrid.this_actor.sleep_until(max(begun_s + part.least_s, simgrid.Engine.clock))
         elif isinstance(part, Written) and not traffic.save:
             simgrid.this_actor.sleep_for(part.stated_s)
         elif isinstance(part, Written):
