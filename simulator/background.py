@@ -187,7 +187,10 @@ class WriteClock:
 
     def fail(self, group: int, at_s: float) -> bool:
         """Let the hosts of a group go off at a time, in seconds; False if that is known."""
-        if self._course is None or group in self._failed:
+        if self._course is None or self._courses is None or group in self._failed:
+            return False
+        if not self._courses.play_failures:
+            self._leave_course()
             return False
         self._failed.add(group)
         self._course = (*self._course, Fails(group, at_s - self._course_from_s))

@@ -120,5 +120,9 @@ class Course:
 class Courses(Protocol):
     """Knows the courses of a job."""
 
+    @property
+    def play_failures(self) -> bool:
+        """Whether groups may fail in them."""
+
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""

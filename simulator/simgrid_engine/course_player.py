@@ -36,6 +36,11 @@ class CoursePlayer:
         self.over_s: list[float] = []
         self.arrived: list[bool] = []
 
+    @property
+    def fails_s(self) -> float:
+        """When the first group fails, in seconds; infinite where none does."""
+        return min(self._off_s.values(), default=inf)
+
     def play(self, part: Part) -> None:
         """Play one part; return when it has ended."""
         begun_s, traffic = simgrid.Engine.clock, self._traffic

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _VERSION = 2
 _MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+_MOST_GPUS_FAILING = 64
+"""Of a job whose failures are simulated in them: no two fail at the same moment, so that each is
+another course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,14 @@ class PlayedCourses:
         Of the job, with its step where that is simulated.
     layout : JobLayout or None
         Which GPUs share which components; needed where some are slow.
+    play_failures : bool
+        Whether groups may fail in them.
     """
 
     platform: Path
     traffic: Traffic
     layout: JobLayout | None
+    play_failures: bool = field(default=True, repr=False)
     _known: dict[tuple[Part, ...], Course] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -74,18 +80,18 @@ class PlayedCourses:
                 raise ValueError("has a time that is none")
             return known
 
-        measure = partial(played_on, self.platform, play_course, self, parts, at_least)
         if any(isinstance(part, Fails) for part in parts):
             # At that very moment nothing fails in another run: to keep it is of no use.
-            return measure()
+            return played_on(self.platform, play_course, self, parts, at_least)
+        measure = partial(played_on, self.platform, play_course, self, parts, at_least)
         asked = [_VERSION, "course", repr(self), repr(parts), at_least]
         return cached(self.platform, asked, measure, believable)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
-    """Return what comes next if steps go on as the last one; nothing where something fails."""
+    """Return what comes next if steps go on as the last one."""
     passes = [part for part in parts if isinstance(part, Passes)]
-    if not passes or any(isinstance(part, Fails) for part in parts):
+    if not passes:
         return []
     last = passes[-1]
     step: list[Part] = [Exchange(last.members, last.pipelines, last.without, last.slow), last]
@@ -97,7 +103,7 @@ def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
 def play_course(
     engine: simgrid.Engine, job: PlayedCourses, parts: Sequence[Part], at_least: int
 ) -> Course:
-    """Play parts beside copies, at least so many of them, and on until all copies have arrived."""
+    """Play parts beside copies: at least so many, and on until nothing is copied, or one fails."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.course_player import CoursePlayer
@@ -111,7 +117,8 @@ def play_course(
 
     def go_on() -> None:
         for part in parts:
-            if len(ends_s) >= at_least and inf not in player.over_s:
+            is_over = inf not in player.over_s or player.fails_s <= simgrid.Engine.clock
+            if len(ends_s) >= at_least and is_over:
                 return
             player.play(part)
             ends_s.append(simgrid.Engine.clock)
@@ -124,4 +131,6 @@ def play_course(
 def courses_of(platform: Path, traffic: Traffic, layout: JobLayout | None) -> PlayedCourses | None:
     """Return the courses of a job; None for one that is too large to simulate each rank."""
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
-    return PlayedCourses(platform, traffic, layout) if gpus <= _MOST_GPUS else None
+    if gpus > _MOST_GPUS:
+        return None
+    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING)
