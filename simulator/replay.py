@@ -157,7 +157,7 @@ class ReplayEngine:
         longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
         while part is not None and self._note_failures(self.now_s + longer_s):
             longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
-        self._disturbed_s = longer_s - alone_s
+        self._disturbed_s = max(0.0, longer_s - alone_s)
         return longer_s
 
     def _alone(self, duration_s: float) -> Part | None:

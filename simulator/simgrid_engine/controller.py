@@ -474,6 +474,9 @@ class SimgridEngine:
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
+        if self._played_steps:
+            # Gradients of a step that is thrown away are on their way still.
+            self._played_steps.settle()
         self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
