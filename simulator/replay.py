@@ -46,6 +46,8 @@ from numpy.typing import NDArray
 
 _AHEAD = 4.0
 """How many times as long a step and its exchange may take beside copies, to be on the safe side."""
+_LAST_DIGITS = 1.0 + 1e-12
+"""A course that a failure ends does so at its time, but for last digits."""
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 8
 
@@ -416,7 +418,8 @@ class ReplayEngine:
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
-                self._fall_until(start_s + self._beside("sync", whole_s, self._exchange(phase)))
+                ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
+                self._fall_until(ends_s * _LAST_DIGITS if self._writes.left_s else ends_s)
         if not self._down:
             if self._writes.left_s:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
@@ -484,9 +487,12 @@ class ReplayEngine:
         if phase.waits:
             part = Written(writer, save_s) if self._follows_courses else None
             save_s = self._beside("save", save_s, part)
+        ends_s = self.now_s + save_s
+        if self._writes.left_s:
+            ends_s *= _LAST_DIGITS
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
-        elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
+        elif self._job.rules.failed_writer == "replaced" and fails_s <= ends_s:
             self.now_s = fails_s
             return Outcome(self.now_s, (writer,))
         else:

@@ -18,9 +18,9 @@ from faultline.simulator.courses import (
     Written,
 )
 from faultline.simulator.failures.failure import JobLayout
+from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
-from faultline.simulator.simgrid_engine.probes import all_reduce
 from faultline.simulator.simgrid_engine.storage_traffic import transfer, transfer_beside
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -141,11 +141,12 @@ class CoursePlayer:
                 steps.sync(shares)
             return
         hosts = [traffic.hosts[group] for group in part.members]
-        if broken_s is None:
-            all_reduce(hosts, traffic.bytes_per_rank, traffic.fidelity)
-            return
         rings = GroupAllReduce(hosts, traffic.bytes_per_rank, traffic.fidelity)
+        ended: Channel[bool] = Channel()
         up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
-        rings.start([part.members.index(group) for group in up], lambda: None)
-        simgrid.this_actor.sleep_for(broken_s)
+        rings.start([part.members.index(group) for group in up], lambda: ended.put(True))
+        if broken_s is None:
+            ended.get_before(min(off_s.values(), default=inf))
+        else:
+            simgrid.this_actor.sleep_for(broken_s)
         rings.stop()
