@@ -367,6 +367,8 @@ class ReplayEngine:
         if self._writes.left_s:
             lasts_s = end_s - start_s
             end_s = start_s + self._beside("passes", lasts_s, self._passes(phase, lasts_s))
+            # Sums differ in last digits, and a group that is down has failed by then.
+            end_s = max(end_s, *(self._next_failure_s[group] for group in self._down), 0.0)
         if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
