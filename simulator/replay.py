@@ -434,8 +434,8 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
-        if self._writes.left_s and not lacked_from_start:
-            # A copy prolongs the exchange: a group may fail later than it would end alone.
+        if not lacked_from_start:
+            # A group may fail later than a watchdog fires, or than the exchange would end alone.
             self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)

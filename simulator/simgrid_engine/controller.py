@@ -383,9 +383,12 @@ class SimgridEngine:
         """
         steps, fails_s = self._played_steps, None
         assert steps is not None, "no step is played"
-        if self._writes and not absent:
-            fails_s = min(self.clocks.next_failure_s[group] for group in phase.members)
-            ends_s = shows_s
+        if not absent:
+            first_s = min(self.clocks.next_failure_s[group] for group in phase.members)
+            if self._writes:
+                fails_s, ends_s = first_s, shows_s
+            elif first_s <= ends_s:
+                ends_s = max(shows_s, first_s)
         steps.meet(phase.without, phase.slow)
         steps.broken_sync(self._shares(phase), self._off_s(absent), ends_s, fails_s)
 
