@@ -6,13 +6,22 @@ meets slower by as much as it does alone, all added up: what flows do that share
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from math import inf
 from typing import Literal
 
-from faultline.simulator.courses import MOST_PARTS, Alone, Copy, Course, Courses, Part
+from faultline.simulator.courses import (
+    MOST_PARTS,
+    Alone,
+    Copy,
+    Course,
+    Courses,
+    Fails,
+    Part,
+    Returns,
+)
 
 Meets = Literal["passes", "sync", "save", "send"]
 """What a write may meet: the passes of a step, its exchange of gradients, another checkpoint, state
@@ -152,9 +161,9 @@ class Write:
 class WriteClock:
     """How far writes are that go on beside a job.
 
-    As long as nothing but sound parts of steps, waits and whole transfers has gone on since the
-    first of them began, SimGrid simulates this very course. After anything else, such as a failure
-    in the middle, they go on at the rates at which a write and one step meet.
+    As long as SimGrid can simulate all that has gone on since the first of them began, this very
+    course says. After anything else, such as a step of parts of micro-batches, they go on at the
+    rates at which a write and one step meet.
 
     Parameters
     ----------
@@ -169,6 +178,30 @@ class WriteClock:
         self._course: tuple[Part, ...] | None = None
         self._course_from_s = 0.0
         self._copies: list[Write] = []
+        self._failed: set[int] = set()
+
+    @property
+    def follows_course(self) -> bool:
+        """Whether a course is simulated of all that has gone on since the first write began."""
+        return self._course is not None and bool(self.left_s)
+
+    def fail(self, group: int, at_s: float) -> bool:
+        """Let the hosts of a group go off at a time, in seconds; False if that is known."""
+        if self._course is None or self._courses is None or group in self._failed:
+            return False
+        if not self._courses.play_failures:
+            self._leave_course()
+            return False
+        self._failed.add(group)
+        self._course = (*self._course, Fails(group, at_s - self._course_from_s))
+        return True
+
+    def bring_back(self, groups: Iterable[int]) -> None:
+        """Let the hosts of some groups be on again."""
+        back = tuple(group for group in groups if group in self._failed)
+        if self._course is not None and back:
+            self._failed.difference_update(back)
+            self._course = (*self._course, Returns(back))
 
     def begin(
         self,
@@ -183,7 +216,7 @@ class WriteClock:
         """
         if not self.left_s:
             self._course = () if self._courses else None
-            self._course_from_s, self._copies = now_s, []
+            self._course_from_s, self._copies, self._failed = now_s, [], set()
         if self._course is not None:
             self._course = (*self._course, Copy(write.writer, off))
             self._copies.append(write)
@@ -246,14 +279,12 @@ class WriteClock:
     def _follow(self, course: Course, part: Part, now_s: float) -> None:
         """Go on by a part of a course, which ends now."""
         assert self._course is not None, "of no course"
-        for write, whole_s in zip(self._copies, course.whole_s, strict=True):
-            whole_at_s = self._course_from_s + whole_s
-            if write in self.left_s and whole_at_s <= now_s * (1.0 + _ROUNDING):
-                write.end(min(whole_at_s, now_s))
+        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
+            over_at_s = self._course_from_s + over_s
+            if write in self.left_s and over_at_s <= now_s * (1.0 + _ROUNDING):
+                write.end(min(over_at_s, now_s) if arrived else inf)
                 del self.left_s[write]
         self._course = (*self._course, part)
-        if any(self._breaks_s[write] <= now_s for write in self.left_s):
-            self._leave_course()
 
     def _leave_course(self) -> None:
         """Go on by rates, with what each write still takes if nothing goes on beside it."""
@@ -261,9 +292,12 @@ class WriteClock:
             return
         course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
         now_s = course.ends_s[len(self._course) - 1]
-        for write, whole_s in zip(self._copies, course.whole_s, strict=True):
-            if write in self.left_s:
-                self.left_s[write] = max(whole_s - now_s, 0.0)
+        for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
+            if write in self.left_s and arrived:
+                self.left_s[write] = max(over_s - now_s, 0.0)
+            elif write in self.left_s:
+                self.left_s[write] = inf
+                self._breaks_s[write] = self._course_from_s + max(over_s, now_s)
         self._course = None
 
     def end(self) -> None:
@@ -271,6 +305,7 @@ class WriteClock:
         for write in self.left_s:
             write.end()
         self.left_s.clear()
+        self._course = None
 
     def _one_lasts_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float

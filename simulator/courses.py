@@ -31,8 +31,25 @@ class Alone(NamedTuple):
     duration_s: float
 
 
+class Fails(NamedTuple):
+    """The hosts of a group go off, so many seconds after the course's beginning."""
+
+    group: int
+    at_s: float
+
+
+class Returns(NamedTuple):
+    """The hosts of some groups are on again."""
+
+    groups: tuple[int, ...]
+
+
 class Passes(NamedTuple):
-    """All members do their forward and backward passes, and last at least so many seconds."""
+    """All members do their forward and backward passes, and last at least so many seconds.
+
+    Those that lose a host go as far as they come. With a `patch` only some groups compute, so many
+    stacks each.
+    """
 
     members: tuple[int, ...]
     stacks: int
@@ -41,16 +58,23 @@ class Passes(NamedTuple):
     least_s: float
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
+    patch: tuple[tuple[int, int], ...] | None = None
 
 
 class Exchange(NamedTuple):
-    """All members exchange their gradients; where that is `repeated`, those that hide too."""
+    """All members exchange their gradients; where that is `repeated`, those that hide too.
+
+    It lasts at least so many seconds. Where a member fails, its rings stop, and all end after
+    `broken_s` seconds.
+    """
 
     members: tuple[int, ...]
     pipelines: tuple[Pipeline, ...]
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     repeated: bool = False
+    least_s: float = 0.0
+    broken_s: float | None = None
 
 
 class Written(NamedTuple):
@@ -61,15 +85,16 @@ class Written(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """All wait for state that groups send to each other."""
+    """All wait for state that groups send to each other; for `alone_s` at least if that breaks."""
 
     moves: tuple[SentMove, ...]
+    alone_s: float
 
 
 MOST_PARTS = 32
 """Of a course. Later parts meet a copy at the rates of one step."""
 
-Part = Copy | Alone | Passes | Exchange | Written | Sent
+Part = Copy | Alone | Fails | Returns | Passes | Exchange | Written | Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +105,24 @@ class Course:
     ----------
     ends_s : sequence of float
         The end of each part.
-    whole_s : sequence of float
-        When each copy has arrived, in the order in which they began. Nothing goes on beside those
-        that arrive after the last part.
+    over_s : sequence of float
+        When nothing of each copy is sent any more, in the order in which they began. Nothing goes
+        on beside those that last longer than the last part.
+    arrived : sequence of bool
+        Whether all of each copy has arrived by then.
     """
 
     ends_s: Sequence[float]
-    whole_s: Sequence[float]
+    over_s: Sequence[float]
+    arrived: Sequence[bool]
 
 
 class Courses(Protocol):
     """Knows the courses of a job."""
+
+    @property
+    def play_failures(self) -> bool:
+        """Whether groups may fail in them."""
 
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""

@@ -41,9 +41,13 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
-from faultline.strategies.recovery import Recovery
+from faultline.strategies.recovery import Recovery, SentMove
 from numpy.typing import NDArray
 
+_AHEAD = 4.0
+"""How many times as long a step and its exchange may take beside copies, to be on the safe side."""
+_LAST_DIGITS = 1.0 + 1e-12
+"""A course that a failure ends does so at its time, but for last digits."""
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 24
 
@@ -88,7 +92,8 @@ class ReplayEngine:
         courses = None if work.compute_jitter else work.courses
         self._writes, self._follows_courses = WriteClock(courses), courses is not None
         self._part: Part | None = None
-        self._disturbed_s = 0.0
+        self._since_s = self._disturbed_s = 0.0
+        self._exchange_follows = True
         self._plays_steps = work.plays_steps
         self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
@@ -116,21 +121,35 @@ class ReplayEngine:
 
     def _execute_beside(self, phase: Phase) -> Outcome:
         """Play a phase while writes go on, which it may meet on links."""
-        start_s, self._disturbed_s, self._part = self.now_s, 0.0, None
-        outcome = self._play[type(phase)](phase)
-        if outcome.missing:
-            self._writes.advance(start_s, self.now_s, None)
-        else:
-            if isinstance(phase, Stall):
-                self._part = self._alone(self.now_s - start_s)
-            elif isinstance(phase, (Reconfigure, Rejoin)):
-                moves = phase.recovery.moves if phase.recovery else ()
-                self._part = None if moves else self._alone(self.now_s - start_s)
-            outcome = outcome._replace(disturbed_s=self._disturbed_s)
-            self._writes.advance(start_s, self.now_s, _PARTS.get(type(phase)), self._part)
         if isinstance(phase, Restart):
+            # All hosts go off.
             self._writes.end()
+            return self._restart(phase)
+        self._since_s, self._disturbed_s, self._part = self.now_s, 0.0, None
+        outcome = self._play[type(phase)](phase)
+        if isinstance(phase, (Stall, Reconfigure, Rejoin)) and self._part is None:
+            self._part = self._alone(self.now_s - self._since_s)
+        if not outcome.missing:
+            outcome = outcome._replace(disturbed_s=self._disturbed_s)
+        self._passed(None if outcome.missing else _PARTS.get(type(phase)))
         return outcome
+
+    def _passed(self, meets: Meets | None) -> None:
+        """Let writes go on beside the part that has just ended."""
+        self._note_failures(self.now_s)
+        self._writes.advance(self._since_s, self.now_s, meets, self._part)
+        self._since_s = self.now_s
+
+    def _note_failures(self, until_s: float) -> bool:
+        """Let hosts go off in the course beside which they fail; whether there are new ones."""
+        if not self._writes.follows_course:
+            return False
+        fails = [
+            self._writes.fail(group, at_s)
+            for group, at_s in enumerate(self._next_failure_s)
+            if at_s <= until_s and group not in self._dropped
+        ]
+        return any(fails)
 
     def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
         """Return what a part takes that begins now, and would take so long alone; in seconds."""
@@ -138,7 +157,9 @@ class ReplayEngine:
             return alone_s
         self._part = part
         longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
-        self._disturbed_s = longer_s - alone_s
+        while part is not None and self._note_failures(self.now_s + longer_s):
+            longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
+        self._disturbed_s = max(0.0, longer_s - alone_s)
         return longer_s
 
     def _alone(self, duration_s: float) -> Part | None:
@@ -146,25 +167,36 @@ class ReplayEngine:
         return Alone(float(f"{duration_s:.12g}")) if self._follows_courses else None
 
     def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
-        """Return the passes of all members as a part of a course; None where one fails in them."""
-        if not self._follows_courses or self._down or phase.patch:
+        """Return the passes of the members as a part of a course; None where it has no such."""
+        if not self._follows_courses:
             return None
         if not self._plays_steps:
             return self._alone(lasts_s)
-        if not self._job.work.is_regular(phase):
-            return None
-        members, stacks, size, _, _, without, slow, pipelines, least_pace, _ = phase
+        is_regular = self._job.work.is_regular(phase)
+        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
+        if not is_regular:
+            return self._alone(lasts_s)
+        members, stacks, size, patch, _, without, slow, pipelines, least_pace, _ = phase
         least_s = least_pace * stacks * size * self._job.work.compute_s
-        return Passes(members, stacks, size, pipelines, least_s, without, slow)
+        if self._down:
+            # The others cannot know that one will not arrive before it has died.
+            least_s = max(0.0, *(self._next_failure_s[group] for group in self._down)) - self.now_s
+        if self._job.work.gradients_hide:
+            # SimGrid sends these by themselves where their hosts may go off.
+            self._note_failures(self.now_s + _AHEAD * (lasts_s + self._reduces_s(phase)))
+        patched = None if patch is None else tuple(sorted(patch.items()))
+        return Passes(members, stacks, size, pipelines, max(0.0, least_s), without, slow, patched)
 
-    def _exchange(self, phase: AllReduce) -> Part | None:
-        """Return the all-reduce of all members as a part of a course."""
+    def _exchange(self, phase: AllReduce, broken_s: float | None = None) -> Part | None:
+        """Return the all-reduce as a part of a course; one that is broken lasts so long."""
         if not self._follows_courses:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
         members, without, slow, pipelines, repeated = phase
-        return Exchange(members, pipelines, without, slow, repeated)
+        # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
+        least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
+        return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s
@@ -335,6 +367,8 @@ class ReplayEngine:
         if self._writes.left_s:
             lasts_s = end_s - start_s
             end_s = start_s + self._beside("passes", lasts_s, self._passes(phase, lasts_s))
+            # Sums differ in last digits, and a group that is down has failed by then.
+            end_s = max(end_s, *(self._next_failure_s[group] for group in self._down), 0.0)
         if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
@@ -386,7 +420,8 @@ class ReplayEngine:
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
-                self._fall_until(start_s + self._beside("sync", whole_s, self._exchange(phase)))
+                ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
+                self._fall_until(ends_s * _LAST_DIGITS if self._writes.left_s else ends_s)
         if not self._down:
             if self._writes.left_s:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
@@ -399,11 +434,12 @@ class ReplayEngine:
             self.now_s += whole_s * job.rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
-        if self._writes.left_s and not lacked_from_start:
-            # A copy prolongs the exchange: a group may fail later than it would end alone.
+        if not lacked_from_start:
+            # A group may fail later than a watchdog fires, or than the exchange would end alone.
             self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
+        self._part = self._exchange(phase, self.now_s - start_s)
         return Outcome(self.now_s, tuple(sorted(self._down)))
 
     def _fall_until(self, time_s: float) -> bool:
@@ -431,6 +467,7 @@ class ReplayEngine:
         for group in carried_on:
             clocks.resume(group, now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
+        self._writes.bring_back(carried_on)
         if recovery is None:
             return Outcome(now_s, struck=clocks.collect(asks))
         self.now_s = now_s + times.duration_s(recovery, len(members), failed)
@@ -452,9 +489,12 @@ class ReplayEngine:
         if phase.waits:
             part = Written(writer, save_s) if self._follows_courses else None
             save_s = self._beside("save", save_s, part)
+        ends_s = self.now_s + save_s
+        if self._writes.left_s:
+            ends_s *= _LAST_DIGITS
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
-        elif self._job.rules.failed_writer == "replaced" and fails_s <= self.now_s + save_s:
+        elif self._job.rules.failed_writer == "replaced" and fails_s <= ends_s:
             self.now_s = fails_s
             return Outcome(self.now_s, (writer,))
         else:
@@ -506,9 +546,13 @@ class ReplayEngine:
         return Outcome(self.now_s)
 
     def _send(self, phase: Send) -> Outcome:
-        part = Sent(phase.moves) if self._follows_courses else None
-        self.now_s += self._beside("send", self._job.sent_s(phase.moves), part)
+        self.now_s += self._sent_s(phase.moves, self._job.sent_s(phase.moves))
         return Outcome(self.now_s)
+
+    def _sent_s(self, moves: tuple[SentMove, ...], alone_s: float) -> float:
+        """Return what some moves take that begin now, and would take so long alone; in seconds."""
+        part = Sent(moves, alone_s) if self._follows_courses else None
+        return self._beside("send", alone_s, part)
 
     def _load(self, phase: Load) -> Outcome:
         loading, left = 0, self._unharmed(phase.members)
@@ -548,6 +592,7 @@ class ReplayEngine:
             self.clocks.take_while_down(group, self.now_s)
             self.clocks.resume(group, self.now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
+        self._writes.bring_back(phase.groups)
         self._dropped.difference_update(phase.groups)
         self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
         self._move(phase.recovery, phase.members)
@@ -560,12 +605,22 @@ class ReplayEngine:
         times = self._job.durations.moves
         assert times is not None
         moves, able = recovery.moves, self._up(members)
+        if self._writes.left_s:
+            self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
+            if self._writes.left_s:
+                self._passed(None)
             sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)
-            self.now_s += max(busy_s.values(), default=0.0)
+            alone_s = max(busy_s.values(), default=0.0)
+            lasts_s = self._sent_s(sent, alone_s)
+            self.now_s += lasts_s
+            slower = lasts_s / alone_s if alone_s else 1.0
             # Who fails after its last flow has arrived breaks nothing.
-            if all(self._next_failure_s[group] > begun_s + s for group, s in busy_s.items()):
+            if all(
+                self._next_failure_s[group] > begun_s + slower * one_s
+                for group, one_s in busy_s.items()
+            ):
                 return
             able = self._up(able)
 

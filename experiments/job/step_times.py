@@ -39,7 +39,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 # Raise it when the time of a step is found otherwise; `PlacedStep.version` when it is another.
-_PLAY_VERSION = 12
+_PLAY_VERSION = 13
 
 
 def is_played(scenario: Scenario) -> bool:

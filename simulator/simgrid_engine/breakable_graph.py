@@ -62,7 +62,7 @@ class BreakableGraph:
         self._running: dict[int, simgrid.Comm | simgrid.Exec] = {}
         self._lost: set[int] = set()
         self._stopped = False
-        self._ended = simgrid.Semaphore(0)
+        self._ended, self._over = simgrid.Semaphore(0), simgrid.Semaphore(0)
 
     def __len__(self) -> int:
         return len(self._graph.activities)
@@ -74,6 +74,18 @@ class BreakableGraph:
     def wait(self) -> None:
         """Wait, from within an actor, until no rank does or receives anything that it needs."""
         self._ended.acquire()
+
+    def over_before(self, time_s: float) -> bool:
+        """Wait, from within an actor, for all of it until a time; whether all has come to its end.
+
+        To be called once.
+        """
+        if time_s == inf:
+            self._over.acquire()
+            return not self._lost
+        left_s = time_s - simgrid.Engine.clock
+        # SimGrid takes a time-out of 0 for none at all.
+        return left_s > 0.0 and not self._over.acquire_timeout(left_s) and not self._lost
 
     def stop(self) -> None:
         """Cancel what goes on, from within an actor; nothing else begins."""
@@ -93,6 +105,7 @@ class BreakableGraph:
                 self._wait_for_any(ready)
         if not told:
             self._ended.release()
+        self._over.release()
 
     def _begin(self, ready: deque[int]) -> None:
         """Begin what can begin; what takes no time has ended with that."""

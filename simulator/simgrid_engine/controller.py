@@ -58,6 +58,8 @@ from faultline.simulator.simgrid_engine.storage_traffic import (
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.recovery import Recovery
 
+_MOST_BESIDE = 4.0
+
 
 class SimgridEngine:
     """Plays phases on a loaded platform; its `execute` is called from within an actor.
@@ -161,8 +163,11 @@ class SimgridEngine:
 
     def _beside_write(self, duration_s: float) -> float:
         """Return what something takes at most that may meet writes, in seconds."""
-        going_on = (write.times.slowdown for write in self._writes if not write.is_over)
-        return duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
+        going_on = [write.times.slowdown for write in self._writes if not write.is_over]
+        if not going_on:
+            return duration_s
+        # On links that are slow, or shared with more, it may take longer than at these rates.
+        return _MOST_BESIDE * duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
 
     def _nominal_s(self, phase: Compute) -> float:
         stacks = phase.stacks if phase.patch is None else max(phase.patch.values())
@@ -196,9 +201,7 @@ class SimgridEngine:
                 played = set()
             # Who waits for a group at risk is through with it, or never.
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
-            # A pipeline that will break shares nodes with others, which wait for it in no engine.
-            nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
-            if began_s >= self._writing_until_s and all(own == at for own, at in nodes):
+            if began_s >= self._writing_until_s and (self._writes or not _shares_nodes(phase)):
                 breakable = mine.keys() - played - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
@@ -338,12 +341,8 @@ class SimgridEngine:
         whole_s = self._job.all_reduce_s(phase)
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
-        quiet_s = self._beside_write(whole_s)
-        if (
-            self._played_steps
-            and not absent
-            and self._unharmed(members, quiet_s).issuperset(members)
-        ):
+        quiet = self._unharmed(members, self._beside_write(whole_s)).issuperset(members)
+        if self._played_steps and not absent and quiet:
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(self._shares(phase))
             if not self._exchange_follows:
@@ -365,13 +364,7 @@ class SimgridEngine:
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         elif self._played_steps:
-            ends_s = shows_s if absent else start_s + whole_s
-            self._played_steps.meet(phase.without, phase.slow)
-            self._played_steps.broken_sync(
-                self._shares(phase),
-                self._off_s(absent),
-                lambda: self._sleep_until(ends_s),
-            )
+            self._break_sync(phase, absent, shows_s if absent else start_s + whole_s, shows_s)
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
@@ -380,6 +373,24 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _break_sync(
+        self, phase: AllReduce, absent: Collection[int], ends_s: float, shows_s: float
+    ) -> None:
+        """Let members exchange what they can until an end; beside writes until all is exchanged.
+
+        `shows_s` is when it shows that one fails meanwhile.
+        """
+        steps, fails_s = self._played_steps, None
+        assert steps is not None, "no step is played"
+        if not absent:
+            first_s = min(self.clocks.next_failure_s[group] for group in phase.members)
+            if self._writes:
+                fails_s, ends_s = first_s, shows_s
+            elif first_s <= ends_s:
+                ends_s = max(shows_s, first_s)
+        steps.meet(phase.without, phase.slow)
+        steps.broken_sync(self._shares(phase), self._off_s(absent), ends_s, fails_s)
 
     def _shares(self, phase: Compute | AllReduce) -> StepShares:
         """Return what there is to play of a phase, where steps are played."""
@@ -467,6 +478,9 @@ class SimgridEngine:
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
+        if self._played_steps:
+            # Gradients of a step that is thrown away are on their way still.
+            self._played_steps.settle()
         self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
@@ -566,3 +580,9 @@ class SimgridEngine:
     def _sleep_until(time_s: float) -> None:
         if time_s > simgrid.Engine.clock:
             simgrid.this_actor.sleep_until(time_s)
+
+
+def _shares_nodes(phase: Compute) -> bool:
+    """Return whether a pipeline has stages on nodes of others, which wait for it in no engine."""
+    nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
+    return any(own != at for own, at in nodes)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -82,6 +83,7 @@ class PlayedSteps:
         self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         self._under_way: list[GraphPlayer] = []
+        self._left: list[BreakableGraph] = []
         # Built here, before there are actors: within one, each task costs switches of threads.
         everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
         self._players_of(everybody, everybody.members, everybody.members, alike=True)
@@ -234,6 +236,7 @@ class PlayedSteps:
                     self.settle()
                 for one in broken:
                     one.wait()
+            self._left = broken
             self.activities += sum(map(len, broken))
             self.activities += sum(map(len, players))
 
@@ -303,21 +306,44 @@ class PlayedSteps:
         return graphs
 
     def broken_sync(
-        self, shares: StepShares, off_s: Mapping[str, float], wait: Callable[[], None]
+        self,
+        shares: StepShares,
+        off_s: Mapping[str, float],
+        shows_s: float,
+        fails_s: float | None = None,
     ) -> None:
         """Let groups do what follows the passes, on hosts that go off; from within an actor.
 
-        Rings that lack a member move nothing, and those that lose one stop. `wait` returns when the
-        failure has shown: then all rings stop.
+        Rings that lack a member move nothing, and those that lose one stop, all of them once the
+        failure has shown.
+
+        Parameters
+        ----------
+        shares : StepShares
+            Who takes part, and with what.
+        off_s : mapping of str to float
+            When hosts go off, by their names, in simulated seconds.
+        shows_s : float
+            When the failure shows.
+        fails_s : float, optional
+            When the first member fails; if all is done before that, it has ended. Without it all
+            ends when the failure shows.
         """
         graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
         broken = BreakableGraph(graph, self._hosts.__getitem__, {}, off_s)
         with narrowed(self._narrower):
             self.settle()
+            whole = fails_s is not None and all(one.over_before(fails_s) for one in self._left)
             broken.start()
-            wait()
-            broken.stop()
+            if fails_s is not None:
+                whole = whole and broken.over_before(fails_s)
+                shows_s = max(shows_s, fails_s)
+            if not whole and shows_s > simgrid.Engine.clock:
+                simgrid.this_actor.sleep_until(shows_s)
+            for one in (*self._left, broken):
+                one.stop()
             broken.wait()
+        self._left = []
         self.activities += len(broken)
 
     def sync(self, shares: StepShares) -> None:
@@ -325,6 +351,9 @@ class PlayedSteps:
         player = self._sync_of(shares)
         with narrowed(self._narrower):
             self.settle()
+            for one in self._left:
+                one.over_before(inf)
+            self._left = []
             self._at_work.update(
                 *({group for group, _ in one.nodes} for one in self._teams(shares).teams)
             )

@@ -49,12 +49,14 @@ class StepTimer:
             ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
             for stage in range(pattern.pipeline)
         )
+        # Where all compute with fewer positions, the others send nothing.
+        tensor = max(teams.degrees, default=pattern.tensor)
         cluster = PlacedJob(
-            [hosts[replica] for replica in replicas],
-            replace(pattern, data=len(replicas), rings=rings),
+            [[stage[:tensor] for stage in hosts[replica]] for replica in replicas],
+            replace(pattern, data=len(replicas), rings=rings, tensor=tensor),
         )
         folds = self._folds and cluster.is_even
-        everyone = tuple(range(pattern.tensor))
+        everyone = tuple(range(tensor))
         positions = cluster.positions() if folds else everyone
         if folds:
             apart, near = teams.kinds()

@@ -15,7 +15,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 from faultline.simulator.background import ALONE, Sharing, Write, WriteBesideSteps, WriteClock
-from faultline.simulator.courses import Alone, Copy, Course, Exchange, Part, Passes
+from faultline.simulator.courses import Alone, Copy, Course, Exchange, Fails, Part, Passes
 from faultline.simulator.phases import Save
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -99,12 +99,19 @@ def test_a_write_ends_in_the_middle_of_a_step_or_breaks_off() -> None:
 
 
 class Known:
-    """Courses in which passes take 2 s, an exchange 3 s, and a copy is whole after 6 s."""
+    """Courses in which passes take 2 s, an exchange 3 s, and a copy is whole after 6 s.
+
+    A group's failure breaks it.
+    """
+
+    play_failures = True
 
     def of(self, parts: tuple[Part, ...]) -> Course:
-        lasting_s = {Copy: 0.0, Passes: 2.0, Exchange: 3.0, Alone: 100.0}
+        lasting_s = {Copy: 0.0, Passes: 2.0, Exchange: 3.0, Alone: 100.0, Fails: 0.0}
         ends_s = list(accumulate(lasting_s[type(part)] for part in parts))
-        return Course(ends_s, [6.0 if ends_s[-1] >= 6.0 else inf])
+        fails_s = min((part.at_s for part in parts if isinstance(part, Fails)), default=inf)
+        over_s = min(6.0, fails_s)
+        return Course(ends_s, [over_s if ends_s[-1] >= over_s else inf], [fails_s > 6.0])
 
 
 PASSES, EXCHANGE = Passes((0, 1), 1, 1, (), 0.0), Exchange((0, 1), ())
@@ -127,6 +134,18 @@ def test_a_write_follows_its_course_until_something_else_happens() -> None:
             assert clock.prolonged_s(1.5, 105.0, "passes", PASSES) == 2.0
             clock.advance(105.0, 107.0, "passes", PASSES)
             assert (write.whole_s, clock.left_s) == (106.0, {})
+
+
+@pytest.mark.parametrize(("fails_s", "whole_s"), [(103.0, inf), (106.5, 106.0)])
+def test_a_group_fails_in_the_course_of_a_write(fails_s: float, whole_s: float) -> None:
+    clock, write = WriteClock(Known()), Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
+    clock.begin(write, 100.0)
+    clock.advance(100.0, 102.0, "passes", PASSES)
+    assert clock.fail(1, fails_s)
+    assert not clock.fail(1, fails_s)
+    clock.advance(102.0, 105.0, "sync", EXCHANGE)
+    clock.advance(105.0, 107.0, "passes", PASSES)
+    assert (write.whole_s, write.is_over, clock.left_s) == (whole_s, True, {})
 
 
 def test_two_writes_and_an_exchange_on_one_link_take_a_third_each() -> None:

@@ -125,6 +125,14 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
     assert replayed["restarts"] == simulated["restarts"] > 0
 
 
+def test_a_group_fails_in_an_exchange_that_outlasts_the_watchdog(tmp_path: Path) -> None:
+    """Replay noticed it before it happened, and nothing was known of it."""
+    replayed, simulated = play((615, str(tmp_path)))
+    assert isinstance(replayed, dict)
+    assert isinstance(simulated, dict)
+    assert replayed["restarts"] > 0
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -132,6 +140,7 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
         pytest.param(
             618, id="a group fails after the watchdog, beside a copy", marks=pytest.mark.slow
         ),
+        pytest.param(115, id="a group fails in a wait while gradients are on their way"),
         pytest.param(650, id="all groups are back at the end of a repair"),
         pytest.param(888, id="what is left goes on at the moment of the failure"),
     ],
@@ -148,6 +157,11 @@ def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
     "number",
     [
         pytest.param(3, id="all gradients are exchanged when an all-reduce is repeated"),
+        pytest.param(23, id="a group fails in the course of a copy, and a later copy begins"),
+        pytest.param(24, id="copies go beside passes whose time is stated"),
+        pytest.param(43, id="all groups compute with fewer positions"),
+        pytest.param(69, id="many failures in the courses of copies", marks=pytest.mark.slow),
+        pytest.param(147, id="a step beside a copy takes less than its phase says"),
         pytest.param(287, id="gradients hide behind no wait for a sound step's pace"),
         pytest.param(404, id="the replica whose gradients arrive last stands for all"),
         pytest.param(571, id="replicas of one domain share its switch with hidden gradients"),
