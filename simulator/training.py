@@ -71,8 +71,7 @@ class Training(Interruptible):
             if reduced.missing:
                 progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
-                    if self._goes_on():
-                        yield from self._restart()
+                    yield from self._come_back()
                     continue
                 # Who has been dropped adds nothing to it.
                 batches = self._play.costs.batches
@@ -88,10 +87,17 @@ class Training(Interruptible):
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
 
-    def _goes_on(self) -> bool:
-        """Return whether the job has not given up."""
-        in_time = self.progress.now_s < self._limit_s
-        return in_time and self._restarts_since_save < self.work.give_up_after_restarts
+    def _goes_on(self, repairs: int = 0) -> bool:
+        """Return whether the job does not give up, after so many recoveries of one step."""
+        most = self.work.give_up_after_restarts
+        if repairs >= most:
+            self._restarts_since_save = most
+        return self.progress.now_s < self._limit_s and self._restarts_since_save < most
+
+    def _come_back(self) -> Generator[Phase, Outcome, None]:
+        """Restart after a lost step, unless the job has given up."""
+        if self._goes_on():
+            yield from self._restart()
 
     def _commit(self, play: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""
@@ -209,15 +215,9 @@ class Training(Interruptible):
         up as it does after as many restarts.
         """
         progress, repairs = self.progress, 0
-        while True:
-            self._spend("detection", outcome)
-            if self._record:
-                self._log(EventKind.MISSING, groups=outcome.missing)
+        self._missed(outcome)
+        while self._goes_on(repairs):
             repairs += 1
-            if repairs > self.work.give_up_after_restarts:
-                self._restarts_since_save = self.work.give_up_after_restarts
-            if not self._goes_on():
-                return False
             told = outcome
             if self._inquires or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
@@ -262,6 +262,14 @@ class Training(Interruptible):
                 self._reduced(reduced_s, play.costs.reduced_share)
                 progress.now_s = outcome.now_s
                 return True
+            self._missed(outcome)
+        return False
+
+    def _missed(self, outcome: Outcome) -> None:
+        """Book how long it took until it showed who is missing."""
+        self._spend("detection", outcome)
+        if self._record:
+            self._log(EventKind.MISSING, groups=outcome.missing)
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
         plan, play = self._plan, self._play
