@@ -181,7 +181,7 @@ def scenario_keys(
     }
 
 
-def _recoveries(keys: Mapping[str, Any]) -> dict[str, float]:
+def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
     """Return what a lost node and its return cost a scheme: communicators, and state copied."""
     question = resolve(load_scenario("head-to-head", keys | {"failures.mtbf_s": DAY_S}))
     scheme, priced = question.strategy(), recovery_prices(question.scenario)
