@@ -6,21 +6,26 @@ A scheme that breaks its contract would else give a number that looks like any o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import lcm
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import PowerCurve
 from faultline.strategies.recovery import Mirror, Move, SentMove
+from faultline.strategies.step_shares import Pipeline, StageShare
 
 _ROUNDING = 1e-9
 _FEW = 64
 _SOME = 10
 _MOST = 1_000_000
 _SHIPPED = "faultline.strategies."
+_MOST_KINDS = 1_000
+
+_Works = tuple[tuple[int | None, float, float], ...]
+"""By stage: its layers, and the work of its passes."""
 
 
 class ContractError(StrategyError):
@@ -38,6 +43,14 @@ class ContractError(StrategyError):
 
     def __init__(self, scheme: str, what: str, remedy: str) -> None:
         super().__init__(f"scheme {scheme!r} broke its contract", what, remedy)
+
+
+class _Stages(NamedTuple):
+    """Stages of a pipeline that have been looked at."""
+
+    given: tuple[StageShare, ...]
+    groups: tuple[int, ...]  # On whose nodes they are.
+    kind: int  # Which of the works that there have been.
 
 
 class Contract:
@@ -68,6 +81,8 @@ class Contract:
         self._checked: StepPlan | None = None
         # All of the last plan but its members, where it is sound whoever they are.
         self._sound_numbers: tuple[object, ...] | None = None
+        self._known: dict[int, _Stages] = {}
+        self._kinds: dict[_Works, int] = {}
         self.enter()
 
     def enter(self) -> None:
@@ -251,25 +266,42 @@ class Contract:
                 f"plan() has pipelines of groups {groups}",
                 "name members, each once, in ascending order",
             )
+        # Of thousands of pipelines a failure changes a few: the others are those of the last plan.
+        known: dict[int, _Stages] = {}
+        if len(self._kinds) > _MOST_KINDS:
+            self._kinds, self._known = {}, {}
         for one in plan.pipelines:
-            cuts = {stage.layers is None for stage in one.stages}
-            stages = self._strategy.shape.stages
-            nodes = all(
-                0 <= stage.group < self._groups and 0 <= stage.node < stages for stage in one.stages
-            )
-            away = [stage.group for stage in one.stages if not _has(plan.members, stage.group)]
-            if nodes and away:
+            stages = self._known.get(id(one.stages))
+            if stages is None or stages.given is not one.stages:
+                stages = self._look_at(one)
+            known[id(one.stages)] = stages
+            if one.micro_batches < bool(one.stages):
+                self._breach(f"plan() has a pipeline that cannot be: {one}")
+            away = [group for group in stages.groups if not _has(plan.members, group)]
+            if away:
                 self._breach(
                     f"plan() has group {one.group}'s pipeline on a node of group {away[0]}, which "
                     "is no member",
                     "list nodes of members: others are down",
                 )
-            if not nodes or len(cuts) > 1 or one.micro_batches < bool(one.stages):
-                self._breach(f"plan() has a pipeline that cannot be: {one}")
-            factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
-            if not all(0.0 <= factor <= _MOST for factor in factors):
-                self._breach(f"plan() has a pipeline with work that cannot be: {one}")
+        self._known = known
         self._check_work(plan)
+
+    def _look_at(self, one: Pipeline) -> _Stages:
+        """Look at the stages of a pipeline by themselves."""
+        cuts = {stage.layers is None for stage in one.stages}
+        stages = self._strategy.shape.stages
+        nodes = all(
+            0 <= stage.group < self._groups and 0 <= stage.node < stages for stage in one.stages
+        )
+        if not nodes or len(cuts) > 1:
+            self._breach(f"plan() has a pipeline that cannot be: {one}")
+        factors = [each for stage in one.stages for each in (stage.forward, stage.backward)]
+        if not all(0.0 <= factor <= _MOST for factor in factors):
+            self._breach(f"plan() has a pipeline with work that cannot be: {one}")
+        groups = tuple(dict.fromkeys(stage.group for stage in one.stages))
+        works = tuple((stage.layers, stage.forward, stage.backward) for stage in one.stages)
+        return _Stages(one.stages, groups, self._kinds.setdefault(works, len(self._kinds)))
 
     def _check_mirrors(self, plan: StepPlan) -> None:
         """Look at what members send to each other between steps."""
@@ -308,26 +340,35 @@ class Contract:
         """
         shape = self._strategy.shape
         unit = lcm(shape.stages, shape.layers)
-        approximate = {(task.group, task.stage) for task in plan.approximate}
+        approximate: dict[int, frozenset[int]] = {}
+        for task in plan.approximate:
+            approximate[task.group] = approximate.get(task.group, frozenset()) | {task.stage}
         boosted = self._boosted(plan)
         # Of the model, in units, from where on a pass has how many more micro-batches.
         more = (
             defaultdict[int, float](float, {unit: 0.0}),
             defaultdict[int, float](float, {unit: 0.0}),
         )
-        for one in plan.pipelines:
+        alike = Counter(
+            (
+                self._known[id(one.stages)].kind,
+                one.orders or one.micro_batches,
+                one.group in boosted,
+                approximate.get(one.group, frozenset()),
+            )
+            for one in plan.pipelines
+        )
+        kinds = list(self._kinds)
+        for (kind, loads, is_boosted, inexact), pipelines in alike.items():
             begin = 0
-            for place, stage in enumerate(one.stages):
-                part = unit // shape.stages
-                if stage.layers is not None:
-                    part = stage.layers * (unit // shape.layers)
-                batches = one.orders[place].count("F") if one.orders else one.micro_batches
-                exact = (one.group, place) not in approximate
-                works = (stage.forward, stage.backward if exact else 1.0)
+            for place, (layers, forward, backward) in enumerate(kinds[kind]):
+                part = unit // shape.stages if layers is None else layers * (unit // shape.layers)
+                batches = loads[place].count("F") if isinstance(loads, tuple) else loads
+                works = (forward, 1.0 if place in inexact else backward)
                 for change, work in zip(more, works, strict=True):
-                    done = batches * (1.0 if one.group in boosted and work > 0 else work)
-                    change[begin] += done
-                    change[begin + part] -= done
+                    passes = pipelines * batches * (1.0 if is_boosted and work > 0 else work)
+                    change[begin] += passes
+                    change[begin + part] -= passes
                 begin += part
         types = plan.stacks * plan.stack_size
         whole = float(len(plan.members) - len(plan.pipelines))

@@ -39,11 +39,7 @@ class Training(Interruptible):
         strategy, hits, enough = self.strategy, self._hits, self._enough
         holds_last_step = self._memory.holds_last_step
         meets_conditions = work.disturbances is not None
-        while (
-            progress.trained < enough
-            and progress.now_s < self._limit_s
-            and self._restarts_since_save < work.give_up_after_restarts
-        ):
+        while progress.trained < enough and self._goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self._hand_back()
             if self._plan is not strategy.plan():
@@ -75,7 +71,7 @@ class Training(Interruptible):
             if reduced.missing:
                 progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
-                    yield from self._restart()
+                    yield from self._come_back()
                     continue
                 # Who has been dropped adds nothing to it.
                 batches = self._play.costs.batches
@@ -90,6 +86,18 @@ class Training(Interruptible):
                 progress.now_s = reduced.now_s
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
+
+    def _goes_on(self, repairs: int = 0) -> bool:
+        """Return whether the job does not give up, after so many recoveries of one step."""
+        most = self.work.give_up_after_restarts
+        if repairs >= most:
+            self._restarts_since_save = most
+        return self.progress.now_s < self._limit_s and self._restarts_since_save < most
+
+    def _come_back(self) -> Generator[Phase, Outcome, None]:
+        """Restart after a lost step, unless the job has given up."""
+        if self._goes_on():
+            yield from self._restart()
 
     def _commit(self, play: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""
@@ -201,12 +209,15 @@ class Training(Interruptible):
             yield from self._readmit()
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
-        """Bring a step with missing members to its end; False if it is lost."""
-        progress = self.progress
-        while True:
-            self._spend("detection", outcome)
-            if self._record:
-                self._log(EventKind.MISSING, groups=outcome.missing)
+        """Bring a step with missing members to its end; False if it is lost.
+
+        A recovery that takes longer than the time between failures never gets there: the job gives
+        up as it does after as many restarts.
+        """
+        progress, repairs = self.progress, 0
+        self._missed(outcome)
+        while self._goes_on(repairs):
+            repairs += 1
             told = outcome
             if self._inquires or self._optimizer.asks_when:
                 told = yield Inquiry(outcome.missing)
@@ -251,6 +262,14 @@ class Training(Interruptible):
                 self._reduced(reduced_s, play.costs.reduced_share)
                 progress.now_s = outcome.now_s
                 return True
+            self._missed(outcome)
+        return False
+
+    def _missed(self, outcome: Outcome) -> None:
+        """Book how long it took until it showed who is missing."""
+        self._spend("detection", outcome)
+        if self._record:
+            self._log(EventKind.MISSING, groups=outcome.missing)
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
         plan, play = self._plan, self._play

@@ -13,8 +13,9 @@ steps are played, shadows compute the forward pass of the next stage behind thei
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from faultline.strategies.base import (
@@ -26,7 +27,7 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
-from faultline.strategies.step_shares import Pipeline
+from faultline.strategies.step_shares import Pipeline, StageShare
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, regrouped
 from pydantic import Field
@@ -62,9 +63,11 @@ class BambooOptions(StrategyOptions):
     )
 
 
-def _with_shadows(pipeline: Pipeline, lost: Collection[tuple[int, int]]) -> Pipeline:
-    """Return a pipeline whose nodes have shadows, which do the work of those that are lost."""
-    stages = pipeline.stages
+@lru_cache(maxsize=8192)
+def _with_shadows(
+    stages: tuple[StageShare, ...], lost: frozenset[tuple[int, int]]
+) -> tuple[StageShare, ...]:
+    """Return stages whose nodes have shadows, which do the work of those that are lost."""
     doers = []
     for place in range(len(stages)):
         before = place
@@ -79,7 +82,7 @@ def _with_shadows(pipeline: Pipeline, lost: Collection[tuple[int, int]]) -> Pipe
         group, node = doer
         shadow = after if shadows else None
         shares.append(stage._replace(group=group, node=node, shadows=shadow))
-    return replace(pipeline, stages=tuple(shares))
+    return tuple(shares)
 
 
 class Bamboo(PipelineScheme):
@@ -151,12 +154,8 @@ class Bamboo(PipelineScheme):
         """Return what pipelines of all nodes need: each lacks what it does newly."""
         stages = self.shape.stages
         share = min(1.0, 1.0 - self._lost.all_nodes_left() / self._nodes)
-        moves = [
-            Move(group, stage, stage, stages, share)
-            for group in range(self.groups)
-            for stage in range(stages)
-            if share and stage not in self._lost.of(group)
-        ]
+        live = map(self._lost.live, range(self.groups) if share else ())
+        moves = [Move(*node, node[1], stages, share) for nodes in live for node in nodes]
         return Recovery("re-form", moves=tuple(moves))
 
     def _is_fatal(self, group: int, newly: set[int]) -> bool:
@@ -185,18 +184,26 @@ class Bamboo(PipelineScheme):
 
         Pipelines are those of the last global rendezvous, of the nodes that were left then.
         """
-        shadowed = {(group, node) for group, lost in self._shadowed.items() for node in lost}
+        shadowed = frozenset(
+            (group, node) for group, lost in self._shadowed.items() for node in lost
+        )
         met = [
             [
                 (group, stage)
                 for stage in range(self.shape.stages)
                 if stage not in self._lost.of(group) or (group, stage) in shadowed
             ]
+            if group in self._shadowed
+            else self._lost.live(group)
             for group in range(self.groups)
         ]
         least = min(self.shape.least_stages, self.shape.stages)
         pipelines = formed(regrouped(met, least), self.groups, self.shape)
-        return tuple(_with_shadows(one, shadowed) for one in pipelines)
+        nodes = ({stage[:2] for stage in one.stages} if shadowed else () for one in pipelines)
+        return tuple(
+            replace(one, stages=_with_shadows(one.stages, shadowed.intersection(mine)))
+            for one, mine in zip(pipelines, nodes, strict=True)
+        )
 
     def _enough(self) -> bool:
         """Return whether the nodes that are left make up a pipeline."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import (
@@ -22,7 +23,7 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Communicators, Move, Recovery, RecoveryKind
-from faultline.strategies.step_shares import Pipeline, reduced
+from faultline.strategies.step_shares import Pipeline
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
 from faultline.strategies.takeover.published_oobleck import relative_throughput
@@ -115,17 +116,19 @@ class Oobleck(PipelineScheme):
         if pace is None:
             return NOTHING_LEFT
         pipelines: tuple[Pipeline, ...] = ()
-        if self._options.throughput == "templates" and any(map(self._lost.of, range(self.groups))):
-            shape = self.shape
-            usual = (shape.stages, shape.micro_batches, shape.tensor)
-            pipelines = tuple(
-                one
-                for one in formed(self._pipelines(), self.groups, shape)
-                if one != reduced(one.group, *usual)
-            )
+        if self._options.throughput == "templates" and self._lost.all_nodes_left() < self._nodes:
+            now = formed(self._pipelines(), self.groups, self.shape)
+            pipelines = tuple(one for one, was in zip(now, self._sound, strict=True) if one != was)
         if pace == 1.0 and not pipelines:
             return self._whole
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=pipelines)
+
+    @cached_property
+    def _sound(self) -> list[Pipeline]:
+        """What each group does as long as nothing is lost."""
+        stages = range(self.shape.stages)
+        nodes = [[(group, stage) for stage in stages] for group in range(self.groups)]
+        return formed(nodes, self.groups, self.shape)
 
     def _pipelines(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Return the nodes of each pipeline that is left; empty where nothing works."""
@@ -142,9 +145,12 @@ class Oobleck(PipelineScheme):
             return None
         self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
-            now, sound = self._time(pipelines), self._time((self.shape.stages,) * self.groups)
-            self._paces[pipelines] = max(1.0, now / sound)
+            self._paces[pipelines] = max(1.0, self._time(pipelines) / self._sound_time)
         return self._paces[pipelines]
+
+    @cached_property
+    def _sound_time(self) -> float:
+        return self._time((self.shape.stages,) * self.groups)
 
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape

@@ -38,6 +38,7 @@ from faultline.strategies.takeover.pipeline_scheme import (
     PipelineScheme,
     failures_until_nobody_is_left,
 )
+from faultline.strategies.takeover.pipelines import stages_on
 from pydantic import Field
 
 _PAPER = "ReCycle (Gandhi et al. 2024, arXiv 2405.14009)"
@@ -189,11 +190,13 @@ class Recycle(PipelineScheme):
         kept = [{group: at[group].pop() for group in homes if group in at} for at in nodes]
         spare = [[(group, node) for group in at for node in at[group]] for at in nodes]
         formed = {
-            home: tuple(
-                StageShare(home, kept[stage][home])
-                if home in kept[stage]
-                else StageShare(*spare[stage].pop(0))
-                for stage in stages
+            home: stages_on(
+                tuple(
+                    (home, kept[stage][home]) if home in kept[stage] else spare[stage].pop(0)
+                    for stage in stages
+                ),
+                self.shape.layers,
+                self.shape.stages,
             )
             for home in homes
         }

@@ -284,6 +284,7 @@ def _simulated(
         "ratios": list(simulated.ratios),
         "steps": simulated.steps,
         "gave_up": simulated.gave_up,
+        "states_refused": fmean(simulated.states_refused or (0,)),
         "stopped_at": simulated.stopped_at,
     }
 

@@ -208,6 +208,17 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
+    refused = {
+        look_of(line.choice.scheme).label: fmean(line.simulated.states_refused)
+        for line in reversed(plan.lines)
+        if line.simulated is not None and any(line.simulated.states_refused)
+    }
+    if refused:
+        times = ", ".join(f"{name} {mean:,.3g}" for name, mean in refused.items())
+        yield (
+            "memory: times per simulated job that GPUs could not hold what a scheme does after a "
+            f"failure, so that it took another way or restarted: {times}"
+        )
     yield (
         "predicted: days by closed forms; - where they do not hold: schemes that go on with broken "
         "groups or take them back before a restart, jobs of few restarts, or that hardly reach a "

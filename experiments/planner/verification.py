@@ -53,6 +53,8 @@ class Simulated:
     steps: int  # Steps of the simulated job.
     # Where its first seed was stopped since it took so many times as long as the soonest.
     stopped_at: float | None = None
+    # Ways to go on that a job left out, as they do not fit into the GPUs' memory.
+    states_refused: tuple[float, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -66,7 +68,7 @@ class Simulated:
 
     def with_more(self, other: Simulated) -> Simulated:
         """Return this with the seeds of another as well."""
-        lists = ("ratios", "availabilities", "goodputs", "step_s")
+        lists = ("ratios", "availabilities", "goodputs", "step_s", "states_refused")
         both = {name: getattr(self, name) + getattr(other, name) for name in lists}
         return replace(self, **both)
 
@@ -112,6 +114,7 @@ def _simulated(records: Sequence[Record], steps: int) -> Simulated:
         tuple(one["goodput"] for one in records),
         tuple(one["checkpoint_interval_s"] / one["checkpoint_interval_steps"] for one in records),
         steps,
+        states_refused=tuple(one["states_refused"] for one in records),
     )
 
 

@@ -174,8 +174,12 @@ class Roles:
     def by_stage(self, lost: LostStages) -> list[dict[int, list[int]]]:
         """Return the nodes that do each stage, by their groups."""
         nodes: list[dict[int, list[int]]] = [{} for _ in self._stages]
+        changed = {group for group, _ in self._changed}
         for group in range(self._groups):
-            for node in self._stages:
-                if node not in lost.of(group):
-                    nodes[self.of(group, node)].setdefault(group, []).append(node)
+            if group not in changed and not lost.of(group):
+                for node, at in enumerate(nodes):
+                    at[group] = [node]
+                continue
+            for _, node in lost.live(group):
+                nodes[self.of(group, node)].setdefault(group, []).append(node)
         return nodes

@@ -43,28 +43,38 @@ class LostStages:
     def __init__(self, groups: int, stages: int, context: int = 1) -> None:
         self.stages, self._context = stages, context
         self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
+        # Of thousands of groups a failure changes one: the nodes of the others are kept.
+        self._live: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._down = 0
 
     def clear(self) -> None:
         """Nothing is broken."""
-        for counter in self._hits:
-            counter.clear()
+        for group, counter in enumerate(self._hits):
+            if counter:
+                counter.clear()
+                self._live.pop(group, None)
+        self._down = 0
 
     def add(self, hit: Hit) -> tuple[int, ...]:
         """Take in a hit; returns the stages of its group that were up until then."""
+        self._live.pop(hit.group, None)
         counter = self._hits[hit.group]
         struck = stages_of(hit, self.stages, self._context)
         newly = tuple(stage for stage in struck if not counter[stage])
         counter.update(struck)
+        self._down += len(newly)
         return newly
 
     def repair(self, hit: Hit) -> tuple[int, ...]:
         """Take back a hit; returns the stages of its group that are up again."""
+        self._live.pop(hit.group, None)
         counter, back = self._hits[hit.group], []
         for stage in stages_of(hit, self.stages, self._context):
             if counter[stage]:
                 counter[stage] -= 1
                 if not counter[stage]:
                     back.append(stage)
+        self._down -= len(back)
         return tuple(back)
 
     def of(self, group: int) -> frozenset[int]:
@@ -73,16 +83,20 @@ class LostStages:
 
     def live(self, group: int) -> tuple[tuple[int, int], ...]:
         """Return the nodes of a group that are up, by group and stage."""
-        lost = self.of(group)
-        return tuple((group, stage) for stage in range(self.stages) if stage not in lost)
+        known = self._live.get(group)
+        if known is None:
+            lost = self.of(group)
+            known = tuple((group, stage) for stage in range(self.stages) if stage not in lost)
+            self._live[group] = known
+        return known
 
     def nodes_left(self, group: int) -> int:
         """Return how many nodes of a group are up."""
-        return self.stages - len(self.of(group))
+        return len(self.live(group))
 
     def all_nodes_left(self) -> int:
         """Return how many nodes of all groups are up."""
-        return sum(map(self.nodes_left, range(len(self._hits))))
+        return len(self._hits) * self.stages - self._down
 
 
 class PipelineScheme(Strategy):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import inf, sqrt
 from typing import TypeVar
 
@@ -58,22 +59,35 @@ def formed(
     their nodes, each by group and stage, and count as that of their first node's group; groups
     without one idle. `shape` is how the job is cut as long as no node is lost.
     """
-    templates = [even_template(shape.layers, len(nodes)) for nodes in pipelines]
-    paces = [template.time_per_micro_batch for template in templates]
-    shares = dealt_out(paces, shape.micro_batches * groups)
+    paces = {
+        length: even_template(shape.layers, length).time_per_micro_batch
+        for length in {*map(len, pipelines)}
+    }
+    shares = dealt_out([paces[len(nodes)] for nodes in pipelines], shape.micro_batches * groups)
     at_work = {
         nodes[0][0]: Pipeline(
-            nodes[0][0],
-            tuple(
-                StageShare(*node, None if len(nodes) == shape.stages else stage.end - stage.first)
-                for node, stage in zip(nodes, template.stages, strict=False)
-            ),
-            share,
-            shape.tensor,
+            nodes[0][0], stages_on(tuple(nodes), shape.layers, shape.stages), share, shape.tensor
         )
-        for nodes, template, share in zip(pipelines, templates, shares, strict=True)
+        for nodes, share in zip(pipelines, shares, strict=True)
     }
     return [at_work.get(group) or idle(group) for group in range(groups)]
+
+
+@lru_cache(maxsize=8192)
+def stages_on(
+    nodes: tuple[tuple[int, int], ...], layers: int, stages: int
+) -> tuple[StageShare, ...]:
+    """Return the stages of a pipeline on some nodes, each by group and stage.
+
+    It keeps its layers as they were cut if there are as many nodes as `stages`. A failure changes a
+    few of thousands of pipelines: the stages of the others are the same value each time.
+    """
+    if len(nodes) == stages:
+        return tuple(StageShare(*node) for node in nodes)
+    cut = even_template(layers, len(nodes)).stages
+    return tuple(
+        StageShare(*node, stage.end - stage.first) for node, stage in zip(nodes, cut, strict=False)
+    )
 
 
 def dealt_out(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 StageTime = Callable[[int, int, int], float]
@@ -67,6 +68,7 @@ class Template:
         return (micro_batches - 1) * self.slowest + self.total if micro_batches else 0.0
 
 
+@lru_cache(maxsize=1024)
 def even_template(layers: int, nodes: int) -> Template:
     """Return the best template for equal layers, each of time 1, and nodes of one GPU.
 

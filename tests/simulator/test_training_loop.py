@@ -208,6 +208,19 @@ def test_a_job_gives_up_at_the_first_step_after_its_time_limit() -> None:
     assert progress.completed_steps == 2
 
 
+@pytest.mark.parametrize(
+    ("limits", "repairs"), [({"time_limit_s": 40.0}, 3), ({"give_up_after_restarts": 5}, 5)]
+)
+def test_a_job_gives_up_in_a_step_that_each_recovery_loses_again(
+    limits: dict[str, Any], repairs: int
+) -> None:
+    """After a step of 12 s another member is missing at the end of each recovery, 13 s later."""
+    engine = ScriptedEngine([(group,) for group in range(20)])
+    events, progress = log_and_progress(Obedient(21, [{20: 1}] * 20), engine, steps=1, **limits)
+    assert [event.kind for event in events].count(EventKind.REORDERED) == repairs
+    assert (progress.restarts, progress.completed_steps) == (0, 0)
+
+
 def test_every_checkpoint_is_reported_to_who_asked_for_progress() -> None:
     job = small_job(Scripted({}))
     told: list[tuple[int, float]] = []

@@ -444,3 +444,17 @@ def test_what_cannot_be_is_refused() -> None:
         tasks_by_node(2, [0, 1])
     with pytest.raises(StrategyError, match="no stage 8"):
         tasks_by_node(8, [8])
+
+
+@pytest.mark.parametrize("scheme", ["oobleck", "bamboo", "recycle"])
+def test_a_loss_leaves_the_stages_of_other_pipelines_as_they_are(scheme: str) -> None:
+    """With thousands of groups each failure would else build and check all of them anew."""
+    groups = built(scheme, 64, stages=8, micro_batches=16)
+    plans = []
+    for group in (5, 9):
+        lose(groups, Hit(group, 0, 0, 8))
+        plans.append(groups.plan())
+    before = {one.group: one.stages for one in plans[0].pipelines}
+    made = [one for one in plans[1].pipelines if one.stages is not before.get(one.group)]
+    assert len(plans[1].pipelines) > 0
+    assert len(made) <= 4

@@ -25,11 +25,13 @@ from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
+from faultline.strategies.base import Continue, Hit
 from faultline.strategies.warm_standby import TAKEN_ROLE
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
@@ -71,13 +73,19 @@ _SHRINKS: Mapping[str, Any] = {
 }
 _COPY_S = 7.5
 """To copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
-SCHEMES: Mapping[str, Mapping[str, Any]] = {
+_OTHERS: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
     "checkpoint, just in time": EVERY_STEP_KEPT,
     "replica-drop": {**EVERY_STEP_KEPT, **_SHRINKS},
     "replication": {"strategy.redundancy": 2, **_SHRINKS},
     "spare": {"strategy.redundancy": 3, **_SHRINKS},
     "warm-standby": {**EVERY_STEP_KEPT, "recovery.hardware": "standby"},
+}
+TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
+"""Whose pipelines go on without lost nodes. At one rate and with one price of recoveries."""
+SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    **_OTHERS,
+    **{name: {**EVERY_STEP_KEPT, **_SHRINKS} for name in TAKE_OVERS},
 }
 
 
@@ -159,6 +167,8 @@ def scenario_keys(
         role = load_scenario("head-to-head", job | {"recovery.preset": preset})
         priced = recovery_prices(role)
         job["times.take_over_s"] = priced.duration_s(TAKEN_ROLE, gpus // _GROUP) + _COPY_S
+    if label in TAKE_OVERS:
+        job |= _recoveries(job)
     excess = EXCESS if has_excess else 1.0
     if failing == FAIL_STOP:
         return job | {"failures.mtbf_s": DAY_S / (RATES[rate] * gpus / 8 * excess)}
@@ -171,12 +181,34 @@ def scenario_keys(
     }
 
 
+def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
+    """Return what a lost node and its return cost a scheme: communicators, and state copied."""
+    question = resolve(load_scenario("head-to-head", keys | {"failures.mtbf_s": DAY_S}))
+    scheme, priced = question.strategy(), recovery_prices(question.scenario)
+    hit = Hit(0, 0, 0, _GROUP)
+    scheme.on_hit(hit)
+    verdict = scheme.on_failures([0])
+    needed = [scheme.on_repair(hit), verdict.recovery if isinstance(verdict, Continue) else None]
+    return {
+        f"times.{one.kind.replace('-', '_')}_s": priced.duration_s(one, keys["job.groups"])
+        + _COPY_S
+        for one in needed
+        if one is not None
+    }
+
+
 def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
     """Yield every run, so many times longer than needed for a first look; mixes go to a folder."""
     excess, shipped = (False, True), ("",)
     cells = [
         *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
         *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
+    ]
+    cells = [
+        cell
+        for cell in cells
+        if cell[4] not in TAKE_OVERS
+        or (cell[1], cell[3], cell[5]) == (VARIED_RATE, KINDS, "scalable")
     ]
     cells += [
         (VARIED_GPUS, VARIED_RATE, True, KINDS, label, "scalable", name)

@@ -578,6 +578,21 @@ def test_a_scheme_has_the_same_numbers_whoever_else_competes() -> None:
     assert {scheme for scheme, _ in known} == {"replication", "spare"}
 
 
+def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory() -> None:
+    plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
+    plan = invented(plan, {"spare": (3.0, 3.5, 4.0), "replication": (2.0, 2.51, 2.99)})
+    lines = [
+        replace(line, simulated=replace(line.simulated, states_refused=(2, 3, 1)))
+        if line.simulated is not None and line.choice.scheme == "spare"
+        else line
+        for line in plan.lines
+    ]
+    screen = StringIO()
+    print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan), ())
+    assert "memory: times" in screen.getvalue()
+    assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
+
+
 def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
     plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 6)
     assert len(plan.lines) > 2

@@ -280,6 +280,21 @@ def test_a_band_holds_recoveries_and_the_intervals_over_seeds() -> None:
     assert band.low == pytest.approx(0.5 - 2.776 * 0.0158114 / 5**0.5, abs=1e-4)
 
 
+@pytest.mark.parametrize("label", scale.TAKE_OVERS)
+def test_a_take_over_costs_communicators_and_a_copy(label: str) -> None:
+    """More of them the larger the job is; no flow is simulated on 600,000 GPUs."""
+    stated = []
+    for gpus in (16_384, 98_304):
+        keys = scale.scenario_keys(gpus, "Llama 3", False, scale.KINDS, label, "scalable", 1.0)
+        names = ("take_over", "hand_back", "re_form", "local_rendezvous")
+        stated.append({name: keys.get(f"times.{name}_s") for name in names})
+    few, many = ({name: time_s for name, time_s in one.items() if time_s} for one in stated)
+    assert few
+    assert few.keys() == many.keys()
+    assert min(few.values()) > 7.5
+    assert sum(many.values()) > sum(few.values())
+
+
 @pytest.mark.slow
 def test_the_whole_study(
     stage: Stage, saved_bytes: Callable[[Figure], int], monkeypatch: pytest.MonkeyPatch
