@@ -70,7 +70,12 @@ class Training(Interruptible):
             ended_s = outcome.now_s
             if broken:
                 # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
-                ended_s = min(progress.now_s + play.costs.nominal_s, reduced.now_s)
+                nominal_end_s = progress.now_s + play.costs.nominal_s
+                ended_s = min(nominal_end_s, reduced.now_s)
+                # If the slowest rank is the one that fails, the others end sooner than planned.
+                spared_s = min(nominal_end_s - ended_s, play.costs.degraded_s)
+                seconds["degraded"] -= spared_s
+                seconds["waiting"] += spared_s
             self._computed(play.costs, 1, ended_s - progress.now_s - disturbed_s)
             if reduced.missing:
                 progress.now_s = ended_s
