@@ -18,7 +18,7 @@ from faultline.simulator.phases import (
     Saves,
 )
 from faultline.simulator.progress import Batches
-from faultline.simulator.step_phases import StepPhases, patch_compute
+from faultline.simulator.step_phases import StepCosts, StepPhases, patch_compute
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_conditions import Interruptible
 from faultline.strategies.base import Continue, WipeOut
@@ -69,13 +69,7 @@ class Training(Interruptible):
             seconds["checkpoint"] += disturbed_s
             ended_s = outcome.now_s
             if broken:
-                # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
-                nominal_end_s = progress.now_s + play.costs.nominal_s
-                ended_s = min(nominal_end_s, reduced.now_s)
-                # If the slowest rank is the one that fails, the others end sooner than planned.
-                spared_s = min(nominal_end_s - ended_s, play.costs.degraded_s)
-                seconds["degraded"] -= spared_s
-                seconds["waiting"] += spared_s
+                ended_s = self._end_of_broken(play.costs, reduced.now_s)
             self._computed(play.costs, 1, ended_s - progress.now_s - disturbed_s)
             if reduced.missing:
                 progress.now_s = ended_s
@@ -95,6 +89,19 @@ class Training(Interruptible):
                 progress.now_s = reduced.now_s
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
+
+    def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
+        """Return when the passes of a step end that breaks and whose failure is noticed then.
+
+        Ranks that wait for a dead one end nowhere: the rest is until that is noticed. If the
+        slowest rank is the dead one, the others end sooner than planned, and less is degraded.
+        """
+        nominal_end_s = self.progress.now_s + costs.nominal_s
+        ended_s = min(nominal_end_s, noticed_s)
+        spared_s = min(nominal_end_s - ended_s, costs.degraded_s)
+        self._seconds["degraded"] -= spared_s
+        self._seconds["waiting"] += spared_s
+        return ended_s
 
     def _commit(self, play: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""
