@@ -123,9 +123,9 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     if arguments.latex is not None:
         tables = [] if best is None else [latex_of(best)]
         for name in report.sections:
-            title, *columns_and_rows = section_in_words(report, name)
+            title, headings, rows = section_in_words(report, name)
             # A table in a paper stands alone: its caption names the metric and the baseline.
-            tables.append(latex_table(f"{report.headline}; {title}", *columns_and_rows))
+            tables.append(latex_table(f"{report.headline}; {title}", headings, rows))
         _write(arguments, "latex", "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}
