@@ -18,7 +18,7 @@ from faultline.simulator.phases import (
     Saves,
 )
 from faultline.simulator.progress import Batches
-from faultline.simulator.step_phases import StepPhases, patch_compute
+from faultline.simulator.step_phases import StepCosts, StepPhases, patch_compute
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_conditions import Interruptible
 from faultline.strategies.base import Continue, WipeOut
@@ -65,8 +65,7 @@ class Training(Interruptible):
             seconds["checkpoint"] += disturbed_s
             ended_s = outcome.now_s
             if broken:
-                # Ranks that wait for a dead one end nowhere: the rest is until that is noticed.
-                ended_s = min(progress.now_s + play.costs.nominal_s, reduced.now_s)
+                ended_s = self._end_of_broken(play.costs, reduced.now_s)
             self._computed(play.costs, 1, ended_s - progress.now_s - disturbed_s)
             if reduced.missing:
                 progress.now_s = ended_s
@@ -98,6 +97,19 @@ class Training(Interruptible):
         """Restart after a lost step, unless the job has given up."""
         if self._goes_on():
             yield from self._restart()
+
+    def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
+        """Return when the passes of a step end that breaks and whose failure is noticed then.
+
+        Ranks that wait for a dead one end nowhere: the rest is until that is noticed. If the
+        slowest rank is the dead one, the others end sooner than planned, and less is degraded.
+        """
+        nominal_end_s = self.progress.now_s + costs.nominal_s
+        ended_s = min(nominal_end_s, noticed_s)
+        spared_s = min(nominal_end_s - ended_s, costs.degraded_s)
+        self._seconds["degraded"] -= spared_s
+        self._seconds["waiting"] += spared_s
+        return ended_s
 
     def _commit(self, play: StepPhases, batches: Batches) -> bool:
         """Count a step that is done; return whether anything may be due after it."""

@@ -53,10 +53,14 @@ def execute(arguments: argparse.Namespace) -> int:
     with progress_of(*columns) as progress:
         task = progress.add_task("closed forms", total=None)
 
+        def on_chosen(choices: int) -> None:
+            # The first job may take minutes: it measures steps on the platform.
+            progress.update(task, description=f"simulating the first of {choices:,} choices")
+
         def on_done() -> None:
             progress.advance(task)
             played = int(progress.tasks[task].completed)
-            progress.update(task, description=f"verifying: {played:,} jobs played")
+            progress.update(task, description=f"verifying: {played:,} jobs simulated")
 
         plan = make_plan(
             situation,
@@ -66,6 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
             0 if arguments.no_simulation else arguments.verify,
             arguments.steps,
             on_done,
+            on_chosen,
         )
         plan = replace(plan, left_out=(*plan.left_out, *not_named))
         optimised = []

@@ -14,6 +14,7 @@ from faultline.experiments.commands.output import (
     pairs_table,
     print_json,
     progress_of,
+    waiting,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.model_numbers import assumed_of_step
@@ -93,7 +94,8 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     """Run the command."""
     open_keys = {"strategy.name": "--schemes"}
     scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
-    found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
+    with waiting("measuring what recoveries move on the platform"):
+        found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
     recoveries = [one for one in found if isinstance(one, ExplainedRecovery)]
     refused = [one for one in found if isinstance(one, str)]
     if not recoveries:

@@ -124,7 +124,10 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     best = None if order is None else comparison_table(order, arguments.price, brief=True)
     if arguments.latex is not None:
         tables = [] if best is None else [latex_of(best)]
-        tables += [latex_table(*section_in_words(report, name)) for name in report.sections]
+        for name in report.sections:
+            title, headings, rows = section_in_words(report, name)
+            # A table in a paper stands alone: its caption names the metric and the baseline.
+            tables.append(latex_table(f"{report.headline}; {title}", headings, rows))
         _write(arguments, "latex", "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}

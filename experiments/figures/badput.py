@@ -71,11 +71,15 @@ def _mean_seconds(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         places = table[key].map(order).fillna(-1)
         table = table.iloc[np.argsort(places.to_numpy(), kind="stable")]
     table = table.reset_index(drop=True)
-    # Groups that were faster than the nominal pace need less compute, and nobody waits.
+    return without_negative_waits(table)
+
+
+def without_negative_waits(table: pd.DataFrame) -> pd.DataFrame:
+    """Return times by cause in which groups faster than the nominal pace need less compute."""
     faster = table["waiting_s"].clip(upper=0)
-    table["compute_s"] += faster
-    table["waiting_s"] -= faster
-    return table
+    return table.assign(
+        compute_s=table["compute_s"] + faster, waiting_s=table["waiting_s"] - faster
+    )
 
 
 def _label(setting: dict[Any, Any]) -> str:

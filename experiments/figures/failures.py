@@ -262,6 +262,7 @@ def _draw_nodes(axis: Axes, lemons: Lemons | None) -> None:
     axis.set_yscale("symlog", linthresh=1)
     axis.yaxis.set_major_formatter("{x:g}")
     axis.set_ylim(bottom=0)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("failures of a node")
     axis.set_ylabel("nodes")
     axis.legend()

@@ -152,6 +152,7 @@ def make_plan(
     verified: int,
     steps: int | None = None,
     on_done: Callable[[], None] | None = None,
+    on_chosen: Callable[[int], None] | None = None,
 ) -> Plan:
     """Plan a job with the schemes and protections that come into question.
 
@@ -168,6 +169,8 @@ def make_plan(
         Steps of the simulated job; by default as many as `steps_needed` says.
     on_done : callable, optional
         Called after each run.
+    on_chosen : callable, optional
+        Called with the number of choices before the first of them is simulated.
 
     Raises
     ------
@@ -204,6 +207,8 @@ def make_plan(
     played = [*bests, *others[: max(0, verified - len(bests))]] if verified else []
     results: list[Simulated] = []
     if played:
+        if on_chosen is not None:
+            on_chosen(len(played))
         results = verify(played, seeds, steps or steps_needed(played[0].question), on_done)
     lines = [
         Line(choice, result, place < len(bests))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -36,6 +38,7 @@ from faultline.experiments.report.result_tables import (
 from faultline.experiments.report.standings import Answer, Standings, answer, standings
 from faultline.experiments.report.tables import Table, table_of, text
 from faultline.experiments.runs.table import Sweep
+from faultline.strategies import plugged
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import pyplot as plt
@@ -151,6 +154,7 @@ def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> 
         "points_note": _points_note(table) if table is not None else "",
         "filter_example": _filter_example(sweep),
         "failed": failed_table(failed, axes) if len(failed) else None,
+        "command": _command(),
         "grid_text": grid_text(manifest["grid"]),
         "provenance": provenance_table(frame, manifest),
         "versions": installed_versions(),
@@ -166,6 +170,12 @@ def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> 
     }
     links = [(target, name) for target, (name, there) in sections.items() if there]
     return {**content, "links": links}
+
+
+def _command() -> str:
+    """Return the program's name with the files of schemes that it was started with."""
+    files = (Path(path).name for path in plugged.named())
+    return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
 
 
 def _pictures(sweep: Sweep) -> list[Picture]:

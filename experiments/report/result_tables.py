@@ -9,6 +9,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import grouped_by
 from faultline.experiments.analysis.quantities import MISSING, decimals_for, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows
+from faultline.experiments.figures.badput import without_negative_waits
 from faultline.experiments.report.standings import Standings, interval_text, is_clear
 from faultline.experiments.report.tables import (
     Cell,
@@ -81,14 +82,17 @@ def comparison_table(
         caption += ", under each condition"
     if len(best) > _MOST_COMPARED:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
+    # What decides comes first: a narrow window shows no more.
     judged = (
         *_choice_columns(order),
-        percent("goodput", "goodput"),
-        *([percent("MFU", "mfu")] if best["mfu"].notna().any() else []),
         _where(_is_finished, _time_column(best["time_s"])),
-        checkpoint_column(),
+        percent("goodput", "goodput"),
         *(_where(_is_finished, column) for column in _cost_columns(best, price_per_gpu_hour)),
+    )
+    details = (
         _where(_is_finished, number("time-to-train ratio", "mean", 3)),
+        checkpoint_column(),
+        *([percent("MFU", "mfu")] if best["mfu"].notna().any() else []),
     )
     compared = (
         _where(_is_compared, percent("longer than soonest", "change")),
@@ -99,7 +103,7 @@ def comparison_table(
     return table_of(
         "comparison-table",
         caption,
-        judged if brief else (*judged, *compared),
+        (*judged, *(() if brief else compared), *details),
         rows_of(best, _MOST_COMPARED),
         lambda row: row["place"] == 1 and _is_finished(row),
     )
@@ -142,6 +146,7 @@ def shares(order: Standings) -> pd.DataFrame:
     columns = [f"{cause}_s" for cause in CAUSES]
     keys = [*order.conditions, "place"]
     means = order.runs_of_best().groupby(keys, dropna=False, as_index=False)[columns].mean()
+    means = without_negative_waits(means)
     total_s = means[columns].sum(axis="columns")
     for cause in CAUSES:
         means[f"{cause}_share"] = means[f"{cause}_s"] / total_s

@@ -414,6 +414,8 @@ def test_latex_has_the_digits_and_units_of_the_screen(
     text = path.read_text(encoding="utf-8")
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
     assert text.count("\\caption{") == 4
+    # Captions of differences name the metric and the baseline.
+    assert text.count("\\caption{time-to-train ratio (lower is better): differences from") == 3
     assert "r = 3" in text
     assert "MTBF of the system (s)" in text
     share = re.search(r"([\d.]+) %", printed)

@@ -22,12 +22,14 @@ from faultline.experiments.analysis.failure_fit import (
 )
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.figures import failures as failure_figures
 from faultline.experiments.figures.failures import draw_fit
 from faultline.simulator.failures.distributions import Uniform
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from scipy import stats
 
 DAY_S = 86_400.0
@@ -227,6 +229,17 @@ def test_the_figure(log_and_fit: tuple[FailureLog, Fit], tmp_path: Path) -> None
     ):
         path = draw_fit(fitted, "a $log$", tmp_path / f"{number}.png")
         assert path.stat().st_size > 10_000
+
+
+def test_counts_of_failures_are_marked_at_whole_numbers(
+    log_and_fit: tuple[FailureLog, Fit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(failure_figures, "save_figure", lambda figure, path: drawn.append(figure))
+    draw_fit(log_and_fit[1], "a log", tmp_path / "fit.png")
+    (nodes,) = (one for one in drawn[0].axes if one.get_xlabel() == "failures of a node")
+    nodes.set_xlim(-0.5, 20.5)
+    assert all(float(place).is_integer() for place in nodes.get_xticks())
 
 
 def test_a_hundred_thousand_failures_are_fitted_in_ten_seconds() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.commands import run as run_command
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import durations_of, recovery_prices
@@ -202,3 +205,21 @@ def test_a_job_that_no_scheme_can_have_is_refused(capsys: pytest.CaptureFixture[
     wrong = ["--set", "model.pipeline=3", "--schemes", "spare", "checkpoint"]
     assert main(["explain-recovery", "llama3-70b-hgx", *wrong]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_long_explanation_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Moves are measured on the platform, which may take minutes."""
+    named: list[str] = []
+
+    @contextmanager
+    def waiting(what: str) -> Iterator[None]:
+        named.append(what)
+        yield
+        assert not capsys.readouterr().out
+
+    monkeypatch.setattr(run_command, "waiting", waiting)
+    assert main(["explain-recovery", "llama3-70b-hgx", "--schemes", "checkpoint"]) == 0
+    assert named == ["measuring what recoveries move on the platform"]
+    assert "restart" in capsys.readouterr().out

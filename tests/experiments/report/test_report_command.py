@@ -15,6 +15,7 @@ from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.figures.palette import look_of
+from faultline.experiments.report.page import report_page
 from faultline.experiments.report.question import grid_text, notices
 from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
@@ -54,6 +55,15 @@ def test_the_page_is_sound_and_asks_the_network_for_nothing(
 def test_the_answer_comes_first(page: Document) -> None:
     assert page.text.index("looks soonest") < page.text.index("What was asked")
     assert "SPARe + checkpoint looks soonest whatever the MTBF of the system" in page.text
+
+
+def test_the_commands_name_the_files_of_schemes(
+    page_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTLINE_SCHEME_FILES", "/somewhere/twin stages.py")
+    markup = report_page(read_sweep(page_file.parent / "sweep"))
+    asked = "faultline &#39;--scheme-file=twin stages.py&#39;"
+    assert f"{asked} sweep grid.toml -o sweep\n{asked} report sweep" in markup
 
 
 def test_points_are_means_over_seeds(page: Document, runs: pd.DataFrame) -> None:

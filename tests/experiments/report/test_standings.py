@@ -130,7 +130,9 @@ def test_a_job_that_gave_up_never_wins() -> None:
     runs.loc[(runs["strategy"] == "checkpoint") & (runs["seed"] == 2), "completed_steps"] = 1
     order = standings(runs)
     assert list(order.best()["strategy"]) == ["spare", "replication", "checkpoint"]
-    verdicts = [row.cells[-1].text for row in comparison_table(order).rows]
+    table = comparison_table(order)
+    place = [column.title for column in table.columns].index("verdict")
+    verdicts = [row.cells[place].text for row in table.rows]
     assert verdicts == ["soonest", "later", "did not finish"]
     assert (
         "does not finish" in answer(standings(runs[runs["strategy"] != "replication"])).confidence
@@ -195,3 +197,25 @@ def test_shares_of_the_time_add_up() -> None:
     assert total.to_numpy() == pytest.approx(np.ones(2))
     assert table["useful_share"].to_numpy() == pytest.approx(np.full(2, 2 / len(CAUSES)))
     assert not any(math.isnan(value) for value in table["time_s"])
+
+
+def test_what_decides_comes_before_details() -> None:
+    """A window of 900 pixels shows the first columns only."""
+    order = standings(runs_of(ONE, LATER).assign(mfu=0.4, gpu_hours=1e4))
+    titles = [column.title for column in comparison_table(order, 2.5).columns]
+    decisive = ("time", "goodput", "cost", "longer than soonest", "verdict")
+    places = [
+        next(p for p, title in enumerate(titles) if title.startswith(name)) for name in decisive
+    ]
+    assert places == sorted(places)
+    assert titles.index("checkpoint every") > places[-1]
+    assert titles.index("MFU") > places[-1]
+
+
+def test_no_share_of_the_time_is_negative() -> None:
+    """Groups that are faster than the nominal pace need less compute."""
+    runs = runs_of(ONE, LATER)
+    whole = shares(standings(runs))
+    fast = shares(standings(runs.assign(waiting_s=-0.5 * runs["waiting_s"])))
+    assert (fast["waiting_share"] == 0.0).all()
+    assert (fast["compute_share"] < whole["compute_share"]).all()
