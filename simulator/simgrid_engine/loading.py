@@ -13,11 +13,15 @@ from faultline.platforms.network_model import engine_arguments
 
 
 def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
-    """Create this process's engine and load a platform XML; possible once a process."""
+    """Create this process's engine and load a platform XML; possible once a process.
+
+    The platform is sealed: before that SimGrid knows no routes.
+    """
     _stay_on_one_core()
     asked = ("--log=root.thres:error", *engine_arguments(), *options)
     engine = simgrid.Engine(["faultline", *asked])
     engine.load_platform(str(platform))
+    engine.netzone_root.seal()
     return engine
 
 

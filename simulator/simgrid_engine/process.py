@@ -411,9 +411,6 @@ def simulate(
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
-    if traffic.snapshot or traffic.step:
-        # Routes are asked for before the simulation begins.
-        engine.netzone_root.seal()
     if traffic.snapshot:
         from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 

@@ -107,8 +107,10 @@ def test_who_sends_what_how_often() -> None:
     assert number["gradient"] == ranks * 2 * 2
     assert sent["gradient"] == ranks * (6.0 + 8.0)
     after = sync_graph(Teams(pattern, StepShares((0, 1))), whole.positions)
-    kinds = Counter(activity.kind for activity in after.activities)
-    assert (kinds["gradient"], kinds["optimizer"]) == (ranks, ranks)
+    kinds = Counter((activity.kind, activity.peer is None) for activity in after.activities)
+    assert (kinds["gradient", False], kinds["optimizer", True]) == (ranks, ranks)
+    # Each of four rings pays its second hop.
+    assert [one.amount for one in after.activities if one.ring] == [1.0] * 4
 
 
 def test_a_hidden_message_shows_only_where_it_outlasts_its_pass() -> None:
