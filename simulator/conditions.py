@@ -35,11 +35,16 @@ class Effect(NamedTuple):
 class Effects(Protocol):
     """What components do to a step, by where they are."""
 
-    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
-        """Return the effect of a component, where each computation takes `factor` as long."""
+    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
+        """Return the effect of a component on a step of some shard types in one go.
+
+        Each computation takes `factor` times as long as usual.
+        """
         ...
 
-    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
+    def together(
+        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
+    ) -> float:
         """Return how many times as long a group computes of which several components are slow."""
         ...
 
@@ -65,7 +70,7 @@ class StatedEffects:
     around: Mapping[Level, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     stages: int = 1  # Stages of a group, between which what is sent is hidden.
 
-    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
+    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component, which is the same at any factor."""
         around = self.around.get(failure.level, ())
         if around and failure.kind == "partial" and failure.factor == 1.0:
@@ -77,7 +82,9 @@ class StatedEffects:
         whole_s, slowed = self.all_reduce_s(self.groups), self.all_reduce_s.slowed(failure.factor)
         return Effect(collective=slowed(self.groups) / whole_s if whole_s else 1.0)
 
-    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
+    def together(
+        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
+    ) -> float:
         """Return how many times as long a group computes: as its slowest GPU."""
         return max(self(failure).compute for failure in failures)
 
@@ -99,10 +106,11 @@ class Slowdown:
     deal: Mapping[int, int] = field(default_factory=dict, hash=False)
     links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
 
-    def at(self, factor: float, effects: Effects) -> Slowdown:
+    def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
         """Return the same where each computation takes `factor` times as long.
 
-        Messages take as long as ever, so a slow link counts for less of it.
+        Messages take as long as ever, so a slow link counts for less of it. Of several shard types
+        in one go, pipelines are filled and drained once.
         """
         if not self.compute or self.deal:
             return self
@@ -111,9 +119,9 @@ class Slowdown:
             struck = [one for one in self.causes if group in one.groups]
             slow = tuple(one for one in struck if effects(one).compute > 1.0)
             if len(slow) == 1:
-                compute[group] = effects(slow[0], factor).compute
+                compute[group] = effects(slow[0], factor, types).compute
             else:
-                compute[group] = effects.together(slow, group, factor)
+                compute[group] = effects.together(slow, group, factor, types)
         return replace(self, compute=compute)
 
     @property

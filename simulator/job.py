@@ -200,16 +200,19 @@ class Work:
         if self.plays_steps and self.is_regular(phase):
             slower = phase._replace(
                 factor=phase.factor * factor,
-                slow=self.slowdown_at(phase.slow, phase.factor * factor),
+                slow=self.slowdown_at(phase.slow, phase.factor * factor, phase.stack_size),
             )
             return slower._replace(pace=self._nominal_pace(slower))
         return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
 
-    def slowdown_at(self, slow: Slowdown, factor: float) -> Slowdown:
-        """Return what slows a step in which each computation takes so many times as long."""
+    def slowdown_at(self, slow: Slowdown, factor: float, types: int = 1) -> Slowdown:
+        """Return what slows a step of some shard types in one go.
+
+        Each computation takes so many times as long as usual.
+        """
         if not slow.compute or self.disturbances is None or not self.plays_steps:
             return slow
-        return slow.at(factor, self.disturbances.effects)
+        return slow.at(factor, self.disturbances.effects, types)
 
     def _nominal_pace(self, phase: Compute) -> float:
         """Return the pace of a phase whose members take whole micro-batches."""

@@ -156,9 +156,9 @@ class MeasuredEffects:
     stated: StatedEffects  # On what is not measured.
     times: MeasuredMemberTimes  # What the all-reduce takes.
 
-    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
+    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component: of the network, what its links leave of them."""
-        effect = self.stated(failure, factor)
+        effect = self.stated(failure, factor, types)
         if failure.level not in NETWORK or effect.without:
             return effect
         platform = platform_at(self.times.platform)
@@ -169,9 +169,11 @@ class MeasuredEffects:
         slow_s = self.times.slowed_s(left)
         return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
 
-    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
+    def together(
+        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
+    ) -> float:
         """Return how many times as long a group computes, as where its times are stated."""
-        return self.stated.together(failures, group, factor)
+        return self.stated.together(failures, group, factor, types)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return a place in the group, as where its times are stated."""
@@ -190,16 +192,16 @@ class PlayedEffects:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __call__(self, failure: Failure, factor: float = 1.0) -> Effect:
-        """Return the effect of a component, where each computation takes `factor` as long.
+    def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
+        """Return the effect of a component on a step of some shard types in one go.
 
-        The GPUs of a server share what is left of its adapters, and all what is left without a
-        switch; what is only slow is a bottleneck.
+        Each computation takes `factor` times as long. The GPUs of a server share what is left of
+        its adapters, and all what is left without a switch; what is only slow is a bottleneck.
         """
         if failure.level not in NETWORK:
             group = self.layout.gpus_of(failure.level, failure.number)[0]
             group //= self.layout.gpus_per_group
-            return Effect(compute=self.together((failure,), group, factor))
+            return Effect(compute=self.together((failure,), group, factor, types))
         if _is_gone(failure):
             return Effect(without=self._parts(failure))
         number = failure.number
@@ -214,11 +216,15 @@ class PlayedEffects:
             platform = platform_at(self.platform)
             own = links_of_component(platform, failure.level, failure.number)
         left = tuple((link, 1.0 / failure.factor) for link in own)
-        slow_s = self._passes_s(self.step, left_of, None, factor)
-        compute = slow_s / self._passes_s(self.step, {}, None, factor)
+        members = tuple(range(self.step.pattern.data))
+        everybody = None if types == 1 else StepShares(members, (), types)
+        slow_s = self._passes_s(self.step, left_of, everybody, factor)
+        compute = slow_s / self._passes_s(self.step, {}, everybody, factor)
         return Effect(compute, slow.sync_s / known.sync_s, links=left)
 
-    def together(self, failures: Sequence[Failure], group: int, factor: float = 1.0) -> float:
+    def together(
+        self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
+    ) -> float:
         """Return how many times as long a group's passes take, some of whose parts are slow."""
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
@@ -241,7 +247,7 @@ class PlayedEffects:
             for place, part in enumerate(pattern.parts)
         )
         slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
-        alone = StepShares((played,))
+        alone = StepShares((played,), (), types)
         slow_s, sound_s = (
             self._passes_s(one, shares, alone, factor)
             for one, shares in ((slow, links), (self.step, {}))
