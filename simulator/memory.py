@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import gcd
 
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.job import Work
@@ -29,6 +30,10 @@ class Memory:
         shelves = [Shelf(tier) for tier in work.tiers]
         self.shelves = [shelf for shelf in shelves if shelf.tier.policy is not None]
         """Those that are filled beforehand."""
+        costs_nothing = work.writes.keys().isdisjoint(shelf.tier.name for shelf in self.shelves)
+        steps = [one.every_steps for one in self.shelves]
+        self.snapshots_every = gcd(*steps) if costs_nothing and all(steps) else 0
+        """Steps between the moments when some are due, if none costs the job any time; else 0."""
         self._survivors = [shelf for shelf in shelves if shelf.tier.policy is None]
         self.holds_last_step = bool(self._survivors)
         """Whether survivors of a failure are asked for the state of the last step."""

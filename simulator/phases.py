@@ -75,6 +75,21 @@ class Saves(NamedTuple):
     before: int
 
 
+class Snapshots(NamedTuple):
+    """Ends of quiet steps at which snapshots are due that cost the job no time.
+
+    Attributes
+    ----------
+    first : int
+        Quiet steps until the first of them.
+    every : int
+        Steps between two of them.
+    """
+
+    first: int
+    every: int
+
+
 class QuietSteps(NamedTuple):
     """Steps in a row in which nothing happens, as many as there are; may be none.
 
@@ -94,6 +109,8 @@ class QuietSteps(NamedTuple):
         No step begins at that simulated time or later, in seconds.
     saves : Saves or None
         The checkpoints that come after `at_most` steps, if nothing else does.
+    snapshots : Snapshots or None
+        Steps whose ends the job wants to know.
     """
 
     compute: Compute
@@ -101,6 +118,7 @@ class QuietSteps(NamedTuple):
     at_most: int
     until_s: float
     saves: Saves | None = None
+    snapshots: Snapshots | None = None
 
 
 class Inquiry(NamedTuple):
@@ -273,6 +291,8 @@ class Outcome(NamedTuple):
         Compute, AllReduce: what a write beside it made it take longer, in seconds.
     phases : tuple of (str, float)
         Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases that have a price.
+    ends_s : sequence of float
+        QuietSteps: the ends of those that `Snapshots` names, in seconds of simulated time.
     """
 
     now_s: float
@@ -285,3 +305,4 @@ class Outcome(NamedTuple):
     save_s: float = 0.0
     disturbed_s: float = 0.0
     phases: tuple[tuple[str, float], ...] = ()
+    ends_s: Sequence[float] = ()

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -93,14 +93,25 @@ def cached(
     directory : Path, optional
         Where entries are kept; below `cache_directory` by default.
     """
-    digest = hashlib.sha256(read_file(platform, LARGEST_BYTES))
-    digest.update(json.dumps([_simgrid_version(), engine_arguments(), asked]).encode())
-    entry = (directory or cache_directory() / "probes") / f"{digest.hexdigest()}.json"
+    key = json.dumps([_content(platform), _simgrid_version(), engine_arguments(), asked])
+    name = hashlib.sha256(key.encode()).hexdigest()
+    entry = (directory or cache_directory() / "probes") / f"{name}.json"
     known = _read(entry, believable)
     if known is None:
         known = measure()
         _write(entry, known)
     return known
+
+
+def _content(platform: Path) -> str:
+    """Return a digest of a file, read once for as long as it does not change."""
+    status = platform.stat()
+    return _digest(platform, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, _stamp: tuple[int, int, int]) -> str:
+    return hashlib.sha256(read_file(path, LARGEST_BYTES)).hexdigest()
 
 
 @cache

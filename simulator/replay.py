@@ -80,7 +80,8 @@ class ReplayEngine:
         self._down: set[int] = set()
         self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
-        self._reduces_s = job.all_reduce_s
+        self._reduced: Compute | AllReduce | None = None
+        self._whole_s = 0.0
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         jitter = 0.0 if work.plays_steps else work.compute_jitter
         self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
@@ -215,7 +216,7 @@ class ReplayEngine:
         now_s, steps, pace = self.now_s, 0, self._pace
         if self._down or self._busy_until_s or self._writes.left_s:
             return Outcome(now_s)
-        compute, all_reduce, at_most, until_s, saves = phase
+        compute, all_reduce, at_most, until_s, saves, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
         decided = self._decided_by(compute)
         if failure_s <= now_s or decided is None:
@@ -234,6 +235,7 @@ class ReplayEngine:
                 return outcome
         reducing_s = whole_s if self._fails_in_all_reduce else 0.0
         nominal_s = pace.nominal_s(stacks) * size + whole_s
+        asked_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
             left, likely = at_most - steps, (failure_s - now_s) / nominal_s
             if left < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
@@ -243,6 +245,8 @@ class ReplayEngine:
                 now_s += size * pace.slowest_s(groups, stacks)
                 now_s += whole_s
                 steps += 1
+                if snapshots and (steps - snapshots.first) % snapshots.every == 0:
+                    asked_s.append(now_s)
                 continue
             ends_s = self._ends_ahead(compute, decided, whole_s, now_s, left, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
@@ -253,9 +257,13 @@ class ReplayEngine:
                 quiet = int(min(in_time, unharmed))
             pace.pass_over(quiet)
             now_s = ends_s.item(2 * quiet)
+            if snapshots:
+                following = steps + 1 + (snapshots.first - steps - 1) % snapshots.every
+                begin, by = 2 * (following - steps), 2 * snapshots.every
+                asked_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
         self.now_s = now_s
-        return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s)
+        return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s, ends_s=asked_s)
 
     def _decided_by(self, compute: Compute) -> tuple[int, float] | None:
         """Return how many groups decide when all have computed a step, and the size of a stack.
@@ -441,6 +449,12 @@ class ReplayEngine:
             self._fall_until(self.now_s)
         self._part = self._exchange(phase, self.now_s - start_s)
         return Outcome(self.now_s, tuple(sorted(self._down)))
+
+    def _reduces_s(self, phase: Compute | AllReduce) -> float:
+        """Return the time of an all-reduce by itself, in seconds: steps in a row have the same."""
+        if phase is not self._reduced:
+            self._reduced, self._whole_s = phase, self._job.all_reduce_s(phase)
+        return self._whole_s
 
     def _fall_until(self, time_s: float) -> bool:
         """Take down every group that fails until `time_s`; whether there was one."""

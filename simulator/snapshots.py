@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
@@ -105,6 +105,28 @@ class Shelf:
         whole_s = self._whole_s(self._coming) if self._coming is not None else 0.0
         # Before the last one is whole none is due, however many steps are done.
         return due if due[1] >= whole_s else (inf, whole_s)
+
+    @property
+    def every_steps(self) -> int:
+        """Steps between two snapshots, where these cost the job no time; else 0."""
+        policy = self.tier.policy
+        return 0 if policy is None or self.tier.stall_s else policy.every_steps
+
+    def taken_of(self, ends_s: Mapping[int, float]) -> list[int]:
+        """Return after which steps snapshots are taken: when one is due, and the last is whole.
+
+        Parameters
+        ----------
+        ends_s : mapping of int to float
+            The ends of steps in a row, in seconds and in order, by the steps completed then.
+        """
+        every, lag_s, taken = self.every_steps, self.tier.lag_s, []
+        whole_s = -inf if self._coming is None else self._whole_s(self._coming)
+        for steps, at_s in ends_s.items():
+            if whole_s <= at_s and steps % every == 0:
+                taken.append(steps)
+                whole_s = at_s + lag_s
+        return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
         """Take a snapshot; it is whole a lag later, or when the write ends that takes it away."""

@@ -16,6 +16,7 @@ from faultline.simulator.phases import (
     Phase,
     QuietSteps,
     Saves,
+    Snapshots,
 )
 from faultline.simulator.progress import Batches
 from faultline.simulator.step_phases import StepCosts, StepPhases, patch_compute
@@ -129,18 +130,20 @@ class Training(Interruptible):
         self, play: StepPhases, quiet: QuietSteps, outcome: Outcome
     ) -> Generator[Phase, Outcome, bool]:
         """Book steps in a row in which nothing happened; False where a failure may come next."""
-        progress = self.progress
-        compute_s = outcome.now_s - progress.now_s - outcome.all_reduce_s - outcome.save_s
-        self._computed(play.costs, outcome.steps, compute_s)
-        self._reduced(outcome.all_reduce_s, play.costs.reduced_share)
-        progress.now_s = outcome.now_s
-        progress.completed_steps += outcome.steps
-        progress.train(outcome.steps, play.costs.batches)
         if outcome.saves:
-            progress.seconds["checkpoint"] += outcome.save_s
+            self._did_quietly(
+                play, outcome.steps, outcome.now_s, outcome.all_reduce_s, outcome.save_s
+            )
             self._saved_now(outcome.saves)
             return True
-        if outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s:
+        is_cut_short = outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s
+        steps, all_reduce_s = outcome.steps, outcome.all_reduce_s
+        if quiet.snapshots and outcome.ends_s:
+            steps -= self._take_on_the_way(play, quiet.snapshots, outcome, last=is_cut_short)
+            all_reduce_s *= steps / outcome.steps
+        if steps:
+            self._did_quietly(play, steps, outcome.now_s, all_reduce_s)
+        if is_cut_short:
             return False
         yield from self._save_what_is_due(play.down)
         return True
@@ -160,7 +163,10 @@ class Training(Interruptible):
         due_step, until_s = self.work.checkpoint_policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
         )
-        for shelf in memory.shelves:
+        every = 0 if down and self._readmits else memory.snapshots_every
+        if self._conditions.storage_back_s > now_s:
+            every = 0
+        for shelf in () if every else memory.shelves:
             shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
         for mirror in play.mirrors:
@@ -182,7 +188,10 @@ class Training(Interruptible):
         if at_most < 1 or until_s <= now_s:
             return None
         saves = self._saves_every and self._saves_on_the_way(play, int(at_most), steps_left)
-        return QuietSteps(play.compute, play.all_reduce, int(at_most), until_s, saves or None)
+        snapshots = Snapshots(every - done % every, every) if every else None
+        return QuietSteps(
+            play.compute, play.all_reduce, int(at_most), until_s, saves or None, snapshots
+        )
 
     def _saves_on_the_way(self, play: StepPhases, first: int, steps_left: int) -> Saves | None:
         """Return the checkpoints between the next steps, where these are all that is to be done."""

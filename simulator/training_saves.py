@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import count
 
 from faultline.simulator.background import Write
 from faultline.simulator.phases import (
@@ -11,9 +12,11 @@ from faultline.simulator.phases import (
     Phase,
     Save,
     Send,
+    Snapshots,
     Stall,
 )
 from faultline.simulator.snapshots import Shelf
+from faultline.simulator.step_phases import StepPhases
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_state import TrainingState
 
@@ -109,3 +112,32 @@ class Saving(TrainingState):
                 self._restarts_since_save = 0
                 taken = True
         return taken
+
+    def _take_on_the_way(
+        self, play: StepPhases, asked: Snapshots, outcome: Outcome, *, last: bool
+    ) -> int:
+        """Take snapshots that were due on the way through quiet steps, and book these so far.
+
+        Of those on a shelf a failure can find the last two. What is due after the last step of all
+        is taken here if the job does not look at that. Returns the steps that were booked.
+        """
+        progress = self.progress
+        begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
+        numbers = count(begun + asked.first, asked.every)
+        ends_s = dict(zip(numbers, outcome.ends_s, strict=False))
+        if not last:
+            ends_s.pop(begun + outcome.steps, None)
+        kept: dict[int, list[Shelf]] = {}
+        for shelf in self._memory.shelves:
+            taken = shelf.taken_of(ends_s)
+            progress.snapshots += len(taken)
+            for done in taken[-2:]:
+                kept.setdefault(done, []).append(shelf)
+        for done in sorted(kept):
+            steps = done - progress.completed_steps
+            self._did_quietly(play, steps, ends_s[done], steps * each_s)
+            state, self._restarts_since_save = self._state(ends_s[done]), 0
+            for shelf in kept[done]:
+                shelf.settle(state.at_s)
+                shelf.put(state)
+        return progress.completed_steps - begun

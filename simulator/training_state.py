@@ -151,6 +151,18 @@ class TrainingState:
             self._response.met(steps)
         progress.stack_computations += steps * costs.types
 
+    def _did_quietly(
+        self, play: StepPhases, steps: int, now_s: float, all_reduce_s: float, save_s: float = 0.0
+    ) -> None:
+        """Book steps in a row in which nothing happened, the checkpoints between them included."""
+        progress = self.progress
+        self._computed(play.costs, steps, now_s - progress.now_s - all_reduce_s - save_s)
+        self._reduced(all_reduce_s, play.costs.reduced_share)
+        self._seconds["checkpoint"] += save_s
+        progress.now_s = now_s
+        progress.completed_steps += steps
+        progress.train(steps, play.costs.batches)
+
     def _reduced(self, duration_s: float, share: float) -> None:
         """Book a good all-reduce, of which a share is useful (`StepPhases.reduced_share`)."""
         self._seconds["all_reduce"] += duration_s * share

@@ -225,6 +225,10 @@ class MovesOnPlatform:
         state = traffic_of(self.scenario, path).state
         return PlayedMoves(path, state, partial(symmetry_of, path))
 
+    def read_ahead(self) -> None:
+        """Read the platform, which takes seconds if it is large, and look for parts alike."""
+        self._played.symmetry()
+
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
 

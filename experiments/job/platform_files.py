@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -37,7 +37,7 @@ from faultline.platforms.topology import rail_plane
 from faultline.platforms.units import BANDWIDTH, format_quantity
 from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.platforms.xml_reader import LARGEST_BYTES
-from faultline.platforms.xml_writer import with_memory_doors, write_xml, xml_text
+from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -302,9 +302,7 @@ def generate_preset(
     if path in _WRITTEN and _WRITTEN[path] == (spec, _stamp(path)):
         return path
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_xml(spec, path)
-        keep_within_bounds(directory)
+        _put(path, xml_text(spec).encode())
         _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(
@@ -333,14 +331,18 @@ def platform_in_cache(text: str) -> Path:
     """Return a file of the cache with a platform's text, named by its digest."""
     content = text.encode()
     path = cache_directory() / "platforms" / f"{hashlib.sha256(content).hexdigest()}.xml"
-    try:
+    _put(path, content)
+    return path
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Leave a file of the cache as it is if it says that: what others know of it stays true."""
+    with suppress(OSError):
         if read_file(path, LARGEST_BYTES, follow=False) == content:
-            return path
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, content)
     keep_within_bounds(path.parent)
-    return path
 
 
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:

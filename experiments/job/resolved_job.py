@@ -22,6 +22,7 @@ from faultline.experiments.job.choices import (
 )
 from faultline.experiments.job.disturbances import disturbances, slow_response
 from faultline.experiments.job.durations import (
+    MovesOnPlatform,
     durations_of,
     free_machines_of,
     standbys_of,
@@ -34,7 +35,11 @@ from faultline.experiments.job.failure_model import (
     stated_mtbf_s,
 )
 from faultline.experiments.job.job_shape import job_shape, scheme_options
-from faultline.experiments.job.platform_files import check_platform, state_bytes
+from faultline.experiments.job.platform_files import (
+    check_platform,
+    is_as_generated,
+    state_bytes,
+)
 from faultline.experiments.job.protected import Protected, protect
 from faultline.experiments.job.step_times import (
     detour_times,
@@ -172,6 +177,12 @@ class ResolvedJob:
             self.failures.group_failure_rate(),
             self.strategy().forces_restart(),
         )
+
+    def read_ahead(self) -> None:
+        """Read what runs need of the platform, so that processes forked from this one have it."""
+        is_as_generated(self.scenario)
+        if isinstance(self.durations.moves, MovesOnPlatform):
+            self.durations.moves.read_ahead()
 
     def job(self, seed: int) -> Job:
         """Return the job for one seed."""

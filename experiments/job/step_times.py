@@ -30,11 +30,11 @@ from faultline.simulator.durations import MemberTimes
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.kept_platform import look_up_on, played_on
 from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
 from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.step_time import StepTime
-from faultline.simulator.simgrid_engine.step_timing import time_step
+from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
@@ -152,7 +152,10 @@ class PlayedMemberTimes:
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
-    # By who stands for whom, and by what these do on which hosts.
+    # By who takes part, by who stands for whom, and by what these do on which hosts.
+    _times: dict[StepShares, StepTime] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _alike: dict[StepShares, _Question] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -198,10 +201,13 @@ class PlayedMemberTimes:
         return self._by_factor[asked](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
-        asked = self._question(shares)
-        if asked not in self._known:
-            self._known[asked] = self._played(*asked)
-        return self._known[asked]
+        known = self._times.get(shares)
+        if known is None:
+            asked = self._question(shares)
+            if asked not in self._known:
+                self._known[asked] = self._played(*asked)
+            known = self._times[shares] = self._known[asked]
+        return known
 
     def _question(self, shares: StepShares) -> _Question:
         """Return what is played: the first of all that are alike, if the platform is even."""
@@ -355,8 +361,10 @@ def _step_time(
 
     def play() -> StepTime:
         bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
-        return played_on(path, time_step, step.hosts, step.pattern, bandwidths, shares)
+        asked = step.hosts, step.pattern, bandwidths, shares
+        look_up_on(path, look_up_step, *asked)
+        return played_on(path, time_step, *asked)
 
-    asked = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]
+    key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]
     with explaining_aborts(path):
-        return cached(path, asked, play, believable)
+        return cached(path, key, play, believable)

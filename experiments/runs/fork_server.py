@@ -37,7 +37,7 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import SIZE, format_quantity
-from faultline.simulator.simgrid_engine.process import fork_from_here
+from faultline.simulator.simgrid_engine.process import Call, fork_from_here, leave_platforms_to
 
 # Reading the memory of a process tree takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
@@ -70,6 +70,7 @@ def serve(descriptor: int) -> None:
     """
     owner = Connection(descriptor)
     _start_resource_tracker()
+    fork_from_here()
     known = KnownDurations()
     # Where SimGrid is missing, runs on it say so.
     with suppress(ImportError):
@@ -137,9 +138,12 @@ def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> 
     OwnerGoneError
         If the owner ended; the run has been ended too.
     """
-    receiving, sending = Pipe(duplex=False)
+    receiving, sending = Pipe()
     child = os.fork()
     if child == 0:
+        if limits == Limits():
+            # What a limited run measures is to count as its own.
+            leave_platforms_to(sending)
         _be_the_child(play, sending, (owner, receiving))
     sending.close()
     # Done by parent and child: whichever runs first, the group is there for both.
@@ -163,7 +167,6 @@ def _be_the_child(
         os.setpgid(0, 0)
         for connection in not_ours:
             connection.close()
-        fork_from_here()
         # All that is printed goes nowhere: a line of one run in ten thousand helps nobody.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
@@ -189,11 +192,13 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
             raise OwnerGoneError
         if receiving in ready:
             try:
-                played: Played = receiving.recv()
+                said: Call | Played = receiving.recv()
+                if isinstance(said, Played):
+                    return said
+                receiving.send(said.answer())
             except (EOFError, OSError):
                 # It died before it had sent anything, or in the middle of it.
                 return Played(None, _cause_of_death(child))
-            return played
         if limits.time_s is not None and monotonic() >= deadline:
             return Played(None, f"exceeded its time limit of {limits.time_s:.10g} s")
         if limits.memory_bytes is not None and _resident_bytes(child) > limits.memory_bytes:

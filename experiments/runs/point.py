@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.job.platform_files import check_platform, is_as_generated
+from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import asked_hash, run
 from faultline.platforms.errors import one_line
@@ -121,7 +121,7 @@ class Point:
         if self.question is not None:
             with suppress(*EXPLAINED):
                 self.question.job(self.seed)
-                is_as_generated(self.question.scenario)
+                self.question.read_ahead()
 
     def play(self, known: KnownDurations) -> Played:
         """Play it in this process."""

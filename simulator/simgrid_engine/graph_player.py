@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank, Ring
+from faultline.simulator.simgrid_engine.routes import way_between
 
 HostOf = Callable[[Rank], simgrid.Host]
 Signal = Callable[[Callable[[simgrid.Task], None]], None]
@@ -24,9 +25,10 @@ class Span:
 
 def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
     """Return the mean latency of the messages of a ring, in seconds."""
-    routes = [(host_of(here).route_to(host_of(there)), share) for here, there, share in ring]
-    turn_s = sum(share * latency_s for (_, latency_s), share in routes)
-    return float(turn_s) / sum(share for _, share in routes)
+    ways = [
+        (way_between(host_of(one).name, host_of(peer).name), share) for one, peer, share in ring
+    ]
+    return sum(share * way.latency_s for way, share in ways) / sum(share for _, share in ways)
 
 
 class GraphPlayer:

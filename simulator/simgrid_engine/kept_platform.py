@@ -15,6 +15,7 @@ from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
     aborted,
     answer,
+    asked_of_keeper,
     asked_of_owner,
     undeterred,
 )
@@ -82,22 +83,47 @@ def played_on(
     SimulationError
         If SimGrid aborts, or the process is killed again and again.
     """
-    return asked_of_owner(_played_here, platform, play, args, kwargs)
+    return asked_of_owner(_passed_on, platform, _in_a_fork, play, args, kwargs)
 
 
-def _played_here(
+def look_up_on(
     platform: Path,
-    play: Callable[..., Result],
+    look_up: Callable[Concatenate[simgrid.Engine, Arguments], None],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> None:
+    """Let the process that keeps a platform look something up itself: its forks then know it.
+
+    As `played_on`, but for a function that plays nothing and leaves the platform as it is.
+    """
+    asked_of_owner(_passed_on, platform, _by_itself, look_up, args, kwargs)
+
+
+def _passed_on(
+    platform: Path,
+    how: Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result],
+    function: Callable[..., Result],
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> Result:
+    return asked_of_keeper(_done_there, platform, how, function, args, kwargs)
+
+
+def _done_there(
+    platform: Path,
+    how: Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result],
+    function: Callable[..., Result],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> Result:
+    """Let the process that keeps a platform call a function, in its way."""
     changed_ns = platform.stat().st_mtime_ns
 
     def call() -> Result:
         try:
             # A process that is forked from this one has no part in what it keeps.
             kept = _kept_process(platform, changed_ns, os.getpid())
-            return kept.call(_in_a_fork, play, args, kwargs)
+            return kept.call(how, function, args, kwargs)
         except SimulationError:
             # The process is gone, it may be.
             _kept_process.cache_clear()
@@ -116,6 +142,12 @@ def _load(platform: Path) -> None:
 
     engine = load_engine(platform)
     _LOADED.append(engine)
+
+
+def _by_itself(
+    look_up: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Result:
+    return look_up(*_LOADED, *args, **kwargs)
 
 
 def _in_a_fork(

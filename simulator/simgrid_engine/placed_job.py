@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from math import inf
 
 import simgrid
 from faultline.platforms.xml_names import DOMAIN_PROPERTY
 from faultline.simulator.pattern.activity_graph import Fold, Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import DomainOf, Hosts
+from faultline.simulator.simgrid_engine.routes import Way, way_between
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 """Kinds of messages, by whom a rank sends to."""
@@ -53,10 +55,23 @@ class PlacedJob:
     def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
         self._pattern = pattern
         self._all = among or self
-        self._hosts = hosts_of_ranks(hosts)
-        self.host = self._hosts.__getitem__
-        self._routes: dict[tuple[Rank, Rank], tuple[list[simgrid.Link], float]] = {}
+        self._names = {
+            Rank(replica, stage, position): name
+            for replica, stages in enumerate(hosts)
+            for stage, names in enumerate(stages)
+            for position, name in enumerate(names)
+        }
         self._loads: dict[str, Counter[str]] = {}
+
+    def host(self, rank: Rank) -> simgrid.Host:
+        """Return the host of a rank."""
+        return simgrid.Host.by_name(self._names[rank])
+
+    def look_up(self) -> None:
+        """Find all out that is asked of it, which takes longer than to play a step."""
+        for kind in MESSAGES:
+            self.load(kind)
+        self.treats_replicas_alike  # noqa: B018 - kept from now on
 
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that stand for all.
@@ -83,7 +98,7 @@ class PlacedJob:
             for stage in range(pattern.pipeline)
             for position in fold.positions
         )
-        return max(ranks, key=lambda rank: flop[rank.stage] / self._hosts[rank].speed)
+        return max(ranks, key=lambda rank: flop[rank.stage] / self.host(rank).speed)
 
     @cached_property
     def treats_replicas_alike(self) -> bool:
@@ -95,8 +110,8 @@ class PlacedJob:
         for stage in range(pattern.pipeline):
             sent: dict[int, list[tuple[float, float]]] = {one: [] for one in range(pattern.data)}
             for here, there, share in pattern.edges(stage):
-                links, _ = self._route(Rank(here, stage, 0), Rank(there, stage, 0))
-                sent[here].append((share, _rounded(self._share(links, load))))
+                way = self._way(Rank(here, stage, 0), Rank(there, stage, 0))
+                sent[here].append((share, _rounded(self._share(way, load))))
             seen.update(tuple(sorted(one)) for one in sent.values())
         return len(seen) < 2 and self.is_even
 
@@ -111,8 +126,8 @@ class PlacedJob:
         pattern, latency_s = self._pattern, dict.fromkeys(range(self._pattern.data), 0.0)
         for stage in range(pattern.pipeline):
             for here, there, _ in pattern.edges(stage):
-                _, way_s = self._route(Rank(here, stage, 0), Rank(there, stage, 0))
-                latency_s[here] = max(latency_s[here], way_s)
+                way = self._way(Rank(here, stage, 0), Rank(there, stage, 0))
+                latency_s[here] = max(latency_s[here], way.latency_s)
         return max(latency_s, key=latency_s.__getitem__)
 
     @contextmanager
@@ -124,12 +139,11 @@ class PlacedJob:
             for name, count in played.items():
                 ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
         kept: list[tuple[simgrid.Link, float]] = []
-        for links, _ in self._routes.values():
-            for link in links:
-                ratio = ratios.pop(link.name, 1.0)
-                if ratio > 1.0:
-                    kept.append((link, link.bandwidth))
-                    link.set_bandwidth(link.bandwidth / ratio)
+        for name, ratio in ratios.items():
+            if ratio > 1.0:
+                link = simgrid.Link.by_name(name)
+                kept.append((link, link.bandwidth))
+                link.set_bandwidth(link.bandwidth / ratio)
         try:
             yield
         finally:
@@ -146,7 +160,7 @@ class PlacedJob:
     def is_even(self) -> bool:
         """Whether all replicas and positions see the same of the platform, nothing narrowed yet."""
         whole = Fold.whole(self._pattern)
-        speeds = {host.speed for host in self._hosts.values()}
+        speeds = {self.host(rank).speed for rank in self._names}
         if len(speeds) > 1:
             return False
         for kind in MESSAGES:
@@ -157,28 +171,29 @@ class PlacedJob:
                 place: tuple[int, ...] = (here.stage,)
                 if kind == "gradient":
                     place = (here.stage, here.replica, there.replica)
-                links, latency_s = self._route(here, there)
-                share = _rounded(self._share(links, load))
-                seen.setdefault(place, set()).add((share, _rounded(latency_s)))
+                way = self._way(here, there)
+                share = _rounded(self._share(way, load))
+                seen.setdefault(place, set()).add((share, _rounded(way.latency_s)))
             if any(len(each) > 1 for each in seen.values()):
                 return False
         return True
 
     @staticmethod
-    def _share(links: Sequence[simgrid.Link], load: Counter[str]) -> float:
+    def _share(way: Way, load: Counter[str]) -> float:
         """Return what a message gets of the narrowest link on its way, in bytes/s."""
-        return min(
-            (link.bandwidth / (1 if _is_fat(link) else load[link.name]) for link in links),
-            default=0.0,
+        share: float = min(
+            *(link.bandwidth / load[name] for name, link in way.shared),
+            *(link.bandwidth for link in way.unshared),
+            inf,
         )
+        return share
 
     def _load(self, kind: str, fold: Fold) -> Counter[str]:
         """Return how many messages of a kind each link carries at once."""
         return Counter(
-            link.name
+            name
             for here, there in self._messages(kind, fold)
-            for link in self._route(here, there)[0]
-            if not _is_fat(link)
+            for name, _ in self._way(here, there).shared
         )
 
     def _messages(self, kind: str, fold: Fold) -> Iterator[tuple[Rank, Rank]]:
@@ -206,10 +221,8 @@ class PlacedJob:
                     here = Rank(replica, stage, position)
                     yield here, receiver(here, pattern)
 
-    def _route(self, here: Rank, there: Rank) -> tuple[list[simgrid.Link], float]:
-        if (here, there) not in self._routes:
-            self._routes[here, there] = self._hosts[here].route_to(self._hosts[there])
-        return self._routes[here, there]
+    def _way(self, here: Rank, there: Rank) -> Way:
+        return way_between(self._names[here], self._names[there])
 
 
 def _next_stage(rank: Rank, pattern: StepPattern) -> Rank:
@@ -218,11 +231,6 @@ def _next_stage(rank: Rank, pattern: StepPattern) -> Rank:
 
 def _stage_before(rank: Rank, pattern: StepPattern) -> Rank:
     return Rank(rank.replica, (rank.stage - 1) % pattern.pipeline, rank.position)
-
-
-def _is_fat(link: simgrid.Link) -> bool:
-    """Return whether a link limits each message for itself."""
-    return bool(link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE)
 
 
 def _rounded(value: float) -> float:

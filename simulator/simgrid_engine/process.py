@@ -56,12 +56,16 @@ _LACKS = "SimGrid, a thread for each rank, is {}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """What a process asks of another."""
 
     function: Callable[..., object]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+    def answer(self) -> tuple[object, Exception | None]:
+        """Call the function; return what it returns, and what it raises."""
+        return answer(self.function, self.args, self.kwargs)
 
 
 class _Here:
@@ -73,10 +77,13 @@ class _Here:
         Whether processes are forked from this one.
     owner : Connection or None
         To the process that this one plays for.
+    keeper : Connection or None
+        To a process that keeps platforms for this one and others.
     """
 
     may_be_forked = False
     owner: Connection | None = None
+    keeper: Connection | None = None
 
 
 def fork_from_here() -> None:
@@ -85,6 +92,11 @@ def fork_from_here() -> None:
     Others need a fork server, which takes a second to begin.
     """
     _Here.may_be_forked = True
+
+
+def leave_platforms_to(keeper: Connection) -> None:
+    """Let the process at the other end keep platforms from now on, and answer what is asked."""
+    _Here.keeper = keeper
 
 
 class _Errors:
@@ -208,9 +220,9 @@ class OwnProcess:
             If the process died, as it does where SimGrid aborts.
         """
         try:
-            self._tasks.send(_Call(function, args, kwargs))
-            while isinstance(said := self._received(), _Call):
-                self._tasks.send(answer(said.function, said.args, said.kwargs))
+            self._tasks.send(Call(function, args, kwargs))
+            while isinstance(said := self._received(), Call):
+                self._tasks.send(said.answer())
             result, error = said
         except (EOFError, ConnectionError):
             self._process.join()
@@ -276,10 +288,26 @@ def asked_of_owner(
 
     What both need, such as a platform that is kept for measurements, is there but once.
     """
-    if _Here.owner is None:
+    return _asked_of(_Here.owner, function, args, kwargs)
+
+
+def asked_of_keeper(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a module-level function in the process that keeps platforms; here, if there is none."""
+    return _asked_of(_Here.keeper, function, args, kwargs)
+
+
+def _asked_of(
+    other: Connection | None,
+    function: Callable[..., Result],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Result:
+    if other is None:
         return function(*args, **kwargs)
-    _Here.owner.send(_Call(function, args, kwargs))
-    result, error = _Here.owner.recv()
+    other.send(Call(function, args, kwargs))
+    result, error = other.recv()
     if error is not None:
         raise error
     returned: Result = result
@@ -349,7 +377,7 @@ def _serve(
             task = tasks.recv()
         except EOFError:
             return
-        tasks.send(answer(task.function, task.args, task.kwargs))
+        tasks.send(task.answer())
 
 
 def _close_all_but(kept: set[int]) -> None:

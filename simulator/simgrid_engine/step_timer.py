@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
-from faultline.simulator.pattern.rail_rings import ring_edges
+from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
@@ -29,10 +30,22 @@ overlap, passes may take turns over several rounds: then a step is off by up to 
 
 
 class StepTimer:
-    """Times steps on an engine's platform; passes that were played before are remembered."""
+    """Times steps on an engine's platform; passes that were played before are remembered.
 
-    def __init__(self, engine: simgrid.Engine, folds: bool) -> None:
-        self._engine, self._folds = engine, folds
+    Parameters
+    ----------
+    engine : simgrid.Engine
+        With the platform.
+    folds : bool
+        Whether equal ranks may stand for each other.
+    left : frozenset of (str, float)
+        What links have left of their bandwidth meanwhile, where that is not all.
+    """
+
+    def __init__(
+        self, engine: simgrid.Engine, folds: bool, left: frozenset[tuple[str, float]] = frozenset()
+    ) -> None:
+        self._engine, self._folds, self._left = engine, folds, left
         self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
 
     def __call__(
@@ -40,21 +53,11 @@ class StepTimer:
     ) -> StepTime:
         """Play the passes of a step, or what they follow from, and what comes behind them."""
         context = pattern.context
-        everybody = tuple(range(pattern.data // context))
-        domain_of = domains_of_ranks(hosts)
-        teams = Teams(pattern, shares or StepShares(everybody), domain_of)
-        used = sorted({group for team in teams.teams for group, _ in team.nodes})
-        replicas = [group * context + place for group in used for place in range(context)]
-        rings = tuple(
-            ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
-            for stage in range(pattern.pipeline)
-        )
-        # Where all compute with fewer positions, the others send nothing.
-        tensor = max(teams.degrees, default=pattern.tensor)
-        cluster = PlacedJob(
-            [[stage[:tensor] for stage in hosts[replica]] for replica in replicas],
-            replace(pattern, data=len(replicas), rings=rings, tensor=tensor),
-        )
+        teams = _teams(hosts, pattern, shares)
+        replicas = _replicas(teams)
+        used = [replica // context for replica in replicas[::context]]
+        cluster = self._cluster(hosts, teams)
+        tensor = _most_positions(teams)
         folds = self._folds and cluster.is_even
         everyone = tuple(range(tensor))
         positions = cluster.positions() if folds else everyone
@@ -112,6 +115,23 @@ class StepTimer:
             len(player) + sum(one.activities for one in passes),
             cluster.treats_pairs_alike,
         )
+
+    def look_up(self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None) -> None:
+        """Find out what has to be known of the platform to time a step, and play nothing."""
+        cluster = self._cluster(hosts, _teams(hosts, pattern, shares))
+        if self._folds:
+            cluster.look_up()
+
+    def _cluster(self, hosts: Hosts, teams: Teams) -> PlacedJob:
+        """Return the ranks of the teams on their hosts; what is known of one step stays known."""
+        replicas, domain_of = _replicas(teams), domains_of_ranks(hosts)
+        rings = tuple(
+            ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
+            for stage in range(teams.pattern.pipeline)
+        )
+        tensor = _most_positions(teams)
+        names = tuple(tuple(tuple(stage[:tensor]) for stage in hosts[one]) for one in replicas)
+        return _placed(names, teams.pattern.context, rings, self._left)
 
     def _drawn_out(
         self,
@@ -220,6 +240,39 @@ class _Passes:
     @property
     def passes_s(self) -> float:
         return sum(part for kind, part in self.parts.items() if kind != "gradient")
+
+
+def _teams(hosts: Hosts, pattern: StepPattern, shares: StepShares | None) -> Teams:
+    """Return the teams of a step of some groups; of all, doing all alike, by default."""
+    everybody = tuple(range(pattern.data // pattern.context))
+    return Teams(pattern, shares or StepShares(everybody), domains_of_ranks(hosts))
+
+
+def _replicas(teams: Teams) -> list[int]:
+    """Return the replicas whose GPUs the teams use."""
+    context = teams.pattern.context
+    used = sorted({group for team in teams.teams for group, _ in team.nodes})
+    return [group * context + place for group in used for place in range(context)]
+
+
+def _most_positions(teams: Teams) -> int:
+    """Return how many tensor-parallel positions there are at most; the others send nothing."""
+    return max(teams.degrees, default=teams.pattern.tensor)
+
+
+@lru_cache(maxsize=16)
+def _placed(
+    names: tuple[tuple[tuple[str, ...], ...], ...],
+    context: int,
+    rings: tuple[tuple[RingEdge, ...], ...],
+    _left: frozenset[tuple[str, float]],
+) -> PlacedJob:
+    """Return ranks on hosts whose links have so much left; what they compute is not looked at."""
+    pipeline, tensor = len(names[0]), len(names[0][0])
+    pattern = StepPattern(
+        len(names), pipeline, tensor, context, 1, (), 0.0, 0.0, (), (), (), rings=rings
+    )
+    return PlacedJob(names, pattern)
 
 
 def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:

@@ -66,8 +66,25 @@ def time_step(
     from faultline.simulator.simgrid_engine.narrowing import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
+    left = frozenset(bandwidths.items())
     with narrowed(bandwidths):
-        return StepTimer(engine, folds=True)(hosts, pattern, shares)
+        return StepTimer(engine, folds=True, left=left)(hosts, pattern, shares)
+
+
+def look_up_step(
+    engine: simgrid.Engine,
+    hosts: Hosts,
+    pattern: StepPattern,
+    bandwidths: Mapping[str, float],
+    shares: StepShares | None = None,
+) -> None:
+    """Look up what `time_step` asks of the platform, so that forks of this process know it."""
+    from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.step_timer import StepTimer
+
+    left = frozenset(bandwidths.items())
+    with narrowed(bandwidths):
+        StepTimer(engine, folds=True, left=left).look_up(hosts, pattern, shares)
 
 
 def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:

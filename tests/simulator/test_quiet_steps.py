@@ -43,13 +43,14 @@ class StepByStep(ReplayEngine):
 
 
 class Counting(ReplayEngine):
-    """Counts the steps that were quiet."""
+    """Counts the steps that were quiet, and in how many rows they came."""
 
-    quiet = 0
+    quiet = rows = 0
 
     def execute(self, phase: Phase) -> Outcome:
         outcome = super().execute(phase)
         self.quiet += outcome.steps
+        self.rows += outcome.steps > 0
         return outcome
 
 
@@ -101,6 +102,8 @@ CHOICES = {
     "strategy.replication.controller_sees": ("lowest", "all"),
     "strategy.replication.checkpoint_waits": ("false", "true"),
     "protection.name": ("storage", "async-storage", "reft", "gemini", "just-in-time"),
+    "times.snapshot_copy_interference_s": ("0", "3"),
+    "times.snapshot_send_interference_s": ("0", "2"),
 }
 
 
@@ -252,3 +255,18 @@ def test_checkpoints_are_written_between_quiet_steps(
         assert outcome.now_s == outcome.steps * 12.0 + outcome.save_s
     else:
         assert outcome.steps == 2
+
+
+@pytest.mark.parametrize("protection", ["gemini", "reft"])
+@pytest.mark.parametrize("jitter", ["0", "0.05"])
+def test_snapshots_that_cost_nothing_interrupt_no_quiet_steps(protection: str, jitter: str) -> None:
+    """A snapshot a step, on two tiers, and nobody looks at each: restarts find the same states."""
+    options = [*STATED, f"protection.name={protection}", f"job.compute_jitter={jitter}"]
+    options += ["strategy.name=checkpoint", "failures.mtbf_s=30000", "checkpoint.interval_steps=2"]
+    options += [f"times.snapshot_{way}_interference_s=0" for way in ("copy", "send")]
+    job = resolve(load_scenario("spare-sound", options)).job(0)
+    assert [tier.stall_s for tier in job.work.tiers if tier.policy] == [0.0, 0.0]
+    engine = Counting(job)
+    played(job, resolve(load_scenario("spare-sound", options)).strategy(), engine)
+    assert engine.rows < engine.quiet / 10
+    assert quiet_share("spare-sound", options, seed=0) > 0.8

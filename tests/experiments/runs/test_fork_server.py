@@ -44,6 +44,7 @@ from faultline.experiments.runs.provenance import environment
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.simgrid_engine.process import asked_of_keeper
 from faultline.strategies.errors import StrategyError
 
 from tests.experiments.runs.processes import (
@@ -115,6 +116,18 @@ def test_what_a_run_prints_does_not_get_into_its_result(capfd: pytest.CaptureFix
 
     assert supervised(noisy) == Played({"returned": b""}, None)
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_server_keeps_platforms_for_runs_without_limits() -> None:
+    """What a limited run measures counts as its own."""
+
+    def keeper() -> int:
+        return asked_of_keeper(os.getpid)
+
+    assert supervised(keeper, Limits()) == Played({"returned": os.getpid()}, None)
+    own = supervised(lambda: (keeper(), os.getpid())).value
+    assert own is not None
+    assert own["returned"][0] == own["returned"][1]
 
 
 def test_a_run_is_in_a_process_group_of_its_own() -> None:
