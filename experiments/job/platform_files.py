@@ -418,7 +418,10 @@ def _check_measurable(
 ) -> None:
     job = scenario.job
     gpus_of_group = hosts_per_group * platform.gpus_per_rank
-    if left_over or gpus_of_group != job.gpus_of_group:
+    # A job may leave GPUs of a cluster to others; those of a plane stand for all of it.
+    is_whole = job.gpus in (None, job.all_gpus)
+    is_part = is_whole and platform.gpus_per_rank == 1 and gpus_of_group >= job.gpus_of_group
+    if not is_part and (left_over or gpus_of_group != job.gpus_of_group):
         total = len(platform.gpus) * platform.gpus_per_rank
         raise UserError(
             f"{platform.path}: stands for {total} GPUs, the job has {job.groups} groups of "

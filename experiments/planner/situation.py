@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
@@ -114,6 +115,15 @@ class Situation:
         return table.redundancy if table.name == scheme else None
 
 
+class _Sized(NamedTuple):
+    """A job at the size that is asked for."""
+
+    base: Scenario  # The job that is measured.
+    scenario: Scenario  # The job that is planned.
+    durations: Durations
+    assumptions: list[str]
+
+
 def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:
     """Return a choice for each redundancy of a scheme over a protection, the best first.
 
@@ -136,9 +146,10 @@ def read_situation(
 ) -> Situation:
     """Read a scenario and bring it to the wished size; None leaves a value as the scenario has it.
 
-    Groups stay as they are unless others are wished for. The mean time between failures, unless
-    stated, goes with 1 / GPUs. Everything that a GPU does takes as long as before: the model and
-    the storage's bandwidth are taken to grow with the GPUs.
+    The mean time between failures, unless stated, goes with 1 / GPUs. A job that trains a named
+    model has as many groups as the GPUs make, and is measured at that size. Of any other, groups
+    stay as they are unless others are wished for, and everything that a GPU does takes as long as
+    before: the model and the storage's bandwidth are taken to grow with the GPUs.
 
     Parameters
     ----------
@@ -163,10 +174,34 @@ def read_situation(
     stated = _scenario(source)
     own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
     assert own_gpus is not None, "filled in when a scenario is read"
-    asked_groups, groups = groups, groups or stated.job.groups
-    gpus = gpus or own_gpus
-    if gpus < 1:
+    if (gpus or own_gpus) < 1:
         raise UserError(f"{gpus} GPUs train nothing; ask for at least one")
+    at_size = _at_size if stated.model.name == "stated" else _with_groups
+    base, scenario, durations, assumed = at_size(
+        source, stated, own_gpus, gpus, groups, mtbf_is_stated
+    )
+    assumptions += assumed
+    groups, gpus = scenario.job.groups, gpus or scenario.job.gpus_of_group * scenario.job.groups
+    left_over = gpus - scenario.job.gpus_of_group * groups
+    if left_over > 0:
+        assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
+    assumptions += filter(None, [platform_size_text(scenario)])
+    assumptions += _limits_of_the_forms(scenario)
+    step = step_time_of(base)
+    compute_s = base.compute_s if step is None else step.passes_s
+    return Situation(scenario, durations, compute_s, tuple(assumptions))
+
+
+def _at_size(
+    source: ScenarioSource,
+    stated: Scenario,
+    own_gpus: int,
+    gpus: int | None,
+    groups: int | None,
+    mtbf_is_stated: bool,
+) -> _Sized:
+    """Bring a job whose numbers are stated to another size: they hold for its own GPUs."""
+    asked_groups, groups, gpus = groups, groups or stated.job.groups, gpus or own_gpus
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
@@ -176,27 +211,52 @@ def read_situation(
         source.change({"job.groups": groups, **_gpu_keys(own_gpus, groups)}, "--groups")
     base = with_compute(_scenario(source))
     durations = durations_of(base)
-    scenario = base
-    if gpus != own_gpus:
-        source.change(_gpu_keys(gpus, groups), "--gpus")
-        scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, mtbf_is_stated)
+    if gpus == own_gpus:
+        return _Sized(base, base, durations, [])
+    source.change(_gpu_keys(gpus, groups), "--gpus")
+    scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, mtbf_is_stated)
+    if scaled_s is not None:
+        source.change({"failures.mtbf_s": scaled_s})
+    scenario = _scenario(source)
+    durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
+    assumptions = [
+        assumed,
+        f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
+        "the scenario: model and storage bandwidth are taken to change with the GPUs.",
+    ]
+    return _Sized(base, scenario, durations, assumptions)
+
+
+def _with_groups(
+    source: ScenarioSource,
+    stated: Scenario,
+    own_gpus: int,
+    gpus: int | None,
+    groups: int | None,
+    mtbf_is_stated: bool,
+) -> _Sized:
+    """Bring a job that trains a named model to another size: to other groups of as many GPUs."""
+    group_gpus = own_gpus // stated.job.groups
+    wanted = groups or (gpus or own_gpus) // group_gpus
+    least = max(1, wanted) * group_gpus
+    if gpus is not None and gpus < least:
+        raise UserError(
+            f"{gpus:,} GPUs cannot make {max(1, wanted):,} groups of {group_gpus:,}, which [model] "
+            f"asks for; use --gpus {least} or more"
+        )
+    assumptions = []
+    if wanted != stated.job.groups:
+        source.change({"job.groups": wanted}, "--groups" if groups else "--gpus")
+        scaled_s, assumed = _mtbf_at(stated, own_gpus, least, mtbf_is_stated)
         if scaled_s is not None:
             source.change({"failures.mtbf_s": scaled_s})
-        scenario = _scenario(source)
-        durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
-        assumptions += [
+        assumptions = [
             assumed,
-            f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
-            "the scenario: model and storage bandwidth are taken to change with the GPUs.",
+            "Each group trains as many micro-batches a step as in the scenario: the batch grows "
+            "with the groups, and the steps of the job stay as many.",
         ]
-    left_over = gpus - scenario.job.gpus_of_group * groups
-    if left_over > 0:
-        assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
-    assumptions += filter(None, [platform_size_text(scenario)])
-    assumptions += _limits_of_the_forms(scenario)
-    step = step_time_of(base)
-    compute_s = base.compute_s if step is None else step.passes_s
-    return Situation(scenario, durations, compute_s, tuple(assumptions))
+    scenario = with_compute(_scenario(source))
+    return _Sized(scenario, scenario, durations_of(scenario), assumptions)
 
 
 def _scenario(source: ScenarioSource) -> Scenario:

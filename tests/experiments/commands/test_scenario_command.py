@@ -430,6 +430,8 @@ def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.M
         assert ask("check", file) == f"{file}: ok\n"
     assert list(tmp_path.rglob("platforms"))
     assert not list(tmp_path.rglob("probes"))
-    file.write_text(text.replace("32", "4"))
+    file.write_text(text.replace("32", "4"))  # A part of the platform.
+    assert ask("check", file) == f"{file}: ok\n"
+    file.write_text("version = 2\n[job]\ngroups = 24\n")
     _, out, _ = ask.all("check", file)
-    assert "stands for 256 GPUs, the job has 4 groups of 8" in out
+    assert "stands for 256 GPUs, the job has 24 groups of 10" in out

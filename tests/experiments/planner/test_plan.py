@@ -15,6 +15,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import has_course, predicted_ratio
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.planner import verification
 from faultline.experiments.planner.advice import advise, answer
 from faultline.experiments.planner.plan import (
@@ -117,6 +118,25 @@ def test_a_stated_mean_time_between_failures_is_kept() -> None:
     by_option = read_situation("spare-sound", STATED, gpus=100_000, mtbf_s=450.0)
     by_setting = read_situation("spare-sound", (*STATED, "failures.mtbf_s=450"), gpus=100_000)
     assert by_option.scenario.failures.mtbf_s == by_setting.scenario.failures.mtbf_s == 450.0
+
+
+def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
+    """A group has as many GPUs as the model's layout: their number follows, and is measured."""
+    model = ("model.micro_batches=4",)
+    own = read_situation("llama3-70b-hgx", model)
+    by_gpus = read_situation("llama3-70b-hgx", model, gpus=130)
+    by_groups = read_situation("llama3-70b-hgx", model, groups=4)
+    alone = read_situation("llama3-70b-hgx", ("job.groups=4", *model)).scenario
+    for situation in (by_gpus, by_groups):
+        assert situation.scenario.job.groups == 4
+        assert situation.scenario.job.all_gpus == 128
+        assert situation.mtbf_s == pytest.approx(own.mtbf_s * own.gpus / 128)
+        step = step_time_of(alone)
+        assert step is not None
+        assert situation.compute_s == pytest.approx(step.passes_s)
+    assert "2 GPUs are left over: they make no whole group." in by_gpus.assumptions
+    with pytest.raises(UserError, match="100 GPUs cannot make 4 groups of 32.*--gpus 128 or more"):
+        read_situation("llama3-70b-hgx", model, gpus=100, groups=4)
 
 
 def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:
