@@ -19,7 +19,8 @@ def all_studies() -> dict[str, str]:
         named = f"{__name__}.{module.name}"
         if module.ispkg and find_spec(f"{named}.study"):
             found[module.name.replace("_", "-")] = (
-                str(import_module(named).__doc__).strip().removesuffix(".")
+                # Python can be told to leave docstrings out.
+                (import_module(named).__doc__ or "").strip().removesuffix(".")
             )
     return dict(sorted(found.items()))
 

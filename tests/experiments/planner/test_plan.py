@@ -135,7 +135,7 @@ def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
         assert step is not None
         assert situation.compute_s == pytest.approx(step.passes_s)
     assert "2 GPUs are left over: they make no whole group." in by_gpus.assumptions
-    with pytest.raises(UserError, match="100 GPUs cannot make 4 groups of 32.*--gpus 128 or more"):
+    with pytest.raises(UserError, match=r"100 GPUs cannot make 4 groups of 32.*--gpus 128 or more"):
         read_situation("llama3-70b-hgx", model, gpus=100, groups=4)
 
 
