@@ -7,6 +7,8 @@ import resource
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 
+from faultline.experiments.config.distribution import DISTRIBUTION
+
 _LEAST = (
     (resource.RLIMIT_AS, "-v (all memory)", 500_000),
     (resource.RLIMIT_STACK, "-s (stack)", 256),
@@ -45,7 +47,7 @@ def main() -> int:
 def _missing() -> list[str]:
     """Return the names of the packages that Faultline depends on and that are not installed."""
     missing = []
-    for requirement in requires("faultline") or ():
+    for requirement in requires(DISTRIBUTION) or ():
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         if ";" not in requirement:
             try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import psutil
+from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.runs.point import cores
 from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
@@ -50,10 +51,10 @@ def version_checks() -> Iterator[Check]:
     """Look at Faultline, Python and each package that Faultline requires."""
     yield Check("versions", "python", platform.python_version(), "ok", platform.platform())
     try:
-        wanted = [Requirement(line) for line in metadata.requires("faultline") or ()]
+        wanted = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or ()]
     except metadata.PackageNotFoundError:
         wanted = []
-    for one in (Requirement("faultline"), *wanted):
+    for one in (Requirement(DISTRIBUTION), *wanted):
         if one.marker is not None and not one.marker.evaluate({"extra": ""}):
             continue
         needs = f"needs {one.name} {one.specifier or 'of any version'}"

@@ -80,7 +80,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / top, source / top, ignore=shutil.ignore_patterns("__pycache__"))
     place = source.parent / "wheels"
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place, source)
-    (found,) = place.glob("faultline-*.whl")
+    (found,) = place.glob("faultline_sim-*.whl")
     return found
 
 

@@ -96,8 +96,10 @@ class _Version(Action):
     def __call__(self, parser: ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
+        from faultline.experiments.config.distribution import own_version
+
         python = ".".join(map(str, sys.version_info[:3]))
-        told = f"faultline {version('faultline')} (SimGrid {version('simgrid')}, Python {python})"
+        told = f"faultline {own_version()} (SimGrid {version('simgrid')}, Python {python})"
         print(told)
         parser.exit()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 
 from faultline.experiments.commands.arguments import parser
 from faultline.experiments.commands.output import print_files, print_json
+from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.experiments.runs.certificates import (
@@ -28,7 +30,9 @@ def execute_scheme(arguments: argparse.Namespace) -> None:
     print_files(arguments, {path: str(path) for path in written})
     if arguments.json:
         return
-    print(f"next:   pip install -e {shlex.quote(str(folder))}")
+    # Where this Faultline is: another environment may have none, or a stranger's.
+    here = shlex.quote(sys.executable)
+    print(f"next:   {here} -m pip install -e {shlex.quote(str(folder))}")
     print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
     print("            --set job.groups=24 --set job.steps=200")
 
@@ -56,6 +60,6 @@ def execute_completion(arguments: argparse.Namespace) -> None:
         import shtab
     except ImportError as error:
         raise UserError(
-            "completion: needs shtab, which is not installed; pip install 'faultline[completion]'"
+            f"completion: needs shtab, which is not installed; {with_extra('completion')}"
         ) from error
     print(shtab.complete(parser(), arguments.shell))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from importlib.metadata import version
 from itertools import chain
 
 from faultline.experiments.commands.output import print_json, print_named, waiting
+from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,
@@ -53,7 +53,7 @@ def execute_show(arguments: argparse.Namespace) -> None:
             for key in resolved.keys.values()
         }
         scenario = resolved.scenario.model_dump(mode="json")
-        print_json({"faultline": version("faultline"), "scenario": scenario, "keys": keys})
+        print_json({"faultline": own_version(), "scenario": scenario, "keys": keys})
         return
     toml = scenario_toml(resolved, comments=not arguments.plain, everything=arguments.all)
     # Colours on a terminal only, and lines as they are: they are made to be copied.

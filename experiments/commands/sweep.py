@@ -19,6 +19,7 @@ from faultline.experiments.analysis.comparison import (
 )
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.commands.output import explained, print_json
+from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.report.latex import latex_of, latex_table
@@ -75,7 +76,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
             from faultline.experiments.runs.dask_cluster import DaskExecutor
         except ModuleNotFoundError as error:
             raise UserError(
-                "--scheduler: needs Dask, which is not installed; pip install 'faultline[dask]'"
+                f"--scheduler: needs Dask, which is not installed; {with_extra('dask')}"
             ) from error
         return DaskExecutor(arguments.scheduler, arguments.certificates)
     return LocalExecutor(arguments.workers)

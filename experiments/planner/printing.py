@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from importlib.resources import files
 from statistics import fmean
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
+from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.advice import Advice, pair_name
@@ -299,5 +299,5 @@ def decision_page(
         seeds=len(plan.seeds),
         price=price_per_gpu_hour,
         command=command,
-        version=version("faultline"),
+        version=own_version(),
     )

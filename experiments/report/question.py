@@ -11,6 +11,7 @@ import pandas as pd
 import tomlkit
 from faultline.experiments.analysis.quantities import is_missing, number_range, with_unit
 from faultline.experiments.analysis.selection import caveats
+from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.config.reference import KeyReference, scenario_reference
 from faultline.experiments.report.tables import Table, table_of, text
 from faultline.experiments.runs.table import Sweep
@@ -133,7 +134,7 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
 def installed_versions() -> dict[str, str]:
     """Return the versions of Faultline, Python and what the numbers pass through."""
     return {
-        "Faultline": _version("faultline"),
+        "Faultline": _version(DISTRIBUTION),
         "Python": platform.python_version(),
         **{name: _version(name.lower()) for name in ("SimGrid", "numpy", "pandas")},
     }

@@ -11,12 +11,13 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from faultline.experiments.config.distribution import own_version
 from faultline.strategies.registry import plugged_files
 
 _PACKAGES = ("platforms", "simulator", "strategies")
 _DATA = {".csv", ".py", ".toml", ".xml"}
 # numpy may change its random streams between versions (NEP 19), scipy its special functions.
-_VERSIONS = ("faultline", "numpy", "scipy", "simgrid")
+_VERSIONS = ("numpy", "scipy", "simgrid")
 
 Environment = dict[str, str]
 
@@ -25,6 +26,7 @@ def environment() -> Environment:
     """Return the versions that a record depends on, and a digest of the simulation's source."""
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "faultline": own_version(),
         **{package: version(package) for package in _VERSIONS},
         "source digest": code_digest(),
     }

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
+from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.job.durations import paid_gpus
 from faultline.experiments.job.platform_files import spec_of
@@ -190,11 +189,6 @@ def _booked(cause: str) -> Column:
     )
 
 
-@cache
-def _own_version() -> str:
-    return version("faultline")
-
-
 def _same_tokens(run: PlayedRun) -> dict[str, float]:
     """Return what a run that charges approximate gradients would say if it did not."""
     samples = run.progress.completed.samples
@@ -209,7 +203,7 @@ _STEPS = {"unit": "steps", "shown_unit": "steps"}
 _DEFINED = (
     _text("scenario", "scenario", "name of the scenario", lambda run: run.job.scenario.name),
     _text("scenario_hash", "scenario", "digest of all the scenario says but name and description"),
-    _text("version", "version", "version of Faultline", lambda _: _own_version()),
+    _text("version", "version", "version of Faultline", lambda _: own_version()),
     _text(
         "strategy",
         "scheme",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.errors import EXPLAINED, UserError
 from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.keys import path_of, set_keys, value_at
@@ -103,7 +103,7 @@ def make_plan(grid: Grid) -> Plan:
         raise UserError(f"{grid.origin}: {key}: {text}")
     manifest = Manifest(
         format=FORMAT,
-        faultline=version("faultline"),
+        faultline=own_version(),
         grid=grid.as_tables(),
         engine=grid.engine,
         fixed=dict(dotted_leaves(fixed)),

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import legend_below, mark, write_notes, write_title
@@ -294,7 +295,7 @@ class MecefoConvergenceStudy(Study):
         if find_spec("jax") is None:
             raise UserError(
                 "reproduce mecefo-convergence: JAX is not installed, which trains the model; "
-                "install it: pip install 'faultline[numerics]'"
+                f"install it: {with_extra('numerics')}"
             )
 
     def play(self, stage: Stage) -> Results:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments import health
+from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.health import (
     MAPS_PER_ACTOR,
     disk_check,
@@ -90,7 +91,7 @@ def test_a_platform_that_simgrid_cannot_play_is_a_failed_check(
 class TestVersions:
     def test_every_required_package_is_looked_at(self) -> None:
         checks = {check.what: check for check in version_checks()}
-        assert set(checks) >= {"faultline", "python", "simgrid", "numpy", "scipy", "pandas"}
+        assert set(checks) >= {DISTRIBUTION, "python", "simgrid", "numpy", "scipy", "pandas"}
         assert all(check.state == "ok" for check in checks.values())
 
     def test_missing_and_old_packages_fail(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,14 +107,14 @@ class TestVersions:
         assert set(failed) == {"pandas", "simgrid", "numpy"}
         assert failed["pandas"].value == "missing"
         assert "needs simgrid ==4.1; run: make setup" in failed["simgrid"].meaning
-        assert "faultline" not in failed
+        assert DISTRIBUTION not in failed
 
     def test_faultline_itself_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def version(name: str) -> str:
             raise metadata.PackageNotFoundError(name)
 
         monkeypatch.setattr(metadata, "version", version)
-        assert "failed" in {check.state for check in version_checks() if check.what == "faultline"}
+        assert "failed" in {check.state for check in version_checks() if check.what == DISTRIBUTION}
 
 
 class TestLimits:

@@ -26,7 +26,7 @@ def test_without_jax_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jax", None)
     told = ask.refused("-o", str(tmp_path))
     assert "JAX is not installed" in told
-    assert "pip install 'faultline[numerics]'" in told
+    assert "pip install 'faultline-sim[numerics]'" in told
 
 
 @pytest.mark.slow
