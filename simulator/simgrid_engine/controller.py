@@ -345,9 +345,7 @@ class SimgridEngine:
         if self._played_steps and not absent and quiet:
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(self._shares(phase))
-            if not self._exchange_follows:
-                # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
-                self._sleep_until(start_s + whole_s)
+            self._exchange_what_hides(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)
@@ -365,6 +363,8 @@ class SimgridEngine:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         elif self._played_steps:
             self._break_sync(phase, absent, shows_s if absent else start_s + whole_s, shows_s)
+            if not absent:
+                self._exchange_what_hides(start_s + whole_s)
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
@@ -373,6 +373,11 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _exchange_what_hides(self, ends_s: float) -> None:
+        """Wait for hidden gradients: none are sent during a wait, nor in stated passes."""
+        if not self._exchange_follows:
+            self._sleep_until(ends_s)
 
     def _break_sync(
         self, phase: AllReduce, absent: Collection[int], ends_s: float, shows_s: float
