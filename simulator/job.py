@@ -282,13 +282,14 @@ class Work:
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
         repeated = isinstance(phase, AllReduce) and phase.repeated
-        more = repeated or len(phase.members) < self.groups
-        # Slow passes hide more gradients.
         hides = self.gradients_hide and not repeated
+        stacks, size = (max(phase.stacks, 1), phase.stack_size) if hides else (1, 1)
+        more = repeated or len(phase.members) < self.groups or stacks * size > 1
+        # Slow passes hide more gradients.
         is_simulated = hides and self._is_simulated(phase.slow)
         slow = phase.slow.step if is_simulated else SlowStep(phase.slow.links)
         times = self._times(phase.without, phase.pipelines, slow, more=more)
-        shares = StepShares(phase.members, phase.pipelines)
+        shares = StepShares(phase.members, phase.pipelines, size).of_round(stacks - 1, stacks)
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:

@@ -193,7 +193,7 @@ class ReplayEngine:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
-        members, without, slow, pipelines, repeated = phase
+        members, without, slow, pipelines, repeated, *_ = phase
         # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
         least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
         return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)

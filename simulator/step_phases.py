@@ -140,6 +140,7 @@ class StepPhases:
         self.repeated = self.all_reduce
         if work.gradients_hide:
             self.repeated = self.all_reduce._replace(repeated=True)
+            self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
         shared = plan.but_members, without, self.slow
