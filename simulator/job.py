@@ -98,6 +98,8 @@ class Work:
         used up and the job waits for repairs; None for as many as it needs.
     gradients_hide : bool
         Whether gradients hide behind the passes of steps that are played.
+    courses : Courses or None
+        Simulates steps beside snapshots, and steps that fail with hidden gradients on their way.
     """
 
     groups: int
@@ -126,12 +128,17 @@ class Work:
     slow_response: SlowResponse | None = None
     free_machines: int | None = None
     gradients_hide: bool = False
+    courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
-    def courses(self) -> Courses | None:
-        """What simulates steps beside snapshots; that of those to host memory has the others."""
-        times = self.writes.get("memory") or self.writes.get("storage")
-        return None if times is None else times.courses
+    def simulates_failing_steps(self) -> bool:
+        """Whether passes that lose a group last as long as they are simulated.
+
+        Hidden gradients of who is left, as far as they come, share links with the passes.
+        """
+        # With jitter each course would be another one.
+        simulated = None if self.compute_jitter else self.courses
+        return self.gradients_hide and simulated is not None and simulated.play_failures
 
     def pace_of(
         self,

@@ -19,7 +19,7 @@ import numpy as np
 from faultline.simulator.background import Meets, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
 from faultline.simulator.conditions import UNDISTURBED
-from faultline.simulator.courses import Alone, Exchange, Part, Passes, Sent, Written
+from faultline.simulator.courses import Alone, Exchange, Fails, Part, Passes, Sent, Written
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
@@ -90,7 +90,8 @@ class ReplayEngine:
         self._ahead_from = 0
         # With jitter each course would be another one.
         courses = None if work.compute_jitter else work.courses
-        self._writes, self._follows_courses = WriteClock(courses), courses is not None
+        self._writes = WriteClock(courses, work.gradients_hide)
+        self._follows_courses = courses is not None
         self._part: Part | None = None
         self._since_s = self._disturbed_s = 0.0
         self._exchange_follows = True
@@ -115,7 +116,7 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        if not self._writes.left_s:
+        if not self._writes.go_on:
             return self._play[type(phase)](phase)
         return self._execute_beside(phase)
 
@@ -126,10 +127,11 @@ class ReplayEngine:
             self._writes.end()
             return self._restart(phase)
         self._since_s, self._disturbed_s, self._part = self.now_s, 0.0, None
+        is_beside = bool(self._writes.left_s)
         outcome = self._play[type(phase)](phase)
         if isinstance(phase, (Stall, Reconfigure, Rejoin)) and self._part is None:
             self._part = self._alone(self.now_s - self._since_s)
-        if not outcome.missing:
+        if not outcome.missing and is_beside:
             outcome = outcome._replace(disturbed_s=self._disturbed_s)
         self._passed(None if outcome.missing else _PARTS.get(type(phase)))
         return outcome
@@ -153,7 +155,7 @@ class ReplayEngine:
 
     def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
         """Return what a part takes that begins now, and would take so long alone; in seconds."""
-        if not self._writes.left_s:
+        if not self._writes.go_on:
             return alone_s
         self._part = part
         longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
@@ -213,7 +215,7 @@ class ReplayEngine:
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._writes.left_s:
+        if self._down or self._busy_until_s or self._writes.go_on:
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
@@ -364,16 +366,44 @@ class ReplayEngine:
             )
             for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        if self._writes.left_s:
-            lasts_s = end_s - start_s
-            end_s = start_s + self._beside("passes", lasts_s, self._passes(phase, lasts_s))
-            # Sums differ in last digits, and a group that is down has failed by then.
-            end_s = max(end_s, *(self._next_failure_s[group] for group in self._down), 0.0)
+        end_s = self._simulated_end_s(phase, end_s)
         if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
         self.now_s = end_s
         return Outcome(end_s)
+
+    def _simulated_end_s(self, phase: Compute, end_s: float) -> float:
+        """Return when passes end that begin now and would end then, beside writes or failures."""
+        lasts_s = end_s - self.now_s
+        if self._writes.go_on:
+            lasts_s = self._beside("passes", lasts_s, self._passes(phase, lasts_s))
+        elif self._down and self._job.work.simulates_failing_steps:
+            lasts_s = self._broken_passes_s(phase, lasts_s)
+        else:
+            return end_s
+        # Sums differ in last digits, and a group that is down has failed by then.
+        failed_s = (self._next_failure_s[group] for group in self._down)
+        return max(self.now_s + lasts_s, *failed_s, 0.0)
+
+    def _broken_passes_s(self, phase: Compute, lasts_s: float) -> float:
+        """Return how long passes last in which hosts go off, in seconds."""
+        courses, part = self._job.work.courses, self._passes(phase, lasts_s)
+        if courses is None or not isinstance(part, Passes):
+            return lasts_s
+        known, failed = -1, self._fails_before(self.now_s + lasts_s)
+        while len(failed) > known:
+            lasts_s = courses.of((*failed, part)).ends_s[len(failed)]
+            known, failed = len(failed), self._fails_before(self.now_s + lasts_s)
+        return lasts_s
+
+    def _fails_before(self, until_s: float) -> tuple[Fails, ...]:
+        """Return which groups' hosts go off until a time, from now on; some are off already."""
+        return tuple(
+            Fails(group, max(0.0, at_s - self.now_s))
+            for group, at_s in enumerate(self._next_failure_s)
+            if at_s <= until_s and group not in self._dropped
+        )
 
     def _compute_at_risk(self, phase: Compute, latest_s: float) -> tuple[float, dict[int, int]]:
         """Let those compute by themselves who may fail before `latest_s`, start late or are slow.
@@ -421,9 +451,9 @@ class ReplayEngine:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
                 ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
-                self._fall_until(ends_s * _LAST_DIGITS if self._writes.left_s else ends_s)
+                self._fall_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
         if not self._down:
-            if self._writes.left_s:
+            if self._writes.go_on:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
             self.now_s = start_s + whole_s
             return Outcome(self.now_s)
@@ -490,7 +520,7 @@ class ReplayEngine:
             part = Written(writer, save_s) if self._follows_courses else None
             save_s = self._beside("save", save_s, part)
         ends_s = self.now_s + save_s
-        if self._writes.left_s:
+        if self._writes.go_on:
             ends_s *= _LAST_DIGITS
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
@@ -605,10 +635,10 @@ class ReplayEngine:
         times = self._job.durations.moves
         assert times is not None
         moves, able = recovery.moves, self._up(members)
-        if self._writes.left_s:
+        if self._writes.go_on:
             self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
-            if self._writes.left_s:
+            if self._writes.go_on:
                 self._passed(None)
             sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)

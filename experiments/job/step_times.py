@@ -27,8 +27,8 @@ from faultline.platforms.topology import servers_of
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.chords import Chords
 from faultline.simulator.durations import MemberTimes
-from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import played_on
@@ -292,9 +292,7 @@ class PlayedDetourTimes:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __call__(
-        self, switches: Sequence[str], slow: SlowStep = SOUND_STEP
-    ) -> MemberTimes:
+    def __call__(self, switches: Sequence[str], slow: SlowStep = SOUND_STEP) -> MemberTimes:
         """Return what it takes without these, and with what is slow."""
         key = tuple(switches), slow
         if key not in self._known:

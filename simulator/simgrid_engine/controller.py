@@ -235,7 +235,7 @@ class SimgridEngine:
             # The rest of a group waits for whoever dies from then on.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
-        if breakable and not self._writes:
+        if breakable and not (self._writes or self._job.work.simulates_failing_steps):
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
             # Gradients hide behind passes: an all-reduce whose time is known has the rest of them.
