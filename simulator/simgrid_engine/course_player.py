@@ -129,6 +129,8 @@ class CoursePlayer:
     def _exchange(self, part: Exchange) -> None:
         traffic, steps, off_s = self._traffic, self._steps, self._at_risk(part.members)
         now_s, broken_s = simgrid.Engine.clock, part.broken_s
+        # Hosts of others may be off long since.
+        fails_s = min((self._off_s.get(group, inf) for group in part.members), default=inf)
         if steps is not None:
             steps.meet(part.without, part.slow)
             shares = steps.shares(part.members, part.pipelines, part.slow)
@@ -136,7 +138,7 @@ class CoursePlayer:
             if broken_s is not None:
                 steps.broken_sync(shares, off_s, now_s + broken_s)
             elif off_s:
-                steps.broken_sync(shares, off_s, now_s, min(off_s.values()))
+                steps.broken_sync(shares, off_s, now_s, fails_s)
             else:
                 steps.sync(shares)
             return
@@ -146,7 +148,7 @@ class CoursePlayer:
         up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
         rings.start([part.members.index(group) for group in up], lambda: ended.put(True))
         if broken_s is None:
-            ended.get_before(min(off_s.values(), default=inf))
+            ended.get_before(fails_s)
         else:
             simgrid.this_actor.sleep_for(broken_s)
         rings.stop()
