@@ -465,8 +465,14 @@ class ReplayEngine:
         else:
             self.now_s += whole_s
         if not lacked_from_start:
-            # A group may fail later than a watchdog fires, or than the exchange would end alone.
-            self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
+            # The first may fail later than a watchdog fires, or than the exchange would end alone;
+            # those that fail after it has shown are there still.
+            failures = [(self._next_failure_s[group], group) for group in self._down]
+            self.now_s = max(self.now_s, min(failures)[0])
+            for failure in failures:
+                if failure[0] > self.now_s:
+                    self._down.discard(failure[1])
+                    heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
         self._part = self._exchange(phase, self.now_s - start_s)
