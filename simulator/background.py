@@ -13,7 +13,6 @@ from math import inf
 from typing import Literal
 
 from faultline.simulator.courses import (
-    MOST_PARTS,
     Alone,
     Copy,
     Course,
@@ -277,7 +276,7 @@ class WriteClock:
         """Return the course so far and one more part; None where it is not simulated."""
         if self._courses is None or self._course is None or part is None:
             return None
-        if len(self._course) >= MOST_PARTS:
+        if len(self._course) >= self._courses.most_parts:
             return None
         return self._courses.of((*self._course, part))
 

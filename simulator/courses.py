@@ -91,9 +91,6 @@ class Sent(NamedTuple):
     alone_s: float
 
 
-MOST_PARTS = 32
-"""Of a course. Later parts meet a copy at the rates of one step."""
-
 Part = Copy | Alone | Fails | Returns | Passes | Exchange | Written | Sent
 
 
@@ -123,6 +120,10 @@ class Courses(Protocol):
     @property
     def play_failures(self) -> bool:
         """Whether groups may fail in them."""
+
+    @property
+    def most_parts(self) -> int:
+        """Parts of a course at most; later ones meet a copy at the rates of one step."""
 
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""

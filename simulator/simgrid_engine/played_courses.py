@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
-from math import inf
+from math import inf, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.simulator.courses import (
-    MOST_PARTS,
     Copy,
     Course,
     Exchange,
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 _VERSION = 2
 _MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+_PARTS_OF_LARGEST = 32
+"""Parts of a course of the largest such job; smaller ones have more."""
 _MOST_GPUS_FAILING = 64
 """Of a job whose failures are simulated in them: no two fail at the same moment, so that each is
 another course."""
@@ -50,12 +51,15 @@ class PlayedCourses:
         Which GPUs share which components; needed where some are slow.
     play_failures : bool
         Whether groups may fail in them.
+    most_parts : int
+        Parts of a course at most.
     """
 
     platform: Path
     traffic: Traffic
     layout: JobLayout | None
     play_failures: bool = field(default=True, repr=False)
+    most_parts: int = field(default=32, repr=False)
     _known: dict[tuple[Part, ...], Course] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -63,7 +67,7 @@ class PlayedCourses:
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""
         if parts not in self._known:
-            whole = (*parts, *_likely_after(parts, MOST_PARTS - len(parts)))
+            whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
             found = self._played(whole, len(parts))
             for end in range(len(parts), len(found.ends_s) + 1):
                 self._known.setdefault(whole[:end], found)
@@ -135,4 +139,6 @@ def courses_of(platform: Path, traffic: Traffic, layout: JobLayout | None) -> Pl
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
     if gpus > _MOST_GPUS:
         return None
-    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING)
+    # Each part may make it another course, which is simulated from its beginning.
+    most_parts = round(_PARTS_OF_LARGEST * sqrt(_MOST_GPUS / gpus))
+    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING, most_parts)
