@@ -197,7 +197,7 @@ def slowdown_of(
     }
     if not causes:
         return UNDISTURBED
-    left, slower = (tuple(sorted(each.items())) for each in (links, ranks))
+    left, slower = tuple(sorted(links.items())), tuple(sorted(ranks.items()))
     return Slowdown(compute, collective, tuple(causes), {}, left, slower)
 
 

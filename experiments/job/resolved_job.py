@@ -45,11 +45,12 @@ from faultline.experiments.job.step_times import (
     with_compute,
 )
 from faultline.simulator.background import WriteBesideSteps
+from faultline.simulator.courses import Courses
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.simgrid_engine.played_courses import PlayedCourses, courses_of
+from faultline.simulator.simgrid_engine.played_courses import courses_of
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -225,9 +226,7 @@ class ResolvedJob:
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
 
-    def _courses(
-        self, writes: Mapping[str, WriteBesideSteps], *, hides: bool
-    ) -> PlayedCourses | None:
+    def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
         """Return what simulates courses; that of snapshots to host memory has the others."""
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
