@@ -48,7 +48,7 @@ class Passes(NamedTuple):
     """All members do their forward and backward passes, and last at least so many seconds.
 
     Those that lose a host go as far as they come. With a `patch` only some groups compute, so many
-    stacks each.
+    stacks each. Each computation takes `factor` times as long as usual.
     """
 
     members: tuple[int, ...]
@@ -59,6 +59,7 @@ class Passes(NamedTuple):
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     patch: tuple[tuple[int, int], ...] | None = None
+    factor: float = 1.0
 
 
 class Exchange(NamedTuple):

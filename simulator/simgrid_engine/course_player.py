@@ -124,7 +124,8 @@ class CoursePlayer:
             if self._off_s.get(group, inf) > now_s
         }
         steps.meet(part.without, part.slow)
-        steps.passes(shares, times, at_risk=times.keys() if off_s else (), off_s=off_s)
+        at_risk = times.keys() if off_s else ()
+        steps.passes(shares, times, part.factor, at_risk, off_s)
 
     def _exchange(self, part: Exchange) -> None:
         traffic, steps, off_s = self._traffic, self._steps, self._at_risk(part.members)
