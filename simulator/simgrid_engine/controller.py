@@ -184,6 +184,8 @@ class SimgridEngine:
         mine: Mapping[int, int] = stacks
         played, spared, breakable = set[int](), set[int](), set[int]()
         is_regular = self._job.work.is_regular(phase)
+        # Then replay follows what is simulated, wherever it breaks.
+        in_course = bool(self._writes) or self._job.work.simulates_failing_steps
         self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
         if self._played_steps and is_regular:
             shares = self._shares(phase)
@@ -201,7 +203,7 @@ class SimgridEngine:
                 played = set()
             # Who waits for a group at risk is through with it, or never.
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
-            if began_s >= self._writing_until_s and (self._writes or not _shares_nodes(phase)):
+            if began_s >= self._writing_until_s and (in_course or not _shares_nodes(phase)):
                 breakable = mine.keys() - played - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
@@ -235,7 +237,7 @@ class SimgridEngine:
             # The rest of a group waits for whoever dies from then on.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
-        if breakable and not (self._writes or self._job.work.simulates_failing_steps):
+        if breakable and not in_course:
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
             # Gradients hide behind passes: an all-reduce whose time is known has the rest of them.
