@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _VERSION = 2
 _MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+_MOST_KNOWN = 10_000
 _PARTS_OF_LARGEST = 32
 """Parts of a course of the largest such job; smaller ones have more."""
 _MOST_GPUS_FAILING = 64
@@ -69,6 +70,9 @@ class PlayedCourses:
         if parts not in self._known:
             whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
             found = self._played(whole, len(parts))
+            if len(self._known) > _MOST_KNOWN:
+                # Those in which something has failed come once.
+                self._known.clear()
             for end in range(len(parts), len(found.ends_s) + 1):
                 self._known.setdefault(whole[:end], found)
         return self._known[parts]

@@ -8,6 +8,7 @@ are not played as they leave those that are. A link that carries messages of sev
 are played, is narrowed by as much. On a platform that is uneven anywhere on the way, everybody
 plays.
 Groups that a scheme has do something else are played besides, each as if the others were like it.
+In a small step of a job, and in one with slow ranks, everybody plays.
 """
 
 from __future__ import annotations
