@@ -36,10 +36,9 @@ class CoursePlayer:
         self.over_s: list[float] = []
         self.arrived: list[bool] = []
 
-    @property
-    def fails_s(self) -> float:
-        """When the first group fails, in seconds; infinite where none does."""
-        return min(self._off_s.values(), default=inf)
+    def fails_s(self, members: Sequence[int]) -> float:
+        """Return when the first of some groups fails, in seconds; infinite where none does."""
+        return min((self._off_s.get(group, inf) for group in members), default=inf)
 
     def play(self, part: Part) -> None:
         """Play one part; return when it has ended."""
@@ -130,8 +129,7 @@ class CoursePlayer:
     def _exchange(self, part: Exchange) -> None:
         traffic, steps, off_s = self._traffic, self._steps, self._at_risk(part.members)
         now_s, broken_s = simgrid.Engine.clock, part.broken_s
-        # Hosts of others may be off long since.
-        fails_s = min((self._off_s.get(group, inf) for group in part.members), default=inf)
+        fails_s = self.fails_s(part.members)
         if steps is not None:
             steps.meet(part.without, part.slow)
             shares = steps.shares(part.members, part.pipelines, part.slow)

@@ -125,7 +125,9 @@ def play_course(
 
     def go_on() -> None:
         for part in parts:
-            has_failed = player.fails_s <= simgrid.Engine.clock
+            # Nobody knows what comes after the failure of a member.
+            members = part.members if isinstance(part, Passes | Exchange) else ()
+            has_failed = player.fails_s(members) <= simgrid.Engine.clock
             # Gradients that hide behind the last passes may be on their way still.
             goes_on = inf in player.over_s or isinstance(part, Exchange)
             if len(ends_s) >= at_least and (has_failed or not goes_on):
