@@ -13,13 +13,13 @@ from math import inf
 from typing import Literal
 
 from faultline.simulator.courses import (
-    MOST_PARTS,
     Alone,
     Copy,
     Course,
     Courses,
     Fails,
     Part,
+    Passes,
     Returns,
 )
 
@@ -169,21 +169,29 @@ class WriteClock:
     ----------
     courses : Courses, optional
         Knows the job's courses; without it there are rates only.
+    gradients_hide : bool
+        Whether passes leave gradients on their way that a write has slowed.
     """
 
-    def __init__(self, courses: Courses | None = None) -> None:
+    def __init__(self, courses: Courses | None = None, gradients_hide: bool = False) -> None:
         self.left_s: dict[Write, float] = {}
         self._breaks_s: dict[Write, float] = {}
-        self._courses = courses
+        self._courses, self._gradients_hide = courses, gradients_hide
+        self._trails = False
         self._course: tuple[Part, ...] | None = None
         self._course_from_s = 0.0
         self._copies: list[Write] = []
         self._failed: set[int] = set()
 
     @property
+    def go_on(self) -> bool:
+        """Whether writes go on, or hidden gradients that the last of them has slowed."""
+        return self._trails or bool(self.left_s)
+
+    @property
     def follows_course(self) -> bool:
         """Whether a course is simulated of all that has gone on since the first write began."""
-        return self._course is not None and bool(self.left_s)
+        return self._course is not None and self.go_on
 
     def fail(self, group: int, at_s: float) -> bool:
         """Let the hosts of a group go off at a time, in seconds; False if that is known."""
@@ -214,7 +222,7 @@ class WriteClock:
 
         Groups that are `off` have no part in it.
         """
-        if not self.left_s:
+        if not self.go_on:
             self._course = () if self._courses else None
             self._course_from_s, self._copies, self._failed = now_s, [], set()
         if self._course is not None:
@@ -248,6 +256,7 @@ class WriteClock:
         self, start_s: float, now_s: float, meets: Meets | None, part: Part | None = None
     ) -> None:
         """Let the writes go on beside something; `part` is that part of the course."""
+        self._trails = False
         if start_s >= now_s:
             return
         course = self._course_with(part)
@@ -267,7 +276,7 @@ class WriteClock:
         """Return the course so far and one more part; None where it is not simulated."""
         if self._courses is None or self._course is None or part is None:
             return None
-        if len(self._course) >= MOST_PARTS:
+        if len(self._course) >= self._courses.most_parts:
             return None
         return self._courses.of((*self._course, part))
 
@@ -285,10 +294,13 @@ class WriteClock:
                 write.end(min(over_at_s, now_s) if arrived else inf)
                 del self.left_s[write]
         self._course = (*self._course, part)
+        hides = self._gradients_hide and isinstance(part, Passes)
+        self._trails = hides and not self.left_s
 
     def _leave_course(self) -> None:
         """Go on by rates, with what each write still takes if nothing goes on beside it."""
-        if self._courses is None or self._course is None:
+        if self._courses is None or self._course is None or not self.left_s:
+            self._course = None
             return
         course = self._courses.of((*self._course, Alone(_FOR_EVER_S)))
         now_s = course.ends_s[len(self._course) - 1]
@@ -305,7 +317,7 @@ class WriteClock:
         for write in self.left_s:
             write.end()
         self.left_s.clear()
-        self._course = None
+        self._course, self._trails = None, False
 
     def _one_lasts_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float

@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
+from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.step_shares import SlowStep
 from faultline.simulator.random_streams import Purpose, stream
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
@@ -30,6 +32,8 @@ class Effect(NamedTuple):
     without: tuple[str, ...] = ()
     # What is left of the bandwidth of links, where messages are played.
     links: tuple[tuple[str, float], ...] = ()
+    # How many times as long its ranks compute, where each of a job is simulated.
+    ranks: tuple[tuple[Rank, float], ...] = ()
 
 
 class Effects(Protocol):
@@ -105,6 +109,17 @@ class Slowdown:
     # Micro-batches of those groups that were dealt more or fewer than usual.
     deal: Mapping[int, int] = field(default_factory=dict, hash=False)
     links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
+    ranks: tuple[tuple[Rank, float], ...] = ()  # As of `Effect`.
+
+    @property
+    def step(self) -> SlowStep:
+        """What is slow in a step that is simulated."""
+        return SlowStep(self.links, self.ranks, tuple(sorted(self.deal.items())))
+
+    @property
+    def ranks_are_known(self) -> bool:
+        """Whether all that is slow is a rank or a link that is known."""
+        return bool(self.ranks) or all(one.level in NETWORK for one in self.causes)
 
     def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
         """Return the same where each computation takes `factor` times as long.
@@ -123,6 +138,15 @@ class Slowdown:
             else:
                 compute[group] = effects.together(slow, group, factor, types)
         return replace(self, compute=compute)
+
+    def at_most(self, slowest: float) -> Slowdown:
+        """Return the same where the slowest member takes so many times as long, and no other more.
+
+        Of a step that is simulated with all of its members nobody knows what each takes.
+        """
+        first = max(self.compute, key=self.compute.__getitem__)
+        compute = {group: min(factor, slowest) for group, factor in self.compute.items()}
+        return replace(self, compute={**compute, first: slowest})
 
     @property
     def slowest(self) -> float:
@@ -151,6 +175,7 @@ def slowdown_of(
     slow: dict[int, list[tuple[Failure, Effect]]] = {}
     collective, causes = 1.0, []
     links: dict[str, float] = {}
+    ranks: dict[Rank, float] = {}
     for failure, effect in slow_parts:
         struck = [group for group in failure.groups if group in taking_part]
         if not struck:
@@ -159,6 +184,8 @@ def slowdown_of(
         collective = max(collective, effect.collective)
         for link, share in effect.links:
             links[link] = min(share, links.get(link, 1.0))
+        for rank, factor in effect.ranks:
+            ranks[rank] = max(factor, ranks.get(rank, 1.0))
         if effect.compute > 1.0:
             for group in struck:
                 slow.setdefault(group, []).append((failure, effect))
@@ -168,8 +195,10 @@ def slowdown_of(
         else together(tuple(failure for failure, _ in parts), group)
         for group, parts in slow.items()
     }
-    known = tuple(sorted(links.items()))
-    return Slowdown(compute, collective, tuple(causes), links=known) if causes else UNDISTURBED
+    if not causes:
+        return UNDISTURBED
+    left, slower = tuple(sorted(links.items())), tuple(sorted(ranks.items()))
+    return Slowdown(compute, collective, tuple(causes), {}, left, slower)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Passes(NamedTuple):
     """All members do their forward and backward passes, and last at least so many seconds.
 
     Those that lose a host go as far as they come. With a `patch` only some groups compute, so many
-    stacks each.
+    stacks each. Each computation takes `factor` times as long as usual.
     """
 
     members: tuple[int, ...]
@@ -59,6 +59,7 @@ class Passes(NamedTuple):
     without: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     patch: tuple[tuple[int, int], ...] | None = None
+    factor: float = 1.0
 
 
 class Exchange(NamedTuple):
@@ -91,9 +92,6 @@ class Sent(NamedTuple):
     alone_s: float
 
 
-MOST_PARTS = 32
-"""Of a course. Later parts meet a copy at the rates of one step."""
-
 Part = Copy | Alone | Fails | Returns | Passes | Exchange | Written | Sent
 
 
@@ -123,6 +121,10 @@ class Courses(Protocol):
     @property
     def play_failures(self) -> bool:
         """Whether groups may fail in them."""
+
+    @property
+    def most_parts(self) -> int:
+        """Parts of a course at most; later ones meet a copy at the rates of one step."""
 
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""

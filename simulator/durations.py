@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.step_shares import SlowStep, StepShares
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +110,5 @@ class StorageTimes(Protocol):
         """Return the time until some groups have loaded one, in seconds."""
 
 
-DetourTimes = Callable[[Sequence[str], Sequence[tuple[str, float]]], MemberTimes]
+DetourTimes = Callable[[Sequence[str], SlowStep], MemberTimes]
 """What a step takes without some switches, around which there is a way; or with all of them."""

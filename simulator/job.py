@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from faultline.simulator.background import WriteBesideSteps
-from faultline.simulator.conditions import Disturbances, Slowdown
+from faultline.simulator.conditions import UNDISTURBED, Disturbances, Slowdown
 from faultline.simulator.courses import Courses
 from faultline.simulator.durations import AllReduceTime, DetourTimes, MemberTimes, StorageTimes
 from faultline.simulator.failures.clocks import ClockRule
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.simulator.phases import AllReduce, Compute
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.base import StepPlan
@@ -98,6 +98,8 @@ class Work:
         used up and the job waits for repairs; None for as many as it needs.
     gradients_hide : bool
         Whether gradients hide behind the passes of steps that are played.
+    courses : Courses or None
+        Simulates steps beside snapshots, and steps that fail with hidden gradients on their way.
     """
 
     groups: int
@@ -126,12 +128,17 @@ class Work:
     slow_response: SlowResponse | None = None
     free_machines: int | None = None
     gradients_hide: bool = False
+    courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
-    def courses(self) -> Courses | None:
-        """What simulates steps beside snapshots; that of those to host memory has the others."""
-        times = self.writes.get("memory") or self.writes.get("storage")
-        return None if times is None else times.courses
+    def simulates_failing_steps(self) -> bool:
+        """Whether passes that lose a group last as long as they are simulated.
+
+        Hidden gradients of who is left, as far as they come, share links with the passes.
+        """
+        # With jitter each course would be another one.
+        simulated = None if self.compute_jitter else self.courses
+        return self.gradients_hide and simulated is not None and simulated.play_failures
 
     def pace_of(
         self,
@@ -139,6 +146,7 @@ class Work:
         without: Sequence[str] = (),
         patched: Collection[int] | None = None,
         factor: float = 1.0,
+        slow: Slowdown = UNDISTURBED,
     ) -> float:
         """Return how long a step computes, over `compute_s` for each shard type.
 
@@ -154,6 +162,8 @@ class Work:
             Groups that compute one stack of it; by default all members compute all.
         factor : float
             How many times as long each computation takes.
+        slow : Slowdown
+            What is slow; in jobs whose steps are simulated only.
         """
         if self.member_times is None and self.detour_times is None:
             return plan.pace * factor
@@ -164,7 +174,7 @@ class Work:
             patched is not None or len(plan.members) < self.groups
         )
         more = types > 1 or factor != 1.0 or hidden_differ
-        times = self._times(without, plan.pipelines, more=more)
+        times = self._times(without, plan.pipelines, slow.step, more=more)
         if times is None or not plan.members:
             return plan.pace * factor
         shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
@@ -185,7 +195,7 @@ class Work:
             return 0.0
         if not plan.pipelines and len(plan.members) == self.groups:
             return 0.0
-        times = self.detour_times((), ())
+        times = self.detour_times((), SOUND_STEP)
         sound_s = self.compute_s + times.sync_s(StepShares(tuple(range(self.groups))))
         sync_s = times.sync_s(StepShares(plan.members, plan.pipelines))
         types_s = plan.stacks * plan.stack_size * self.compute_s
@@ -198,27 +208,45 @@ class Work:
     def slower(self, phase: Compute, factor: float) -> Compute:
         """Return a phase whose computations take so many times as long."""
         if self.plays_steps and self.is_regular(phase):
-            slower = phase._replace(
-                factor=phase.factor * factor,
-                slow=self.slowdown_at(phase.slow, phase.factor * factor, phase.stack_size),
-            )
-            return slower._replace(pace=self._nominal_pace(slower))
+            slower = phase._replace(factor=phase.factor * factor)
+            given = phase.without, phase.patch, slower.factor, phase.least_pace
+            slow = self.slowdown_of(_plan_of(phase), phase.slow, *given)
+            return slower._replace(pace=self._nominal_pace(slower), slow=slow)
         return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
 
-    def slowdown_at(self, slow: Slowdown, factor: float, types: int = 1) -> Slowdown:
-        """Return what slows a step of some shard types in one go.
-
-        Each computation takes so many times as long as usual.
-        """
+    def slowdown_of(
+        self,
+        plan: StepPlan,
+        slow: Slowdown,
+        without: Sequence[str] = (),
+        patched: Collection[int] | None = None,
+        factor: float = 1.0,
+        least_pace: float = 0.0,
+    ) -> Slowdown:
+        """Return what slows a step; `least_pace` is as of `Compute`, all else as of `pace_of`."""
         if not slow.compute or self.disturbances is None or not self.plays_steps:
             return slow
-        return slow.at(factor, self.disturbances.effects, types)
+        if factor != 1.0 or plan.stack_size > 1:
+            slow = slow.at(factor, self.disturbances.effects, plan.stack_size)
+        if not (plan.pipelines or self.gradients_hide) or not self._is_simulated(slow):
+            # Groups share no link, and what each takes is known.
+            return slow
+        pace = max(self.pace_of(plan, without, patched, factor), least_pace)
+        slowest = max(1.0, self.pace_of(plan, without, patched, factor, slow) / pace)
+        return slow.at_most(slowest)
+
+    def _is_simulated(self, slow: Slowdown) -> bool:
+        """Return whether a step is simulated with all that slows it."""
+        return bool(
+            slow.compute
+            and slow.ranks_are_known
+            and self.plays_steps
+            and self.detour_times is not None
+        )
 
     def _nominal_pace(self, phase: Compute) -> float:
         """Return the pace of a phase whose members take whole micro-batches."""
-        members, pipelines = phase.members, phase.pipelines
-        plan = StepPlan(members, phase.stacks, phase.stack_size, pipelines=pipelines)
-        played = self.pace_of(plan, phase.without, phase.patch, phase.factor)
+        played = self.pace_of(_plan_of(phase), phase.without, phase.patch, phase.factor)
         return max(played, phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
@@ -261,9 +289,14 @@ class Work:
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None where the number of members says."""
         repeated = isinstance(phase, AllReduce) and phase.repeated
-        more = repeated or len(phase.members) < self.groups
-        times = self._times(phase.without, phase.pipelines, more=more, links=phase.slow.links)
-        shares = StepShares(phase.members, phase.pipelines)
+        hides = self.gradients_hide and not repeated
+        stacks, size = (max(phase.stacks, 1), phase.stack_size) if hides else (1, 1)
+        more = repeated or len(phase.members) < self.groups or stacks * size > 1
+        # Slow passes hide more gradients.
+        is_simulated = hides and self._is_simulated(phase.slow)
+        slow = phase.slow.step if is_simulated else SlowStep(phase.slow.links)
+        times = self._times(phase.without, phase.pipelines, slow, more=more)
+        shares = StepShares(phase.members, phase.pipelines, size).of_round(stacks - 1, stacks)
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
@@ -272,8 +305,8 @@ class Work:
         if not lacking or self.detour_times is None:
             return phase.slow.collective
         shares = StepShares(phase.members, phase.pipelines)
-        whole_s = self.detour_times((), ()).sync_s(shares)
-        slow_s = self.detour_times(phase.without, phase.slow.links).sync_s(shares)
+        whole_s = self.detour_times((), SOUND_STEP).sync_s(shares)
+        slow_s = self.detour_times(phase.without, SlowStep(phase.slow.links)).sync_s(shares)
         # Where gradients hide, less of them may be left after passes that take longer.
         return max(1.0, slow_s * self.not_played(phase) / whole_s) if whole_s else 1.0
 
@@ -289,14 +322,18 @@ class Work:
         self,
         without: Sequence[str],
         pipelines: Sequence[Pipeline],
+        slow: SlowStep,
         *,
         more: bool = False,
-        links: Sequence[tuple[str, float]] = (),
     ) -> MemberTimes | None:
         changed = self.plays_steps and (pipelines or more)
-        if self.detour_times is not None and (without or links or changed):
-            return self.detour_times(without, links)
+        if self.detour_times is not None and (without or slow != SOUND_STEP or changed):
+            return self.detour_times(without, slow)
         return self.member_times
+
+
+def _plan_of(phase: Compute) -> StepPlan:
+    return StepPlan(phase.members, phase.stacks, phase.stack_size, pipelines=phase.pipelines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,8 @@ class Inquiry(NamedTuple):
 class AllReduce(NamedTuple):
     """Members reduce their gradients, over what the network has; fails if a member is missing.
 
-    Of one that is `repeated`, no gradients hide behind passes: it exchanges all of them.
+    Of one that is `repeated`, no gradients hide behind passes: it exchanges all of them. Else it
+    follows as many `stacks`, of `stack_size` shard types each, of which the last hides some.
     """
 
     members: tuple[int, ...]
@@ -138,6 +139,8 @@ class AllReduce(NamedTuple):
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
     repeated: bool = False
+    stacks: int = 1
+    stack_size: int = 1
 
 
 class Reconfigure(NamedTuple):

@@ -16,10 +16,8 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from faultline.simulator.background import Meets, WriteClock
 from faultline.simulator.compute_times import ComputeTimes
-from faultline.simulator.conditions import UNDISTURBED
-from faultline.simulator.courses import Alone, Exchange, Part, Passes, Sent, Written
+from faultline.simulator.courses import Written
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
 from faultline.simulator.phases import (
@@ -41,26 +39,17 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
-from faultline.strategies.recovery import Recovery, SentMove
+from faultline.simulator.replay_beside import BesideCopies
+from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
-_AHEAD = 4.0
-"""How many times as long a step and its exchange may take beside copies, to be on the safe side."""
 _LAST_DIGITS = 1.0 + 1e-12
 """A course that a failure ends does so at its time, but for last digits."""
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 24
 
-_PARTS: dict[type[Phase], Meets] = {
-    Compute: "passes",
-    AllReduce: "sync",
-    Save: "save",
-    Send: "send",
-}
-"""What of a phase a write may meet."""
 
-
-class ReplayEngine:
+class ReplayEngine(BesideCopies):
     """Plays a job's phases by their durations.
 
     Parameters
@@ -70,18 +59,11 @@ class ReplayEngine:
     """
 
     def __init__(self, job: Job) -> None:
+        super().__init__(job)
         work = job.work
-        self.now_s = 0.0
-        self._job = job
-        self.clocks = job.failures.clocks(job.seed, job.rules.clock)
-        self._next_failure_s = self.clocks.next_failure_s
         self._upcoming: list[tuple[float, int]] = []
         self._watch(range(work.groups))
-        self._down: set[int] = set()
-        self._dropped: set[int] = set()
         self._busy_until_s: dict[int, float] = {}
-        self._reduced: Compute | AllReduce | None = None
-        self._whole_s = 0.0
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         jitter = 0.0 if work.plays_steps else work.compute_jitter
         self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
@@ -89,13 +71,6 @@ class ReplayEngine:
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
-        # With jitter each course would be another one.
-        courses = None if work.compute_jitter else work.courses
-        self._writes, self._follows_courses = WriteClock(courses), courses is not None
-        self._part: Part | None = None
-        self._since_s = self._disturbed_s = 0.0
-        self._exchange_follows = True
-        self._plays_steps = work.plays_steps
         self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
@@ -116,105 +91,12 @@ class ReplayEngine:
 
     def execute(self, phase: Phase) -> Outcome:
         """Play one phase and return what came of it."""
-        if not self._writes.left_s:
-            return self._play[type(phase)](phase)
-        return self._execute_beside(phase)
-
-    def _execute_beside(self, phase: Phase) -> Outcome:
-        """Play a phase while writes go on, which it may meet on links."""
-        if isinstance(phase, Restart):
-            # All hosts go off.
-            self._writes.end()
-            return self._restart(phase)
-        self._since_s, self._disturbed_s, self._part = self.now_s, 0.0, None
-        outcome = self._play[type(phase)](phase)
-        if isinstance(phase, (Stall, Reconfigure, Rejoin)) and self._part is None:
-            self._part = self._alone(self.now_s - self._since_s)
-        if not outcome.missing:
-            outcome = outcome._replace(disturbed_s=self._disturbed_s)
-        self._passed(None if outcome.missing else _PARTS.get(type(phase)))
-        return outcome
-
-    def _passed(self, meets: Meets | None) -> None:
-        """Let writes go on beside the part that has just ended."""
-        self._note_failures(self.now_s)
-        self._writes.advance(self._since_s, self.now_s, meets, self._part)
-        self._since_s = self.now_s
-
-    def _note_failures(self, until_s: float) -> bool:
-        """Let hosts go off in the course beside which they fail; whether there are new ones."""
-        if not self._writes.follows_course:
-            return False
-        fails = [
-            self._writes.fail(group, at_s)
-            for group, at_s in enumerate(self._next_failure_s)
-            if at_s <= until_s and group not in self._dropped
-        ]
-        return any(fails)
-
-    def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
-        """Return what a part takes that begins now, and would take so long alone; in seconds."""
-        if not self._writes.left_s:
-            return alone_s
-        self._part = part
-        longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
-        while part is not None and self._note_failures(self.now_s + longer_s):
-            longer_s = self._writes.prolonged_s(alone_s, self.now_s, meets, part)
-        self._disturbed_s = max(0.0, longer_s - alone_s)
-        return longer_s
-
-    def _alone(self, duration_s: float) -> Part | None:
-        """Return a part of a course that shares no link; sums of times differ in last digits."""
-        return Alone(float(f"{duration_s:.12g}")) if self._follows_courses else None
-
-    def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
-        """Return the passes of the members as a part of a course; None where it has no such."""
-        if not self._follows_courses:
-            return None
-        if not self._plays_steps:
-            return self._alone(lasts_s)
-        is_regular = self._job.work.is_regular(phase)
-        self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
-        if not is_regular:
-            return self._alone(lasts_s)
-        members, stacks, size, patch, _, without, slow, pipelines, least_pace, _ = phase
-        least_s = least_pace * stacks * size * self._job.work.compute_s
-        if self._down:
-            # The others cannot know that one will not arrive before it has died.
-            least_s = max(0.0, *(self._next_failure_s[group] for group in self._down)) - self.now_s
-        if self._job.work.gradients_hide:
-            # SimGrid sends these by themselves where their hosts may go off.
-            self._note_failures(self.now_s + _AHEAD * (lasts_s + self._reduces_s(phase)))
-        patched = None if patch is None else tuple(sorted(patch.items()))
-        return Passes(members, stacks, size, pipelines, max(0.0, least_s), without, slow, patched)
-
-    def _exchange(self, phase: AllReduce, broken_s: float | None = None) -> Part | None:
-        """Return the all-reduce as a part of a course; one that is broken lasts so long."""
-        if not self._follows_courses:
-            return None
-        if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
-            return None
-        members, without, slow, pipelines, repeated = phase
-        # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
-        least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
-        return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)
-
-    def _begin_write(self, phase: Background) -> Outcome:
-        write, next_failure_s = phase.write, self._next_failure_s
-        if write.writer is None:
-            # Whoever fails spoils it; the copies of the others go on.
-            off = {group for group, at_s in enumerate(next_failure_s) if at_s <= self.now_s}
-            off |= self._dropped | self._down
-            self._writes.begin(write, self.now_s, off=tuple(sorted(off)))
-        elif write.writer in self._down or next_failure_s[write.writer] <= self.now_s:
-            write.end()
-        else:
-            self._writes.begin(write, self.now_s, next_failure_s[write.writer])
-        return Outcome(self.now_s)
+        play = self._play[type(phase)]
+        return self._beside_copies(play, phase) if self._writes.go_on else play(phase)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
-        if self._down or self._busy_until_s or self._writes.left_s:
+        if self._down or self._busy_until_s or self._writes.go_on:
             return Outcome(now_s)
         compute, all_reduce, at_most, until_s, saves, snapshots = phase
         failure_s = self._upcoming[0][0] if self._upcoming else inf
@@ -372,11 +254,7 @@ class ReplayEngine:
             )
             for stacks, groups in again.items():
                 end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        if self._writes.left_s:
-            lasts_s = end_s - start_s
-            end_s = start_s + self._beside("passes", lasts_s, self._passes(phase, lasts_s))
-            # Sums differ in last digits, and a group that is down has failed by then.
-            end_s = max(end_s, *(self._next_failure_s[group] for group in self._down), 0.0)
+        end_s = self._simulated_end_s(phase, end_s)
         if self._plays_steps and self._down:
             # The rest of a group waits for whoever dies from then on.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
@@ -429,9 +307,9 @@ class ReplayEngine:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
                 ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
-                self._fall_until(ends_s * _LAST_DIGITS if self._writes.left_s else ends_s)
+                self._fall_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
         if not self._down:
-            if self._writes.left_s:
+            if self._writes.go_on:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
             self.now_s = start_s + whole_s
             return Outcome(self.now_s)
@@ -443,18 +321,18 @@ class ReplayEngine:
         else:
             self.now_s += whole_s
         if not lacked_from_start:
-            # A group may fail later than a watchdog fires, or than the exchange would end alone.
-            self.now_s = max(self.now_s, *(self._next_failure_s[group] for group in self._down))
+            # The first may fail later than a watchdog fires, or than the exchange would end alone;
+            # those that fail after it has shown are there still.
+            failures = [(self._next_failure_s[group], group) for group in self._down]
+            self.now_s = max(self.now_s, min(failures)[0])
+            for failure in failures:
+                if failure[0] > self.now_s:
+                    self._down.discard(failure[1])
+                    heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
         self._part = self._exchange(phase, self.now_s - start_s)
         return Outcome(self.now_s, tuple(sorted(self._down)))
-
-    def _reduces_s(self, phase: Compute | AllReduce) -> float:
-        """Return the time of an all-reduce by itself, in seconds: steps in a row have the same."""
-        if phase is not self._reduced:
-            self._reduced, self._whole_s = phase, self._job.all_reduce_s(phase)
-        return self._whole_s
 
     def _fall_until(self, time_s: float) -> bool:
         """Take down every group that fails until `time_s`; whether there was one."""
@@ -504,7 +382,7 @@ class ReplayEngine:
             part = Written(writer, save_s) if self._follows_courses else None
             save_s = self._beside("save", save_s, part)
         ends_s = self.now_s + save_s
-        if self._writes.left_s:
+        if self._writes.go_on:
             ends_s *= _LAST_DIGITS
         if not phase.waits:
             self._busy_until_s[writer] = self.now_s + save_s
@@ -563,11 +441,6 @@ class ReplayEngine:
         self.now_s += self._sent_s(phase.moves, self._job.sent_s(phase.moves))
         return Outcome(self.now_s)
 
-    def _sent_s(self, moves: tuple[SentMove, ...], alone_s: float) -> float:
-        """Return what some moves take that begin now, and would take so long alone; in seconds."""
-        part = Sent(moves, alone_s) if self._follows_courses else None
-        return self._beside("send", alone_s, part)
-
     def _load(self, phase: Load) -> Outcome:
         loading, left = 0, self._unharmed(phase.members)
         while left and len(left) != loading:
@@ -619,10 +492,10 @@ class ReplayEngine:
         times = self._job.durations.moves
         assert times is not None
         moves, able = recovery.moves, self._up(members)
-        if self._writes.left_s:
+        if self._writes.go_on:
             self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
-            if self._writes.left_s:
+            if self._writes.go_on:
                 self._passed(None)
             sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)

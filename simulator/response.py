@@ -212,7 +212,7 @@ class Response:
             share, factor = deal.get(group, each), slow.compute.get(group, 1.0)
             passes = (pace(factor) * share + fill) / (each + fill) if share else 0.0
             compute[group] = passes
-        return Slowdown(compute, slow.collective, slow.causes, deal, slow.links)
+        return replace(slow, compute=compute, deal=deal)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
         """Give slow parts the places where they hurt least; slow nodes those of few groups."""

@@ -133,12 +133,14 @@ class StepPhases:
     ) -> None:
         members, stacks, size = plan.members, plan.stacks, plan.stack_size
         self.slow, twice = slow, work.reactions.validation_share
-        if twice or size > 1:
-            slow = work.slowdown_at(slow, 1 + twice, size)
+        if slow.compute:
+            given = without, None, 1 + twice, work.least_pace(plan)
+            slow = work.slowdown_of(plan, slow, *given)
         self.all_reduce = AllReduce(members, without, slow, plan.pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
             self.repeated = self.all_reduce._replace(repeated=True)
+            self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
         shared = plan.but_members, without, self.slow
@@ -172,5 +174,5 @@ def patch_compute(
     slow: Slowdown,
 ) -> Compute:
     """Return what some groups compute once more, given the stacks of each."""
-    pace, slow = work.pace_of(plan, without, patch), work.slowdown_at(slow, 1.0, plan.stack_size)
+    pace, slow = work.pace_of(plan, without, patch), work.slowdown_of(plan, slow, without, patch)
     return Compute(plan.members, 0, plan.stack_size, patch, pace, without, slow, plan.pipelines)

@@ -117,7 +117,8 @@ class TrainingState:
         before, without = self._play, self._conditions.without
         play = StepPhases(self._plan, self.work, without, slow, before)
         if self._responds:
-            self._response.follow(self._plan, play.costs.nominal_s / slow.slowest, slow)
+            sound_s = play.costs.nominal_s / play.compute.slow.slowest
+            self._response.follow(self._plan, sound_s, slow)
         return play
 
     def _done(self) -> bool:

@@ -39,7 +39,8 @@ from faultline.simulator.failures.failure import (
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
-from faultline.simulator.pattern.placed_step import PlacedStep
+from faultline.simulator.pattern.activity_graph import Rank
+from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.registry import strategy_class
@@ -201,7 +202,8 @@ class PlayedEffects:
         if failure.level not in NETWORK:
             group = self.layout.gpus_of(failure.level, failure.number)[0]
             group //= self.layout.gpus_per_group
-            return Effect(compute=self.together((failure,), group, factor, types))
+            compute = self.together((failure,), group, factor, types)
+            return Effect(compute, ranks=self._slow_ranks(failure))
         if _is_gone(failure):
             return Effect(without=self._parts(failure))
         number = failure.number
@@ -281,6 +283,13 @@ class PlayedEffects:
             return links_of_component(platform_at(self.platform), failure.level, failure.number)
         around = _around(self.platform)[failure.level]
         return around[failure.number % len(around)] if around else ()
+
+    def _slow_ranks(self, failure: Failure) -> tuple[tuple[Rank, float], ...]:
+        """Return the ranks that a component slows; none in jobs whose ranks are folded."""
+        if len(self.step.names) > MOST_RANKS_APART:
+            return ()
+        gpus = self.layout.gpus_of(failure.level, failure.number)
+        return tuple((self.step.rank_on(gpu), failure.factor) for gpu in gpus)
 
     def _stages_of(self, failure: Failure, group: int) -> set[int]:
         """Return the stages of a group that have GPUs on a component."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Literal
@@ -38,6 +38,7 @@ from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.platform_files import (
     check_platform,
     is_as_generated,
+    platform_file,
     state_bytes,
 )
 from faultline.experiments.job.protected import Protected, protect
@@ -45,13 +46,17 @@ from faultline.experiments.job.step_times import (
     detour_times,
     jitter_of_passes,
     member_times,
+    played_traffic,
     step_time_of,
     with_compute,
 )
+from faultline.simulator.background import WriteBesideSteps
+from faultline.simulator.courses import Courses
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.simgrid_engine.played_courses import courses_of
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -194,6 +199,7 @@ class ResolvedJob:
             writes["storage"] = self.durations.write_beside
         if self.protected.beside is not None:
             writes["memory"] = self.protected.beside.times
+        hides = self.step is not None and self.scenario.model.gradient_overlap > 0.0
         work = Work(
             table.groups,
             table.steps,
@@ -227,9 +233,19 @@ class ResolvedJob:
             writes,
             slow_response(self.scenario, self.durations, self.step),
             free_machines_of(self.scenario),
-            self.step is not None and self.scenario.model.gradient_overlap > 0.0,
+            hides,
+            self._courses(writes, hides=hides),
         )
         return Job(work, self.rules, self.durations, self.failures, seed)
+
+    def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
+        """Return what simulates courses; that of snapshots to host memory has the others."""
+        times = writes.get("memory") or writes.get("storage")
+        if times is not None or not hides:
+            return None if times is None else times.courses
+        path = platform_file(self.scenario)
+        traffic = played_traffic(self.scenario, path, played=True)
+        return courses_of(path, traffic, job_layout(self.scenario))
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
         """Draw how long machines live that stand by: as those of the job do, without a memory."""

@@ -27,8 +27,9 @@ from faultline.platforms.topology import servers_of
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.chords import Chords
 from faultline.simulator.durations import MemberTimes
+from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
-from faultline.simulator.pattern.step_shares import StepShares
+from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.kept_platform import look_up_on, played_on
 from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
@@ -39,7 +40,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 # Raise it when the time of a step is found otherwise; `PlacedStep.version` when it is another.
-_PLAY_VERSION = 13
+_PLAY_VERSION = 14
 
 
 def is_played(scenario: Scenario) -> bool:
@@ -151,7 +152,7 @@ class PlayedMemberTimes:
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
-    slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
+    slow: SlowStep = SOUND_STEP
     # By who takes part, by who stands for whom, and by what these do on which hosts.
     _times: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -171,7 +172,7 @@ class PlayedMemberTimes:
 
         Computations that take `factor` times as long are played for some factors only (`Chords`).
         """
-        hides = self.step.pattern.hides
+        hides, shares = self.step.pattern.hides, self._dealt(shares)
         if self._is_even and not (hides or any(one.stages for one in shares.pipelines)):
             # One takes as long as all.
             shares = shares._replace(members=tuple(range(self.step.groups)), pipelines=())
@@ -182,12 +183,16 @@ class PlayedMemberTimes:
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time of what follows, in seconds."""
-        return self._of(shares).sync_s
+        return self._of(self._dealt(shares)).sync_s
+
+    def _dealt(self, shares: StepShares) -> StepShares:
+        pattern = self.step.pattern
+        return shares.dealt(dict(self.slow.deal), pattern.pipeline, pattern.tensor)
 
     @cached_property
     def _is_even(self) -> bool:
         return (
-            not (self.without or self.slow)
+            not (self.without or self.slow.links or self.slow.ranks)
             and self._of(StepShares(tuple(range(self.step.groups)))).is_even
         )
 
@@ -219,16 +224,19 @@ class PlayedMemberTimes:
 
     def _by_stand_ins(self, shares: StepShares) -> _Question:
         """Return what takes as long: among few GPUs exactly, latencies of all routes included."""
-        step = self.step
+        step, working = self.step, shares.working
         if len(step.names) <= MOST_RANKS_APART:
-            step = step.with_first(shares.working, symmetry_of(self.platform).stand_ins)
-        return step, shares.anywhere(step.groups)
+            # Rings go from group to group in their order.
+            working.sort()
+            step = step.with_first(working, symmetry_of(self.platform).stand_ins)
+        return step, shares.renamed(working, step.groups)
 
     def _played(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
         undisturbed = StepShares(tuple(range(self.step.groups)))
         asked = None if shares == undisturbed else shares
         step = step if factor == 1.0 else step.slower(factor)
-        return _step_time(self.platform, step, self.without, self.slow, asked)
+        links, ranks = self.slow.links, self.slow.ranks
+        return _step_time(self.platform, step, self.without, links, asked, ranks)
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -247,7 +255,7 @@ class MeasuredMemberTimes:
     traffic: Traffic  # Of all groups.
     compute_s: float  # Time to compute one shard type, in seconds.
     without: tuple[str, ...] = ()  # Switches and links that are down.
-    slow: tuple[tuple[str, float], ...] = ()  # What is left of the bandwidth of links.
+    slow: SlowStep = SOUND_STEP
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
         """Return the time of computing, in seconds: no message is in it."""
@@ -264,7 +272,8 @@ class MeasuredMemberTimes:
     @cached_property
     def _left(self) -> Mapping[str, float]:
         """What links have left of their bandwidth."""
-        return _narrower(bandwidths_without(platform_at(self.platform), self.without), self.slow)
+        left = bandwidths_without(platform_at(self.platform), self.without)
+        return _narrower(left, self.slow.links)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
         traffic, links = self.traffic, tuple(sorted(left.items()))
@@ -284,16 +293,14 @@ class PlayedDetourTimes:
     """What a step takes without some switches or links: played once for each set of groups."""
 
     # Returns what a step takes without some switches, once anybody asks that.
-    times_without: Callable[[tuple[str, ...], tuple[tuple[str, float], ...]], MemberTimes]
+    times_without: Callable[[tuple[str, ...], SlowStep], MemberTimes]
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def __call__(
-        self, switches: Sequence[str], slow: Sequence[tuple[str, float]] = ()
-    ) -> MemberTimes:
-        """Return what it takes without these."""
-        key = tuple(switches), tuple(slow)
+    def __call__(self, switches: Sequence[str], slow: SlowStep = SOUND_STEP) -> MemberTimes:
+        """Return what it takes without these, and with what is slow."""
+        key = tuple(switches), slow
         if key not in self._known:
             self._known[key] = self.times_without(*key)
         return self._known[key]
@@ -351,6 +358,7 @@ def _step_time(
     without: tuple[str, ...] = (),
     slow: tuple[tuple[str, float], ...] = (),
     shares: StepShares | None = None,
+    ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
     def believable(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
@@ -363,8 +371,8 @@ def _step_time(
         bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
         asked = step.hosts, step.pattern, bandwidths, shares
         look_up_on(path, look_up_step, *asked)
-        return played_on(path, time_step, *asked)
+        return played_on(path, time_step, *asked, dict(ranks))
 
-    key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, slow)]
+    key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
         return cached(path, key, play, believable)

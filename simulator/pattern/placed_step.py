@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 
 MOST_RANKS_APART = 256
@@ -64,6 +65,11 @@ class PlacedStep:
         first = [stand_ins[name] for name in names]
         idle = [name for name in self.names if name not in {*first}]
         return replace(self, names=(*first, *idle[: len(self.names) - len(first)]))
+
+    def rank_on(self, gpu: int) -> Rank:
+        """Return the rank on a GPU of the job, by its number."""
+        place, position = divmod(gpu, self.pattern.tensor)
+        return Rank(*divmod(place, self.pattern.pipeline), position)
 
     @cached_property
     def hosts(self) -> tuple[tuple[tuple[str, ...], ...], ...]:

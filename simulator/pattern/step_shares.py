@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from faultline.strategies.step_shares import Pipeline
+from faultline.simulator.pattern.activity_graph import Rank
+from faultline.strategies.step_shares import Pipeline, idle, reduced
+
+
+class SlowStep(NamedTuple):
+    """What is slow in a step that is simulated.
+
+    Attributes
+    ----------
+    links : tuple of (str, float)
+        What is left of the bandwidth of links.
+    ranks : tuple of (Rank, float)
+        How many times as long slow ranks compute.
+    deal : tuple of (int, int)
+        Micro-batches of those groups that were dealt more or fewer than usual.
+    """
+
+    links: tuple[tuple[str, float], ...] = ()
+    ranks: tuple[tuple[Rank, float], ...] = ()
+    deal: tuple[tuple[int, int], ...] = ()
+
+
+SOUND_STEP = SlowStep()
 
 
 class StepShares(NamedTuple):
@@ -51,6 +73,17 @@ class StepShares(NamedTuple):
             gathers=self.gathers and number == 0, reduces=self.reduces and number == rounds - 1
         )
 
+    def dealt(self, deal: Mapping[int, int], pipeline: int, tensor: int) -> StepShares:
+        """Return what there is to play where some groups have been dealt other micro-batches.
+
+        Others have as many as usual, on all stages and positions of a group.
+        """
+        theirs = (
+            reduced(group, pipeline, share, tensor) if share else idle(group)
+            for group, share in sorted(deal.items())
+        )
+        return self._replace(pipelines=(*self.pipelines, *theirs))
+
     @property
     def working(self) -> list[int]:
         """Groups with something to do, in an order that is one for steps that differ by names.
@@ -63,9 +96,8 @@ class StepShares(NamedTuple):
         first = [one.group for one in changed]
         return [*first, *(group for group in self.members if group not in idle.union(first))]
 
-    def anywhere(self, groups: int) -> StepShares:
-        """Return what takes as long where all groups are alike: the first ones stand for any."""
-        working = self.working
+    def renamed(self, working: Sequence[int], groups: int) -> StepShares:
+        """Return the same with those who work as the first of all groups, in this order."""
         order = [*working, *(group for group in range(groups) if group not in {*working})]
         place = {group: number for number, group in enumerate(order)}
         changed = {one.group: one for one in self.pipelines if one.stages}

@@ -184,6 +184,8 @@ class SimgridEngine:
         mine: Mapping[int, int] = stacks
         played, spared, breakable = set[int](), set[int](), set[int]()
         is_regular = self._job.work.is_regular(phase)
+        # Then replay follows what is simulated, wherever it breaks.
+        in_course = bool(self._writes) or self._job.work.simulates_failing_steps
         self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
         if self._played_steps and is_regular:
             shares = self._shares(phase)
@@ -201,7 +203,7 @@ class SimgridEngine:
                 played = set()
             # Who waits for a group at risk is through with it, or never.
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
-            if began_s >= self._writing_until_s and (self._writes or not _shares_nodes(phase)):
+            if began_s >= self._writing_until_s and (in_course or not _shares_nodes(phase)):
                 breakable = mine.keys() - played - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
@@ -235,7 +237,7 @@ class SimgridEngine:
             # The rest of a group waits for whoever dies from then on.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
-        if breakable and not self._writes:
+        if breakable and not in_course:
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
             # Gradients hide behind passes: an all-reduce whose time is known has the rest of them.
@@ -345,9 +347,7 @@ class SimgridEngine:
         if self._played_steps and not absent and quiet:
             self._played_steps.meet(phase.without, phase.slow)
             self._played_steps.sync(self._shares(phase))
-            if not self._exchange_follows:
-                # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
-                self._sleep_until(start_s + whole_s)
+            self._exchange_what_hides(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)
@@ -365,6 +365,8 @@ class SimgridEngine:
                 return Outcome(simgrid.Engine.clock, tuple(members))
         elif self._played_steps:
             self._break_sync(phase, absent, shows_s if absent else start_s + whole_s, shows_s)
+            if not absent:
+                self._exchange_what_hides(start_s + whole_s)
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
@@ -373,6 +375,11 @@ class SimgridEngine:
             self._sleep_until(shows_s)
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
+
+    def _exchange_what_hides(self, ends_s: float) -> None:
+        """Wait for hidden gradients: none are sent during a wait, nor in stated passes."""
+        if not self._exchange_follows:
+            self._sleep_until(ends_s)
 
     def _break_sync(
         self, phase: AllReduce, absent: Collection[int], ends_s: float, shows_s: float

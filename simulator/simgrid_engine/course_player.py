@@ -36,10 +36,9 @@ class CoursePlayer:
         self.over_s: list[float] = []
         self.arrived: list[bool] = []
 
-    @property
-    def fails_s(self) -> float:
-        """When the first group fails, in seconds; infinite where none does."""
-        return min(self._off_s.values(), default=inf)
+    def fails_s(self, members: Sequence[int]) -> float:
+        """Return when the first of some groups fails, in seconds; infinite where none does."""
+        return min((self._off_s.get(group, inf) for group in members), default=inf)
 
     def play(self, part: Part) -> None:
         """Play one part; return when it has ended."""
@@ -124,11 +123,13 @@ class CoursePlayer:
             if self._off_s.get(group, inf) > now_s
         }
         steps.meet(part.without, part.slow)
-        steps.passes(shares, times, at_risk=times.keys() if off_s else (), off_s=off_s)
+        at_risk = times.keys() if off_s else ()
+        steps.passes(shares, times, part.factor, at_risk, off_s)
 
     def _exchange(self, part: Exchange) -> None:
         traffic, steps, off_s = self._traffic, self._steps, self._at_risk(part.members)
         now_s, broken_s = simgrid.Engine.clock, part.broken_s
+        fails_s = self.fails_s(part.members)
         if steps is not None:
             steps.meet(part.without, part.slow)
             shares = steps.shares(part.members, part.pipelines, part.slow)
@@ -136,7 +137,7 @@ class CoursePlayer:
             if broken_s is not None:
                 steps.broken_sync(shares, off_s, now_s + broken_s)
             elif off_s:
-                steps.broken_sync(shares, off_s, now_s, min(off_s.values()))
+                steps.broken_sync(shares, off_s, now_s, fails_s)
             else:
                 steps.sync(shares)
             return
@@ -146,7 +147,7 @@ class CoursePlayer:
         up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
         rings.start([part.members.index(group) for group in up], lambda: ended.put(True))
         if broken_s is None:
-            ended.get_before(min(off_s.values(), default=inf))
+            ended.get_before(fails_s)
         else:
             simgrid.this_actor.sleep_for(broken_s)
         rings.stop()

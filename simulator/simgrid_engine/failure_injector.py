@@ -95,15 +95,24 @@ class FailureInjector:
 
     def unnoticed(self) -> list[Failure | None]:
         """Return the failures that the job has not learnt of yet, one a group."""
-        return [self._clocks.due(group) for group in sorted(self._unnoticed)]
+        return [self._clocks.due(group) for group in sorted(self._lacking())]
+
+    def _lacking(self) -> set[int]:
+        """Return the groups that have failed by now and not been noticed.
+
+        Those that fail at this very moment may not have been turned off yet.
+        """
+        now_s, next_failure_s = simgrid.Engine.clock, self._clocks.next_failure_s
+        due = {group for group, at_s in enumerate(next_failure_s) if at_s <= now_s}
+        return self._unnoticed | (due - self.down)
 
     def begin_restart(self, absent: Collection[int], restart_s: float) -> None:
         """Bring every group up anew in so many seconds, but for those that stay away."""
         now_s, self._restart_s = simgrid.Engine.clock, restart_s
-        self._booting = Booting()
+        lacking, self._booting = self._lacking(), Booting()
         with self._power:
             for group in range(len(self._hosts)):
-                if group in self._unnoticed:
+                if group in lacking:
                     self._clocks.take(group, now_s)
                 self._clocks.take_while_down(group, now_s)
                 self._turn_off(group)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
-from math import inf
+from math import inf, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.simulator.courses import (
-    MOST_PARTS,
     Copy,
     Course,
     Exchange,
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 _VERSION = 2
 _MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+_MOST_KNOWN = 10_000
+_PARTS_OF_LARGEST = 32
+"""Parts of a course of the largest such job; smaller ones have more."""
 _MOST_GPUS_FAILING = 64
 """Of a job whose failures are simulated in them: no two fail at the same moment, so that each is
 another course."""
@@ -50,12 +52,15 @@ class PlayedCourses:
         Which GPUs share which components; needed where some are slow.
     play_failures : bool
         Whether groups may fail in them.
+    most_parts : int
+        Parts of a course at most.
     """
 
     platform: Path
     traffic: Traffic
     layout: JobLayout | None
     play_failures: bool = field(default=True, repr=False)
+    most_parts: int = field(default=32, repr=False)
     _known: dict[tuple[Part, ...], Course] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -63,8 +68,11 @@ class PlayedCourses:
     def of(self, parts: tuple[Part, ...]) -> Course:
         """Return a course that begins with some parts."""
         if parts not in self._known:
-            whole = (*parts, *_likely_after(parts, MOST_PARTS - len(parts)))
+            whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
             found = self._played(whole, len(parts))
+            if len(self._known) > _MOST_KNOWN:
+                # Those in which something has failed come once.
+                self._known.clear()
             for end in range(len(parts), len(found.ends_s) + 1):
                 self._known.setdefault(whole[:end], found)
         return self._known[parts]
@@ -117,8 +125,12 @@ def play_course(
 
     def go_on() -> None:
         for part in parts:
-            is_over = inf not in player.over_s or player.fails_s <= simgrid.Engine.clock
-            if len(ends_s) >= at_least and is_over:
+            # Nobody knows what comes after the failure of a member.
+            members = part.members if isinstance(part, Passes | Exchange) else ()
+            has_failed = player.fails_s(members) <= simgrid.Engine.clock
+            # Gradients that hide behind the last passes may be on their way still.
+            goes_on = inf in player.over_s or isinstance(part, Exchange)
+            if len(ends_s) >= at_least and (has_failed or not goes_on):
                 return
             player.play(part)
             ends_s.append(simgrid.Engine.clock)
@@ -133,4 +145,6 @@ def courses_of(platform: Path, traffic: Traffic, layout: JobLayout | None) -> Pl
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
     if gpus > _MOST_GPUS:
         return None
-    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING)
+    # Each part may make it another course, which is simulated from its beginning.
+    most_parts = round(_PARTS_OF_LARGEST * sqrt(_MOST_GPUS / gpus))
+    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING, most_parts)

@@ -38,7 +38,7 @@ from faultline.simulator.simgrid_engine.placed_job import (
     domains_of_ranks,
     hosts_of_ranks,
 )
-from faultline.strategies.step_shares import Pipeline, idle, reduced
+from faultline.strategies.step_shares import Pipeline
 
 _KEPT = 4
 """Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
@@ -115,13 +115,10 @@ class PlayedSteps:
         player.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
-        """Yield the ranks whose GPUs are slow; an adapter is none."""
+        """Return the ranks whose GPUs are slow; an adapter is none."""
         assert self._layout is not None
-        pattern = self._step.pattern
         gpus = self._layout.gpus_of(failure.level, failure.number)
-        for gpu in () if failure.level in NETWORK else gpus:
-            place, position = divmod(gpu, pattern.tensor)
-            yield Rank(*divmod(place, pattern.pipeline), position)
+        return map(self._step.rank_on, () if failure.level in NETWORK else gpus)
 
     def shares(
         self,
@@ -131,12 +128,8 @@ class PlayedSteps:
         stack_size: int = 1,
     ) -> StepShares:
         """Return what there is to play, with the micro-batches that groups have been dealt."""
-        pattern = self._step.pattern
-        dealt = (
-            reduced(group, pattern.pipeline, share, pattern.tensor) if share else idle(group)
-            for group, share in sorted(slow.deal.items())
-        )
-        return StepShares(members, (*pipelines, *dealt), stack_size)
+        pattern, shares = self._step.pattern, StepShares(members, pipelines, stack_size)
+        return shares.dealt(slow.deal, pattern.pipeline, pattern.tensor)
 
     def hide(self, shares: StepShares) -> bool:
         """Return whether messages of some group may last longer than its passes."""

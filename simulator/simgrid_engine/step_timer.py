@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
@@ -49,16 +50,23 @@ class StepTimer:
         self._known: dict[tuple[object, ...], tuple[dict[str, float], int]] = {}
 
     def __call__(
-        self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None
+        self,
+        hosts: Hosts,
+        pattern: StepPattern,
+        shares: StepShares | None = None,
+        slow: Mapping[Rank, float] = MappingProxyType({}),
     ) -> StepTime:
-        """Play the passes of a step, or what they follow from, and what comes behind them."""
+        """Play the passes of a step, or what they follow from, and what comes behind them.
+
+        Where some ranks are `slow`, and compute so many times as long, all ranks are played.
+        """
         context = pattern.context
         teams = _teams(hosts, pattern, shares)
         replicas = _replicas(teams)
         used = [replica // context for replica in replicas[::context]]
         cluster = self._cluster(hosts, teams)
         tensor = _most_positions(teams)
-        folds = self._folds and cluster.is_even
+        folds = self._folds and cluster.is_even and not slow
         everyone = tuple(range(tensor))
         positions = cluster.positions() if folds else everyone
         if folds:
@@ -90,7 +98,7 @@ class StepTimer:
                 else:
                     passes += self._together(teams, near, hosts, positions)
         else:
-            passes = self._together(teams, teams.teams, hosts, positions)
+            passes = self._together(teams, teams.teams, hosts, positions, slow=slow)
         longest = max(passes, key=lambda one: (one.passes_s, one.flop))
         ends_s = max(one.passes_s + one.parts["gradient"] for one in passes)
         kinds = longest.parts
@@ -177,6 +185,7 @@ class StepTimer:
         hosts: Hosts,
         positions: tuple[int, ...],
         micro_batches: int | None = None,
+        slow: Mapping[Rank, float] = MappingProxyType({}),
     ) -> list[_Passes]:
         """Return the passes of some teams that play at once: all, or of so many micro-batches."""
         begun_s = self._engine.clock
@@ -186,10 +195,14 @@ class StepTimer:
             if micro_batches is not None:
                 pattern = replace(pattern, micro_batches=micro_batches)
             here = PlacedJob(teams.hosts(team, hosts), pattern)
-            own = tuple(range(pattern.context))
-            fold = Fold(own, positions[: pattern.tensor])
+            fold = Fold(tuple(range(pattern.context)), positions[: pattern.tensor])
             watched = here.busiest(fold)
-            player = GraphPlayer(passes_graph(pattern, fold), here.host, watched)
+            graph = passes_graph(pattern, fold)
+            player = GraphPlayer(graph, here.host, watched)
+            if slow:
+                own = {activity.rank for activity in graph.activities}
+                factors = {rank: slow.get(teams.rank_of((team, rank)), 1.0) for rank in own}
+                player.slow_down(factors)
             playing.append((team, watched, player))
         for _, _, player in playing:
             player.start()

@@ -8,6 +8,7 @@ are not played as they leave those that are. A link that carries messages of sev
 are played, is narrowed by as much. On a platform that is uneven anywhere on the way, everybody
 plays.
 Groups that a scheme has do something else are played besides, each as if the others were like it.
+In a small step of a job, and in one with slow ranks, everybody plays.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Hosts
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+
+_MOST_PASSES = 1024
+"""Forward passes of all ranks in a step of a job that is simulated whole: some 0.1 s."""
 
 Timer = Callable[[Hosts, StepPattern], StepTime]
 """Times a step that GPU hosts play; by replica, stage and position."""
@@ -61,14 +67,20 @@ def time_step(
     pattern: StepPattern,
     bandwidths: Mapping[str, float],
     shares: StepShares | None = None,
+    slow: Mapping[Rank, float] = MappingProxyType({}),
 ) -> StepTime:
-    """Play a step on an engine's platform, with a share of the bandwidth of some links."""
+    """Play a step on an engine's platform, with a share of the bandwidth of some links.
+
+    Some ranks are `slow`: they compute so many times as long.
+    """
     from faultline.simulator.simgrid_engine.narrowing import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
+    ranks = sum(len(stage) for replica in hosts for stage in replica)
+    folds = ranks * pattern.micro_batches * pattern.virtual_stages > _MOST_PASSES
     left = frozenset(bandwidths.items())
     with narrowed(bandwidths):
-        return StepTimer(engine, folds=True, left=left)(hosts, pattern, shares)
+        return StepTimer(engine, folds, left)(hosts, pattern, shares, slow)
 
 
 def look_up_step(

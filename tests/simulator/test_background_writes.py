@@ -105,6 +105,7 @@ class Known:
     """
 
     play_failures = True
+    most_parts = 32
 
     def of(self, parts: tuple[Part, ...]) -> Course:
         lasting_s = {Copy: 0.0, Passes: 2.0, Exchange: 3.0, Alone: 100.0, Fails: 0.0}
@@ -134,6 +135,19 @@ def test_a_write_follows_its_course_until_something_else_happens() -> None:
             assert clock.prolonged_s(1.5, 105.0, "passes", PASSES) == 2.0
             clock.advance(105.0, 107.0, "passes", PASSES)
             assert (write.whole_s, clock.left_s) == (106.0, {})
+
+
+def test_hidden_gradients_that_a_copy_has_slowed_arrive_after_it() -> None:
+    write = Write(WriteBesideSteps(3.0, ALONE, HALVES), 0)
+    clock = WriteClock(Known(), gradients_hide=True)
+    clock.begin(write, 100.0)
+    for start_s, part in ((100.0, PASSES), (102.0, EXCHANGE), (105.0, PASSES)):
+        now_s = start_s + clock.prolonged_s(1.5, start_s, "passes", part)
+        clock.advance(start_s, now_s, "passes", part)
+    assert (write.whole_s, clock.left_s, clock.go_on) == (106.0, {}, True)
+    assert clock.prolonged_s(1.5, 107.0, "sync", EXCHANGE) == 3.0
+    clock.advance(107.0, 110.0, "sync", EXCHANGE)
+    assert not clock.go_on
 
 
 @pytest.mark.parametrize(("fails_s", "whole_s"), [(103.0, inf), (106.5, 106.0)])
