@@ -30,6 +30,7 @@ from faultline.experiments.studies.operators.jobs import bloom_rows, loop_jobs
 from faultline.experiments.studies.operators.scale import EXCESS, KINDS, bands
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -166,53 +167,57 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[int]) -> None:
+    """Draw goodput at one rate of failures: a row a scheme, below a row that names the size."""
+    block = len(labels) + 1
+    for one in cells.itertuples():
+        look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
+        # One above the other, so that neither hides the other.
+        row = sizes.index(one.gpus) * block + 1 + labels.index(one.label)
+        place = row + (-0.18 if has_kinds else 0.18)
+        width = 4 if has_kinds else 1.2
+        axis.hlines(place, one.low, one.high, color=pale(look.colour, 0.4), linewidth=width)
+        fill = look.colour if has_kinds else "white"
+        axis.plot(
+            one.goodput, place, look.marker, markersize=5, color=look.colour, markerfacecolor=fill
+        )
+    axis.xaxis.set_major_formatter(PercentFormatter(1))
+    names = []
+    for number, gpus in enumerate(sizes):
+        axis.axhspan(number * block - 0.5, number * block + 0.5, color="#f0f0f0", zorder=0)
+        names.append(f"{gpus:,} GPUs")
+        for label in labels:
+            scheme, _, protection = label.partition(",")
+            names.append(look_of(scheme).label + (f",{protection}" if protection else ""))
+    name_rows(axis, range(len(names)), names)
+
+
 def draw_scale(table: pd.DataFrame) -> Figure:
     """Draw goodput by GPUs and scheme, a panel a rate of failures and a row a scheme.
 
     Filled: what fails is of all kinds, bars are recoveries and seeds. Hollow: stops only, at the
     same rate.
     """
-    figure, axes = plt.subplots(2, 2, figsize=(9.2, 9.6), sharex=True, sharey=True)
     grid = bands(table[table.variant == ""])
-    labels, sizes = list(dict.fromkeys(grid.label)), sorted(grid.gpus.unique())
-    # A row a scheme, below a row that names the size.
-    block = len(labels) + 1
-    places = {
-        (gpus, label): number * block + 1 + row
-        for number, gpus in enumerate(sizes)
-        for row, label in enumerate(labels)
-    }
-    panels = grid.groupby(["rate", "excess"], sort=False)
-    for axis, ((rate, excess), mine) in zip(axes.flat, panels, strict=True):
-        for one in mine.itertuples():
-            look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
-            # One above the other, so that neither hides the other.
-            place = places[one.gpus, one.label] + (-0.18 if has_kinds else 0.18)
-            width = 4 if has_kinds else 1.2
-            axis.hlines(place, one.low, one.high, color=pale(look.colour, 0.4), linewidth=width)
-            fill = look.colour if has_kinds else "white"
-            axis.plot(
-                one.goodput, place, look.marker, markersize=5, color=look.colour,
-                markerfacecolor=fill,
-            )  # fmt: skip
-        axis.set_title(f"{rate}'s rate" + (f", bursts of {EXCESS:g}" if excess else ""))
-        axis.xaxis.set_major_formatter(PercentFormatter(1))
-    names = {number * block: f"{gpus:,} GPUs" for number, gpus in enumerate(sizes)}
-    for (_, label), place in places.items():
-        scheme, _, protection = label.partition(",")
-        names[place] = look_of(scheme).label + (f",{protection}" if protection else "")
-    rows = sorted(names)
-    name_rows(axes[0, 0], rows, [names[row] for row in rows])
-    for axis in axes.flat:
-        axis.tick_params(axis="y", length=0)
-        axis.grid(visible=False, axis="y")
-        axis.grid(visible=True, axis="x")
-        for number in range(len(sizes)):
-            axis.axhspan(number * block - 0.5, number * block + 0.5, color="#f0f0f0", zorder=0)
-    for axis in axes[:, 0]:
-        for text in axis.get_yticklabels():
+    sizes, rates = sorted(grid.gpus.unique()), list(dict.fromkeys(grid.rate))
+    labels = {rate: list(dict.fromkeys(grid.label[grid.rate == rate])) for rate in rates}
+    heights = [len(labels[rate]) + 1 for rate in rates]
+    figure, axes = plt.subplots(
+        len(rates),
+        2,
+        figsize=(9.2, 0.2 * len(sizes) * sum(heights) + 1.4),
+        height_ratios=heights,
+        sharex=True,
+        sharey="row",
+    )
+    for beside, rate in zip(axes, rates, strict=True):
+        mine = grid[grid.rate == rate]
+        for axis, excess in zip(beside, sorted(mine.excess.unique()), strict=True):
+            _draw_rate(axis, mine[mine.excess == excess], labels[rate], sizes)
+            axis.set_title(f"{rate}'s rate" + (f", bursts of {EXCESS:g}" if excess else ""))
+        for text in beside[0].get_yticklabels():
             text.set_fontweight("bold" if text.get_text().endswith("GPUs") else "normal")
-    for axis in axes[1]:
+    for axis in axes[-1]:
         axis.set_xlabel("goodput")
     axes[0, 0].set_xlim(-0.02, 1)
     entries = [
