@@ -23,6 +23,7 @@ from faultline.experiments.config.keys import (
     value_at,
 )
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.config.toml_text import written
 from pydantic import BaseModel
@@ -128,11 +129,19 @@ def unmet_condition(
         return None
     for dotted, values in documented(known[path]).only_with.items():
         needed = tuple(dotted.split("."))
-        if value_at(scenario, needed) in values or dotted in open_keys:
+        if _in_force(scenario, needed) in values or dotted in open_keys:
             continue
         if unmet_condition(needed, scenario, open_keys) is None:
             return dotted, values
     return None
+
+
+def _in_force(scenario: Scenario, path: KeyPath) -> Any:
+    """Return the value that holds for a key: of [recovery], the preset may have stated it."""
+    value = value_at(scenario, path)
+    if value is None and path[0] == "recovery" and path[-1] in OPEN_PRICES:
+        return scenario.recovery.price(path[-1])
+    return value
 
 
 def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ()) -> str | None:
@@ -142,7 +151,7 @@ def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ())
         return None
     key, values = unmet
     return (
-        f"has no effect with {key} = {quote(value_at(scenario, path_of(key)))}; set {key} to "
+        f"has no effect with {key} = {quote(_in_force(scenario, path_of(key)))}; set {key} to "
         f"{' or '.join(values)}, or leave it out"
     )
 

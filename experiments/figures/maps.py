@@ -49,12 +49,14 @@ def cell_grid(
 
 
 def cell_text(value: float) -> str:
-    """Return the number in a cell, with three significant digits."""
+    """Return the number in a cell, with three significant digits; near 1 with four."""
     if np.isnan(value):
         return ""
     if np.isinf(value):
         return "∞"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if 0.9 < abs(value) < 1.1 else f"{value:.3g}"
 
 
 def panel_size(columns: list[Any], rows: list[Any]) -> tuple[float, float]:
@@ -156,7 +158,11 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
     low, high = float(finite.min()), float(finite.max())
     # Differences that nobody would act on do not get the whole scale of colours.
     widened = max(0.0, _LEAST_SPREAD * abs(high + low) / 2 - (high - low)) / 2
-    return (LogNorm if log else Normalize)(low - widened, high + widened)
+    bottom = low - widened
+    if metric == "time_to_train_ratio":
+        # Nothing trains sooner than a job without failures.
+        bottom = min(low, max(1.0, bottom))
+    return (LogNorm if log else Normalize)(bottom, high + widened)
 
 
 def _colours(metric: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Literal
 
 import tomlkit
+from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import KeyPath, value_at
 from faultline.experiments.config.reference import (
     KeyReference,
@@ -136,7 +136,7 @@ def scenario_toml(
     """
     document = tomlkit.document()
     if comments:
-        by = f"Resolved by Faultline {version('faultline')}."
+        by = f"Resolved by Faultline {own_version()}."
         document.add(tomlkit.comment(f"{by} A comment says [unit, origin] meaning;"))
         document.add(tomlkit.comment("`faultline scenario explain KEY` tells more."))
         document.add(tomlkit.nl())

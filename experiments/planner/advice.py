@@ -120,7 +120,7 @@ def _nothing(plan: Plan) -> str:
 
 def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     assert taken.simulated is not None
-    start = f"Take {_choice_text(taken)}: {plan.situation.days(taken.ratio):,.1f} days"
+    start = f"Take {_choice_text(taken)}: {_span_text(plan, taken)}"
     if lead is None:
         return f"{start}. Nothing else finishes, or was asked for."
     rival = pair_name(lead.rival.choice.scheme, lead.rival.choice.protection)
@@ -133,6 +133,10 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     )
 
 
+def _span_text(plan: Plan, line: Line) -> str:
+    return f"{plan.situation.span(line.ratio):,.1f} {plan.situation.unit}"
+
+
 def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later: list[Line]) -> str:
     assert soonest.simulated is not None
     seeds, names = len(soonest.simulated.ratios), _names([soonest, *undecided])
@@ -140,8 +144,8 @@ def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later:
         return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
     changes = [_change(line, soonest) for line in undecided]
     if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
-        days = f"{plan.situation.days(soonest.ratio):,.1f} days, within {INDIFFERENCE:.1%}"
-        return f"Take any of these: {names}. All need {days}{_next_best(soonest, later)}."
+        need = f"{_span_text(plan, soonest)}, within {INDIFFERENCE:.1%}"
+        return f"Take any of these: {names}. All need {need}{_next_best(soonest, later)}."
     return (
         f"No advice: {names} differ by less than {seeds} paired seeds can tell (their order in the "
         "table is chance); whatever else was played takes longer. More --seeds may tell."

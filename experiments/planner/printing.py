@@ -118,7 +118,16 @@ def choices_table(
     """
     in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
     hours_name = f"{in_millions}GPU-h"
-    names = ["r", "days", "goodput", "every", hours_name, "ratio", "predicted", "error"]
+    names = [
+        "r",
+        plan.situation.unit,
+        "goodput",
+        "every",
+        hours_name,
+        "ratio",
+        "predicted",
+        "error",
+    ]
     lines = plan.lines if shown is None else shown
     rows = [_cells(plan, line) for line in lines]
     if price_per_gpu_hour is not None:
@@ -147,7 +156,7 @@ def _cells(plan: Plan, line: Line) -> list[str]:
         choice.protection,
         str(choice.redundancy),
         *_simulated_cells(plan, line),
-        "-" if predicted is None else f"{situation.days(predicted):,.1f}{'*' * choice.rough}",
+        "-" if predicted is None else f"{situation.span(predicted):,.1f}{'*' * choice.rough}",
         "-" if error is None else f"{error.mean:+.1%}" + _half(error, ".1%"),
     ]
 
@@ -160,9 +169,9 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
     if not simulated.finished:
         return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
     ratio = interval_of(simulated.ratios)
-    in_days = Interval(*(situation.days(value) for value in (ratio.mean, ratio.low, ratio.high)))
+    took = Interval(*map(situation.span, (ratio.mean, ratio.low, ratio.high)))
     return [
-        f"{in_days.mean:,.1f}" + _half(in_days, ".1f"),
+        f"{took.mean:,.1f}" + _half(took, ".1f"),
         f"{fmean(simulated.goodputs):.1%}",
         every,
         _counted(plan, situation.gpu_hours(ratio.mean)),
@@ -203,7 +212,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         most, least = max(len(each.ratios) for each in verified), len(plan.seeds)
         seeds = f"{least} to {most} seeds" if most > least else f"{most} seeds"
         seeds = "1 seed" if most == 1 else seeds
-        yield f"days to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
+        first = plan.situation.unit
+        yield f"{first} to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
     if any(each.stopped_at for each in verified):
         yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
@@ -220,9 +230,9 @@ def _notes(plan: Plan) -> Iterator[str]:
             f"failure, so that it took another way or restarted: {times}"
         )
     yield (
-        "predicted: days by closed forms; - where they do not hold: schemes that go on with broken "
-        "groups or take them back before a restart, jobs of few restarts, or that hardly reach a "
-        "checkpoint"
+        f"predicted: {plan.situation.unit} by closed forms; - where they do not hold: schemes that "
+        "go on with broken groups or take them back before a restart, jobs of few restarts, or "
+        "that hardly reach a checkpoint"
     )
     if any(line.choice.rough and line.choice.is_prediction for line in plan.lines):
         yield "* rougher: closed forms that do not know all of this scheme or scenario"
@@ -285,7 +295,7 @@ def decision_page(
         title=title,
         job=job,
         mfu=None if mfu is None else f"{mfu:.1%}",
-        ideal_days=f"{situation.days(1.0):,.1f}",
+        ideal_time=f"{situation.span(1.0):,.1f} {situation.unit}",
         sentence=advice.sentence,
         headings=[str(column.header) for column in columns],
         left=[column.justify == "left" for column in columns],

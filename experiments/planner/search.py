@@ -300,7 +300,8 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
         notes.append("Empty: the closed form does not hold.")
     shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
     figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
-    write_title(figure, f"{look_of(best.scheme).label}: time-to-train ratio")
+    who = f"{look_of(best.scheme).label}, state kept by {best.protection}"
+    write_title(figure, f"{who}: time-to-train ratio")
     columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
     for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
         mine = frame[frame["source"] == source]

@@ -29,10 +29,10 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.platforms.units import TIME, format_quantity
 from faultline.simulator.job import Durations
 
 DAY_S = 86_400.0
+_FEW_DAYS = 10.0
 _REPAIR = "for repairs ({} each, where the failure does not say)"
 
 
@@ -63,6 +63,9 @@ class Situation:
             return f"no machine stands by and none is free: a restart waits {repair}"
         size = f"of {gpus_per_machine(scenario)} GPUs"
         first = f"{standbys:,} machines {size} stand by, paid for; then " if standbys else ""
+        if free == 0:
+            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
+            return f"{first}the job waits {repair}"
         if free is not None:
             repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
             return (
@@ -92,6 +95,15 @@ class Situation:
     def days(self, ratio: float) -> float:
         """Return the time of the whole job at a time-to-train ratio, in days."""
         return ratio * self.ideal_s / DAY_S
+
+    @property
+    def unit(self) -> str:
+        """The unit in which times of the whole job can be told apart by a digit: days or hours."""
+        return "hours" if self.days(1.0) < _FEW_DAYS else "days"
+
+    def span(self, ratio: float) -> float:
+        """Return the time of the whole job at a time-to-train ratio, in its unit."""
+        return self.days(ratio) * (24.0 if self.unit == "hours" else 1.0)
 
     def gpu_hours(self, ratio: float) -> float:
         """Return the GPU-hours of the whole job at a ratio, as many as are paid for."""
@@ -272,9 +284,9 @@ def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
     if value_at(source.tables, ("failures", "model")) == "mix":
         own = _scenario(source)
         assumptions.append(
-            f"A failure every {_rounded(mtbf_s)}, as stated: all rates of the "
+            f"A failure every {time_text(mtbf_s)}, as stated: all rates of the "
             f"{own.failures.process} are scaled by one factor, from a failure every "
-            f"{_rounded(failure_model(own).mtbf_s)}."
+            f"{time_text(failure_model(own).mtbf_s)}."
         )
         source.change({"failures.rate": "mtbf"})
     source.change({"failures.mtbf_s": mtbf_s}, "--mtbf")
@@ -296,14 +308,9 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
     return mtbf_s, (
-        f"A failure every {_rounded(mtbf_s)}: the scenario's {format_quantity(own_s, TIME)} at "
+        f"A failure every {time_text(mtbf_s)}: the scenario's {time_text(own_s)} at "
         f"{own_gpus:,} GPUs, scaled with 1 / GPUs."
     )
-
-
-def _rounded(span_s: float) -> str:
-    """Return a time for the eye only."""
-    return format_quantity(float(f"{span_s:.4g}"), TIME)
 
 
 def _limits_of_the_forms(scenario: Scenario) -> list[str]:

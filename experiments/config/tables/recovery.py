@@ -174,7 +174,10 @@ class RecoveryTable(Table):
         f"{TRAINMOVER}, table 1: 90 s on 8,192 GPUs",
     )
     standby_s: float = seconds(
-        0.0, "Time until a standby is in its place.", "choice: it waits at a barrier, loaded"
+        0.0,
+        "Time until a standby is in its place.",
+        "choice: it waits at a barrier, loaded",
+        only_with={"recovery.hardware": ["standby"]},
     )
     standbys: int | None = key(
         None,
@@ -184,6 +187,7 @@ class RecoveryTable(Table):
         f"{_PRICE}{BYTEROBUST}: 2, 2, 3, 4 for jobs of 128, 256, 512, 1,024",
         "1",
         between=(0, 100_000),
+        only_with={"recovery.hardware": ["standby"]},
     )
     standbys_quantile: float | None = key(
         None,
@@ -192,12 +196,14 @@ class RecoveryTable(Table):
         f"choice: a stated number; {BYTEROBUST}: 0.99",
         "1",
         between=(0, 0.999999),
+        only_with={"recovery.hardware": ["standby"]},
     )
     replenish_s: float | None = seconds(
         None,
         "Time until there is another standby in the place of one that was used; unset: "
         "rejoin.repair_s.",
         f"choice: the machine that failed, repaired; {TRAINMOVER}: as long as a start",
+        only_with={"recovery.hardware": ["standby"]},
     )
     launch_s: float | None = seconds(
         None,

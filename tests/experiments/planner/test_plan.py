@@ -146,7 +146,7 @@ def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:
     assert scaled.mtbf_s == pytest.approx(7200.0)
     assert own.mtbf_s < 7200.0 / 10
     (said,) = [text for text in scaled.assumptions if "scaled by one factor" in text]
-    assert said.startswith("A failure every 7200s, as stated: all rates of the mix llama3")
+    assert said.startswith("A failure every 2.00 hours, as stated: all rates of the mix llama3")
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
     told = advise(invented(plan, near))
     assert told.taken is None
     assert told.sentence.startswith("Take any of these: SPARe + checkpoint; replication")
-    assert told.sentence.endswith("days, within 0.5%.")
+    assert told.sentence.endswith("hours, within 0.5%.")
     beyond = {"spare": near["spare"], "replication": (2.02, 2.525, 3.03)}
     taken = advise(invented(plan, beyond)).taken
     assert taken is not None
