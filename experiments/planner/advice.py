@@ -289,6 +289,7 @@ def _simulated(
         "steps": simulated.steps,
         "gave_up": simulated.gave_up,
         "states_refused": fmean(simulated.states_refused or (0,)),
+        "recovery_s": simulated.recovery_s,
         "stopped_at": simulated.stopped_at,
     }
 

@@ -218,6 +218,19 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
+    recoveries = {
+        look_of(line.choice.scheme).label: _seconds_text(recovery_s)
+        for line in plan.first_of_schemes()
+        if line.finished
+        and line.simulated is not None
+        and (recovery_s := line.simulated.recovery_s) is not None
+    }
+    if recoveries:
+        means = ", ".join(f"{name} {text}" for name, text in recoveries.items())
+        yield (
+            f"recovery, from a failure until the job goes on, on average: {means} (faultline "
+            "explain-recovery shows its phases and their sources)"
+        )
     refused = {
         look_of(line.choice.scheme).label: fmean(line.simulated.states_refused)
         for line in reversed(plan.lines)

@@ -32,7 +32,7 @@ from faultline.experiments.job.step_times import (
 from faultline.simulator.job import Durations
 
 DAY_S = 86_400.0
-_FEW_DAYS = 10.0
+_FEW_DAYS = 4.0
 _REPAIR = "for repairs ({} each, where the failure does not say)"
 
 

@@ -36,6 +36,9 @@ MOST_SEEDS = 12
 INDIFFERENCE = 0.005
 """A difference that is surely smaller than this fraction does not matter."""
 
+_RECOVERING = ("detection", "reconfigure", "restart", "load")
+"""Causes of badput between a failure and the next step."""
+
 _WORTH_STARTING_WORKERS_S = 4.0
 
 
@@ -55,6 +58,9 @@ class Simulated:
     stopped_at: float | None = None
     # Ways to go on that a job left out, as they do not fit into the GPUs' memory.
     states_refused: tuple[float, ...] = ()
+    # Seconds from failures until the job went on, and how many failures there were.
+    recovering_s: tuple[float, ...] = ()
+    failures: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -66,10 +72,24 @@ class Simulated:
         """Seeds whose job ended before its last step."""
         return sum(not isfinite(ratio) for ratio in self.ratios)
 
+    @property
+    def recovery_s(self) -> float | None:
+        """Mean seconds from a failure until the job goes on; None where nothing failed."""
+        failures = sum(self.failures)
+        return sum(self.recovering_s) / failures if failures else None
+
     def with_more(self, other: Simulated) -> Simulated:
         """Return this with the seeds of another as well."""
-        lists = ("ratios", "availabilities", "goodputs", "step_s", "states_refused")
-        both = {name: getattr(self, name) + getattr(other, name) for name in lists}
+        by_seed = [
+            "ratios",
+            "availabilities",
+            "goodputs",
+            "step_s",
+            "states_refused",
+            "recovering_s",
+            "failures",
+        ]
+        both = {name: getattr(self, name) + getattr(other, name) for name in by_seed}
         return replace(self, **both)
 
 
@@ -115,6 +135,8 @@ def _simulated(records: Sequence[Record], steps: int) -> Simulated:
         tuple(one["checkpoint_interval_s"] / one["checkpoint_interval_steps"] for one in records),
         steps,
         states_refused=tuple(one["states_refused"] for one in records),
+        recovering_s=tuple(sum(one[f"{cause}_s"] for cause in _RECOVERING) for one in records),
+        failures=tuple(one["failures"] for one in records),
     )
 
 

@@ -39,6 +39,7 @@ from faultline.experiments.planner.verification import (
     steps_needed,
     verify,
 )
+from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, write_xml
 from faultline.strategies.base import StepPlan, Strategy, Verdict, WipeOut
 from faultline.strategies.registry import all_strategies
@@ -611,6 +612,23 @@ def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory() -> None:
     print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan), ())
     assert "memory: times" in screen.getvalue()
     assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
+
+
+def test_a_plan_says_what_a_failure_takes_until_the_job_goes_on() -> None:
+    plan = make_plan(small(), ["replication", "checkpoint"], STORAGE, range(2), 1)
+    recovery_s = {}
+    for line in plan.lines:
+        assert line.simulated is not None
+        short = line.choice.question.shortened(line.simulated.steps)
+        records = [run(short, seed) for seed in range(len(line.simulated.ratios))]
+        causes = ("detection_s", "reconfigure_s", "restart_s", "load_s")
+        lost_s = sum(record[cause] for record in records for cause in causes)
+        recovery_s[line.choice.scheme] = lost_s / sum(record["failures"] for record in records)
+        if line.finished:
+            assert line.simulated.recovery_s == pytest.approx(recovery_s[line.choice.scheme])
+    screen = StringIO()
+    print_plan(Console(file=screen, width=200), plan, advise(plan), ())
+    assert f"replication + checkpoint {recovery_s['replication']:.4g} s" in screen.getvalue()
 
 
 def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
