@@ -87,12 +87,10 @@ class Training(Interruptible):
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
 
-    def _goes_on(self, repairs: int = 0) -> bool:
-        """Return whether the job does not give up, after so many recoveries of one step."""
-        most = self.work.give_up_after_restarts
-        if repairs >= most:
-            self._restarts_since_save = most
-        return self.progress.now_s < self._limit_s and self._restarts_since_save < most
+    def _goes_on(self) -> bool:
+        """Return whether the job neither gives up nor is out of time."""
+        gives_up = self._restarts_since_save >= self.work.give_up_after_restarts
+        return self.progress.now_s < self._limit_s and not gives_up
 
     def _come_back(self) -> Generator[Phase, Outcome, None]:
         """Restart after a lost step, unless the job has given up."""
@@ -237,7 +235,10 @@ class Training(Interruptible):
         """
         progress, repairs = self.progress, 0
         self._missed(outcome)
-        while self._goes_on(repairs):
+        while self._goes_on():
+            if repairs == self.work.give_up_after_restarts:
+                self._restarts_since_save = repairs
+                break
             repairs += 1
             told = outcome
             if self._inquires or self._optimizer.asks_when:
