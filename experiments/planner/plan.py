@@ -122,7 +122,9 @@ def chosen_schemes(
     """
     known = all_strategies()
     if names:
-        return _named("--schemes", "scheme", names, list(known)), []
+        chosen = _named("--schemes", "scheme", names, list(known))
+        others = [name for name in known if name not in chosen]
+        return chosen, [LeftOut(name, None, "not among --schemes") for name in others]
     table = situation.scenario.model
     has_layout = table.name != "stated" or not {"pipeline", "tensor"}.isdisjoint(
         table.model_fields_set

@@ -178,6 +178,9 @@ def test_a_plan_has_all_schemes_for_which_the_scenario_states_enough() -> None:
     assert all("state model.pipeline" in each.reason for each in left_out)
     chosen, left_out = chosen_schemes(None, small("model.pipeline=4"))
     assert (set(chosen), left_out) == (set(all_strategies()), [])
+    chosen, left_out = chosen_schemes(["spare", "checkpoint"], small())
+    assert chosen == ["spare", "checkpoint"]
+    assert {each.scheme for each in left_out} == all_strategies().keys() - set(chosen)
 
 
 def test_a_platform_that_is_too_small_is_generated_at_the_size_of_the_job() -> None:
