@@ -129,7 +129,7 @@ def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
 
 
 def test_a_sweep_in_which_nothing_works_says_why() -> None:
-    bad = {"job.gpus": [300], "job.groups": [300], "platform.file": ["hgx-h100"]}
+    bad = {"job.gpus": [250], "job.groups": [24], "platform.file": ["hgx-h100"]}
     with pytest.raises(UserError, match="every run failed; the first: "):
         fl.sweep("spare-sound", bad, seeds=1, workers=1, job__steps=5)  # type: ignore[arg-type]
 
