@@ -142,7 +142,7 @@ class Slowdown:
     def at_most(self, slowest: float) -> Slowdown:
         """Return the same where the slowest member takes so many times as long, and no other more.
 
-        Of a step that is simulated with all of its members nobody knows what each takes.
+        A step that is simulated with all of its members has no known time for each of them.
         """
         first = max(self.compute, key=self.compute.__getitem__)
         compute = {group: min(factor, slowest) for group, factor in self.compute.items()}

@@ -164,7 +164,7 @@ class BesideCopies:
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s
         if write.writer is None:
-            # Whoever fails spoils it; the copies of the others go on.
+            # A group that fails spoils its own copy; those of other groups go on.
             off = {group for group, at_s in enumerate(next_failure_s) if at_s <= self.now_s}
             off |= self._dropped | self._down
             self._writes.begin(write, self.now_s, off=tuple(sorted(off)))

@@ -128,7 +128,7 @@ class Situation:
 
 
 class _Sized(NamedTuple):
-    """A job at the size that is asked for."""
+    """A job at the requested size."""
 
     base: Scenario  # The job that is measured.
     scenario: Scenario  # The job that is planned.
@@ -226,16 +226,13 @@ def _at_size(
     if gpus == own_gpus:
         return _Sized(base, base, durations, [])
     source.change(_gpu_keys(gpus, groups), "--gpus")
-    scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, mtbf_is_stated)
-    if scaled_s is not None:
-        source.change({"failures.mtbf_s": scaled_s})
-    scenario = _scenario(source)
-    durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
     assumptions = [
-        assumed,
+        _scale_mtbf(source, base, own_gpus, gpus, mtbf_is_stated),
         f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
         "the scenario: model and storage bandwidth are taken to change with the GPUs.",
     ]
+    scenario = _scenario(source)
+    durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
     return _Sized(base, scenario, durations, assumptions)
 
 
@@ -259,11 +256,8 @@ def _with_groups(
     assumptions = []
     if wanted != stated.job.groups:
         source.change({"job.groups": wanted}, "--groups" if groups else "--gpus")
-        scaled_s, assumed = _mtbf_at(stated, own_gpus, least, mtbf_is_stated)
-        if scaled_s is not None:
-            source.change({"failures.mtbf_s": scaled_s})
         assumptions = [
-            assumed,
+            _scale_mtbf(source, stated, own_gpus, least, mtbf_is_stated),
             "Each group trains as many micro-batches a step as in the scenario: the batch grows "
             "with the groups, and the steps of the job stay as many.",
         ]
@@ -295,6 +289,16 @@ def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
 
 def _gpu_keys(gpus: int, groups: int) -> dict[str, object]:
     return {"job.gpus": gpus, "job.gpus_per_group": gpus // groups}
+
+
+def _scale_mtbf(
+    source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool
+) -> str:
+    """Set the mean time between failures at another number of GPUs; return a sentence about it."""
+    scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, is_stated)
+    if scaled_s is not None:
+        source.change({"failures.mtbf_s": scaled_s})
+    return assumed
 
 
 def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:

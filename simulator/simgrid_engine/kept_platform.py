@@ -99,9 +99,13 @@ def look_up_on(
     asked_of_owner(_passed_on, platform, _by_itself, look_up, args, kwargs)
 
 
+_Way = Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result]
+"""How the process that keeps a platform calls a function with its arguments."""
+
+
 def _passed_on(
     platform: Path,
-    how: Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result],
+    how: _Way[Result],
     function: Callable[..., Result],
     args: tuple[object, ...],
     kwargs: dict[str, object],
@@ -111,7 +115,7 @@ def _passed_on(
 
 def _done_there(
     platform: Path,
-    how: Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result],
+    how: _Way[Result],
     function: Callable[..., Result],
     args: tuple[object, ...],
     kwargs: dict[str, object],

@@ -67,11 +67,14 @@ class PlacedJob:
         """Return the host of a rank."""
         return simgrid.Host.by_name(self._names[rank])
 
-    def look_up(self) -> None:
-        """Find all out that is asked of it, which takes longer than to play a step."""
+    def look_up(self) -> bool:
+        """Look up all routes, loads and symmetries, which takes longer than a step.
+
+        They stay known. Returns `treats_replicas_alike`.
+        """
         for kind in MESSAGES:
             self.load(kind)
-        self.treats_replicas_alike  # noqa: B018 - kept from now on
+        return self.treats_replicas_alike
 
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that stand for all.

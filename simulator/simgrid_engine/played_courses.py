@@ -125,7 +125,7 @@ def play_course(
 
     def go_on() -> None:
         for part in parts:
-            # Nobody knows what comes after the failure of a member.
+            # After the failure of a member the course has no known time.
             members = part.members if isinstance(part, Passes | Exchange) else ()
             has_failed = player.fails_s(members) <= simgrid.Engine.clock
             # Gradients that hide behind the last passes may be on their way still.
