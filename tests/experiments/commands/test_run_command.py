@@ -171,13 +171,6 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
         (["strategy.name=checkpoint", "strategy.redundancy=2"], "no redundancy"),
         (["strategy.name=nothing"], "strategy.name"),
         (["platform.file=nowhere.xml", "~times.all_reduce_per_group_s"], "nowhere.xml"),
-        (
-            [
-                *("platform.file=hgx-h100", "job.gpus=300", "job.groups=300"),
-                "~times.all_reduce_per_group_s",
-            ],
-            "set job.gpus = 304",
-        ),
         (["job.gpus=12", "job.groups=24"], "set job.gpus to 24 or more"),
         # Valid numbers, whose product or function no float can hold.
         (["failures.shape=0.001"], "shape"),

@@ -63,7 +63,7 @@ def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
     assert set(all_studies()) == {name.replace("_", "-") for name in folders - {"head_to_head"}}
     for name in all_studies():
         if name == "mecefo-convergence" and find_spec("jax") is None:
-            with pytest.raises(UserError, match=r"pip install 'faultline\[numerics\]'"):
+            with pytest.raises(UserError, match=r"pip install 'faultline-sim\[numerics\]'"):
                 load_study(name)
         else:
             assert isinstance(load_study(name), Study)
