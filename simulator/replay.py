@@ -362,7 +362,7 @@ class ReplayEngine(BesideCopies):
         self._writes.bring_back(carried_on)
         if recovery is None:
             return Outcome(now_s, struck=clocks.collect(asks))
-        self.now_s = now_s + times.duration_s(recovery, len(members), failed)
+        self.now_s = now_s + times.duration_s(recovery, failed)
         if recovery.moves:
             self._move(recovery, members)
         return Outcome(self.now_s, (), (), clocks.collect(asks), phases=times.last_phases())
@@ -402,7 +402,7 @@ class ReplayEngine(BesideCopies):
         unwatched = self._down | self._dropped
         struck = self._failing_until(start_s, unwatched)
         failed = self._what_failed(group for group in struck if group not in self._dropped)
-        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
+        restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
         for group in struck:
@@ -481,7 +481,7 @@ class ReplayEngine(BesideCopies):
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self._writes.bring_back(phase.groups)
         self._dropped.difference_update(phase.groups)
-        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        self.now_s += self._recovery_times.duration_s(phase.recovery)
         self._move(phase.recovery, phase.members)
         return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 

@@ -24,13 +24,13 @@ from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
 _KEYS_OF_PHASES = {
     "detect": ("detect_s",),
     "diagnose": ("diagnose_s",),
-    "abort": ("abort_s", "abort_per_doubling_s"),
+    "abort": ("abort_s",),
     "launch": ("launch_s",),
     "communicators": ("communicator_s", "communicator_growth_s"),
     "warm-up": ("warm_up_s",),
 }
 _KEYS_OF_HARDWARE = {
-    "requeue": ("requeue_s", "requeue_exponent"),
+    "requeue": ("requeue_s",),
     "reschedule": ("reschedule_s",),
     "standby": ("standby_s",),
 }
@@ -107,7 +107,7 @@ def _recovery(
     waits = recovery.replaces_hardware and question.awaits_repairs
     if recovery.replaces_hardware and not question.standbys:
         recovery = recovery.without_standbys()
-    phases = _phases(question, recovery, len(members), waits=waits)
+    phases = _phases(question, recovery, waits=waits)
     if moves is not None and recovery.moves and not prices.states(recovery):
         sent = sent_moves(recovery.moves, members)
         phases.append(_moved(moves, sent, moves.duration_s(sent)))
@@ -133,9 +133,9 @@ def _moved(times: MoveTimes, sent: Sequence[SentMove], took_s: float) -> Recover
 def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     """Explain a restart of the whole job, with loading from storage."""
     scenario, durations = question.scenario, question.durations
-    needed, groups = question.strategy().restart_recovery(), scenario.job.groups
+    needed = question.strategy().restart_recovery()
     waits = needed.replaces_hardware and question.awaits_repairs
-    phases = _phases(question, needed, groups, waits=waits)
+    phases = _phases(question, needed, waits=waits)
     if durations.load_s:
         stated = not scenario.measured.load
         source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
@@ -143,12 +143,10 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
 
-def _phases(
-    question: ResolvedJob, recovery: Recovery, members: int, *, waits: bool
-) -> list[RecoveryPhase]:
+def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[RecoveryPhase]:
     """Return phases with their sources; where the job waits for a repair, that is the first."""
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
-    phases = question.durations.recovery.phases(needed, members, [_A_GPU])
+    phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind
     told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
     repair = RecoveryPhase("repair", question.scenario.rejoin.repair_s, source=_REPAIRED)

@@ -326,7 +326,7 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
     No group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s(_restart_of(scenario))
-    shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
+    shrinking_s = durations.recovery.duration_s(SHRINK)
     repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
     named = "failures.mtbf_s"

@@ -146,17 +146,6 @@ def packed_replicas(damage: Damage, spare_domains: int, pod_groups: int) -> list
     return sorted(replicas, key=lambda replica: -replica.worst)
 
 
-def unpacked_replicas(damage: Damage, spare_domains: int) -> list[HitReplica]:
-    """Return the replicas that are hit, the worst first, if domains stay where they are.
-
-    Spare domains take the places of the worst ones, whichever group these are in.
-    """
-    hit: dict[int, list[HitDomain]] = {}
-    for one in damage.domains()[spare_domains:]:
-        hit.setdefault(one.group, []).append(one)
-    return [HitReplica(group, tuple(domains)) for group, domains in hit.items()]
-
-
 Place = tuple[int, int]
 """A group and a stage of it."""
 

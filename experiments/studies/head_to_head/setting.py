@@ -328,7 +328,7 @@ def modelled_restart_s(gpus: int, hardware: str = "requeue") -> float:
     changes: dict[str, object] = {"model.name": "stated", "job.gpus": gpus}
     changes |= {"recovery.hardware": hardware, "recovery.standbys": 1}
     scenario = load_scenario(SCENARIO, changes)
-    return recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
+    return recovery_prices(scenario).duration_s(RESTART)
 
 
 _MTBF_S = (60.0, 86_400.0)

@@ -52,7 +52,7 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("strategy.name=checkpoint",),
     "dp-drop": ("strategy.name=dp-drop",),
     "dp-drop, pods of 16": ("strategy.name=dp-drop", f"strategy.dp-drop.pod_groups={POD}"),
-    "dp-drop, not packed": ("strategy.name=dp-drop", "strategy.dp-drop.packing=false"),
+    "dp-drop, not packed": ("strategy.name=dp-drop", "strategy.dp-drop.pod_groups=1"),
     "ntp": ("strategy.name=ntp",),
     "ntp, resharding hidden": ("strategy.name=ntp", "strategy.ntp.resharding_slowdown=0"),
     "ntp, pods of 16": ("strategy.name=ntp", f"strategy.ntp.pod_groups={POD}"),

@@ -74,7 +74,7 @@ def _moves() -> Iterator[SampleRow]:
         ):
             job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
             scenario = load_scenario("head-to-head", {**job, **keys})
-            value = recovery_prices(scenario).duration_s(RESTART, scenario.job.groups)
+            value = recovery_prices(scenario).duration_s(RESTART)
             yield f"F1 {kind} {gpus:,} GPUs", "seconds", "phases", "", 0, value
 
 

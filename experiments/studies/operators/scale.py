@@ -166,7 +166,7 @@ def scenario_keys(
         preset = "scalable" if prices == "stock" else "hot-swap"
         role = load_scenario("head-to-head", job | {"recovery.preset": preset})
         priced = recovery_prices(role)
-        job["times.take_over_s"] = priced.duration_s(TAKEN_ROLE, gpus // _GROUP) + _COPY_S
+        job["times.take_over_s"] = priced.duration_s(TAKEN_ROLE) + _COPY_S
     if label in TAKE_OVERS:
         job |= _recoveries(job)
     excess = EXCESS if has_excess else 1.0
@@ -190,8 +190,7 @@ def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
     verdict = scheme.on_failures([0])
     needed = [scheme.on_repair(hit), verdict.recovery if isinstance(verdict, Continue) else None]
     return {
-        f"times.{one.kind.replace('-', '_')}_s": priced.duration_s(one, keys["job.groups"])
-        + _COPY_S
+        f"times.{one.kind.replace('-', '_')}_s": priced.duration_s(one) + _COPY_S
         for one in needed
         if one is not None
     }

@@ -145,7 +145,7 @@ def test_documentation_keeps_what_it_was_told() -> None:
         ("groups", "job.groups"),
         ("[job]", "job"),
         ("strategy.spare", "strategy.spare"),
-        ("shrink_per_member_s", "times.shrink_per_member_s"),
+        ("hand_back_s", "times.hand_back_s"),
     ],
 )
 def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) -> None:
