@@ -31,6 +31,8 @@ class StepCosts:
         Shard types that each member computes.
     batches : Batches
         What the step trains.
+    booked : tuple of (str, float)
+        Its compute at nominal pace by cause, in seconds.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
@@ -41,6 +43,7 @@ class StepCosts:
 
     __slots__ = (
         "batches",
+        "booked",
         "degraded_s",
         "least_pace",
         "nominal_s",
@@ -72,6 +75,9 @@ class StepCosts:
         self.redundancy_s = unhurt_s - once_s + validation_s
         self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
         self.degraded_s -= validation_s
+        causes = ("compute", "redundancy", "degraded")
+        booked = zip(causes, (self.useful_s, self.redundancy_s, self.degraded_s), strict=True)
+        self.booked = tuple((cause, each_s) for cause, each_s in booked if each_s)
 
     @staticmethod
     def depend_on_members(plan: StepPlan, work: Work) -> bool:

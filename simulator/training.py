@@ -6,10 +6,11 @@ nor SimGrid: it yields phases and is sent back what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from itertools import chain
 from math import ceil, inf
 
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.phases import (
     Inquiry,
     Outcome,
@@ -39,7 +40,7 @@ class Training(Interruptible):
         work, progress, seconds = self.work, self.progress, self._seconds
         strategy, hits, enough = self.strategy, self._hits, self._enough
         holds_last_step = self._memory.holds_last_step
-        meets_conditions = work.disturbances is not None
+        meets_conditions, plays_steps = work.disturbances is not None, work.plays_steps
         while progress.trained < enough and self._goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self._hand_back()
@@ -56,46 +57,48 @@ class Training(Interruptible):
                 if outcome.steps and (yield from self._end_quiet_steps(play, quiet, outcome)):
                     continue
             self._disturbed = False
-            outcome, batches = (yield play.compute), play.costs.batches
-            reduced = yield play.all_reduce
-            if reduced.missing and holds_last_step:
+            outcome, costs = (yield play.compute), play.costs
+            batches, reduced = costs.batches, (yield play.all_reduce)
+            missing, ended_s, disturbed_s = reduced.missing, outcome.now_s, outcome.disturbed_s
+            if missing and holds_last_step:
                 self._before_failure = self._state(progress.now_s)
-            broken = bool(reduced.missing) and self.work.plays_steps
-            # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
-            disturbed_s = 0.0 if broken else outcome.disturbed_s
+            if missing and plays_steps:
+                # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
+                ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
             seconds["checkpoint"] += disturbed_s
-            ended_s = outcome.now_s
-            if broken:
-                ended_s = self._end_of_broken(play.costs, reduced.now_s)
-            self._computed(play.costs, 1, ended_s - progress.now_s - disturbed_s)
-            if reduced.missing:
+            self._computed(costs, 1, ended_s - progress.now_s - disturbed_s)
+            if missing:
                 progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
                     yield from self._come_back()
                     continue
                 # Who has been dropped adds nothing to it.
                 batches = self._play.costs.batches
-                less_s = play.costs.useful_s * (1.0 - batches.trained / play.costs.batches.trained)
-                seconds["compute"] -= less_s
-                seconds["degraded"] += less_s
-                self._due_step = 0
+                self._trains_less(costs, batches)
             else:
                 seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                self._reduced(reduced_s, play.costs.reduced_share)
+                self._reduced(reduced_s, costs.reduced_share)
                 progress.now_s = reduced.now_s
             if self._commit(play, batches):
                 yield from self._save_what_is_due(play.down)
 
     def _goes_on(self) -> bool:
         """Return whether the job neither gives up nor is out of time."""
-        gives_up = self._restarts_since_save >= self.work.give_up_after_restarts
+        gives_up = self._restarts_since_save >= self._most_restarts
         return self.progress.now_s < self._limit_s and not gives_up
 
     def _come_back(self) -> Generator[Phase, Outcome, None]:
         """Restart after a lost step, unless the job has given up."""
         if self._goes_on():
             yield from self._restart()
+
+    def _trains_less(self, costs: StepCosts, batches: Batches) -> None:
+        """Book a step that trains less than was computed for it."""
+        if batches is not costs.batches:
+            less_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
+            self._seconds["compute"] -= less_s
+            self._seconds["degraded"] += less_s
 
     def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
         """Return when the passes of a step end that breaks and whose failure is noticed then.
@@ -153,17 +156,15 @@ class Training(Interruptible):
         """
         progress, memory = self.progress, self._memory
         now_s, done, down = progress.now_s, progress.completed_steps, play.down
-        self._due_step = 0
-        if self._disturbed or self._put_off or self._record:
+        self._due_step, every = 0, 0
+        if self._put_off or self._record or done < self._loaded.steps or not play.compute.members:
             return None
-        if done < self._loaded.steps or not play.compute.members:
-            return None
-        due_step, until_s = self.work.checkpoint_policy.not_due_before(
+        due_step, until_s = self._policy.not_due_before(
             done, now_s - self._unsaved_since_s, now_s, down
         )
-        every = 0 if down and self._readmits else memory.snapshots_every
-        if self._conditions.storage_back_s > now_s:
-            every = 0
+        if memory.shelves:
+            waits = (down and self._readmits) or self._conditions.storage_back_s > now_s
+            every = 0 if waits else memory.snapshots_every
         for shelf in () if every else memory.shelves:
             shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
@@ -174,6 +175,8 @@ class Training(Interruptible):
             until_s = min(until_s, self._spares.next_ready_s)
         if not memory.shelves:
             self._due_step, self._due_s = due_step, until_s
+        if self._disturbed:
+            return None
         until_s = min(
             until_s, self._limit_s, self._hits.next_repair_s, self._conditions.next_change_s
         )
@@ -214,9 +217,7 @@ class Training(Interruptible):
         if self._memory.shelves:
             saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - self._unsaved_since_s
-        due = self.work.checkpoint_policy.due(
-            progress.completed_steps, unsaved_s, progress.now_s, down
-        )
+        due = self._policy.due(progress.completed_steps, unsaved_s, progress.now_s, down)
         if done or ((due or self._put_off) and self._can_save(due, None)):
             written = yield from self._save()
             saved |= written
@@ -233,47 +234,44 @@ class Training(Interruptible):
         A recovery that takes longer than the time between failures never gets there: the job gives
         up as it does after as many restarts.
         """
-        progress, repairs = self.progress, 0
+        progress, strategy, optimizer, repairs = self.progress, self.strategy, self._optimizer, 0
         self._missed(outcome)
         while self._goes_on():
-            if repairs == self.work.give_up_after_restarts:
+            if repairs == self._most_restarts:
                 self._restarts_since_save = repairs
                 break
             repairs += 1
-            told = outcome
-            if self._inquires or self._optimizer.asks_when:
-                told = yield Inquiry(outcome.missing)
-            lost = self._machines_lost(told.struck) if self._inquires else {}
-            replaced = self._replaced_at_once(outcome.missing, told.struck, lost)
+            missing, struck = outcome.missing, outcome.struck
+            if self._inquires or optimizer.asks_when:
+                struck = (yield Inquiry(missing)).struck
             # Nobody asks for a plan between the hits and the verdict on them.
-            if self._hits.counts:
-                self._hits.strike(outcome.missing, told.struck, progress.now_s, replaced)
-            verdict = self._contract.verdict(outcome.missing)
-            progress.states_refused = self.strategy.states_refused
+            replaced = self._take_in(missing, struck) if self._inquires else set()
+            verdict = self._contract.verdict(missing)
+            progress.states_refused = strategy.states_refused
             # Where there is nothing to recover from, what failed was of no use any more.
-            needs_shares = isinstance(verdict, Continue) and verdict.recovery is not None
-            if needs_shares and self._optimizer.lose(
-                self._plan.members, outcome.missing, told.struck
+            if (
+                optimizer.is_shared
+                and isinstance(verdict, Continue)
+                and verdict.recovery is not None
+                and optimizer.lose(self._plan.members, missing, struck)
             ):
-                verdict = WipeOut(outcome.missing)
-            self._lacking_until_s += chain.from_iterable(lost.values())
+                verdict = WipeOut(missing)
             if isinstance(verdict, WipeOut):
                 self._processes_failed = self._in_place and not self._lacking_until_s
                 return False
+            dropped, patch, _, carried_on, recovery = verdict
             # Whoever stays though missing is missed again.
-            self._disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
-            if self._plan is not self.strategy.plan():
+            self._disturbed = len(dropped) + len(carried_on) < len(missing)
+            if self._plan is not strategy.plan():
                 self._follow_plan()
             play = self._play
-            found_s = yield from self._recover(
-                verdict.recovery, verdict.dropped, verdict.carried_on
-            )
+            found_s = yield from self._recover(recovery, dropped, carried_on)
             if self._readmits:
-                sooner = len(replaced.intersection(verdict.dropped))
+                sooner = len(replaced.intersection(dropped))
                 self._spares.bring(sooner, found_s, self.work.standby_s)
-                self._spares.bring(len(verdict.dropped) - sooner, found_s)
-            self._optimizer.recovered(progress.now_s)
-            if verdict.patch:
+                self._spares.bring(len(dropped) - sooner, found_s)
+            optimizer.recovered(progress.now_s)
+            if patch:
                 yield from self._patch(verdict)
             elif self.rules.fixed_step == "commits":
                 return True
@@ -286,6 +284,15 @@ class Training(Interruptible):
                 return True
             self._missed(outcome)
         return False
+
+    def _take_in(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+        """Take in what has struck groups; return those in whose places others are at once."""
+        lost = self._machines_lost(struck)
+        replaced = self._replaced_at_once(missing, struck, lost)
+        self._lacking_until_s += chain.from_iterable(lost.values())
+        if self._hits.counts:
+            self._hits.strike(missing, struck, self.progress.now_s, replaced)
+        return replaced
 
     def _missed(self, outcome: Outcome) -> None:
         """Book how long it took until it showed who is missing."""

@@ -53,7 +53,8 @@ class Restarting(Saving):
         if self._asks:
             self._memory.strike(outcome.struck)
             self._hits.hear(outcome.struck, self.progress.now_s)
-        self._optimizer.deal(members, (*dropped, *carried_on))
+        if self._optimizer.is_shared:
+            self._optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
             return begun_s
         return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
@@ -148,7 +149,7 @@ class Restarting(Saving):
         self._clean = {
             failure: kept for failure, kept in self._clean.items() if found.batches > kept.batches
         }
-        self._restarted_s = progress.now_s
+        self._restarted_s, self._due_step = progress.now_s, 0
         self._put_off.clear()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"

@@ -97,6 +97,8 @@ class TrainingState:
         is_plain = not (self._memory.shelves or self._memory.holds_last_step)
         # Steps between checkpoints beside which a step needs nothing; 0 where there may be more.
         self._saves_every = work.checkpoint_policy.every_steps if is_plain else 0
+        self._policy = work.checkpoint_policy
+        self._most_restarts = work.give_up_after_restarts
         self._enough = work.steps - _ROUNDING
         self._restarts_since_save = 0
         self._disturbed = False
@@ -110,6 +112,9 @@ class TrainingState:
         """Make the phases of the next steps, as the scheme has planned them."""
         self._plan = self.strategy.plan()
         self._play = self._phases()
+        if not self._saves_every or self._play.mirrors:
+            # With other members, other things may be due.
+            self._due_step = 0
 
     def _phases(self) -> StepPhases:
         """Return the phases of the next steps."""
@@ -142,11 +147,11 @@ class TrainingState:
     def _computed(self, costs: StepCosts, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whatever comes of them."""
         progress, seconds = self.progress, self._seconds
-        seconds["compute"] += steps * costs.useful_s
-        seconds["redundancy"] += steps * costs.redundancy_s
-        seconds["degraded"] += steps * costs.degraded_s
+        for cause, each_s in costs.booked:
+            seconds[cause] += steps * each_s
         seconds["waiting"] += duration_s - steps * costs.nominal_s
-        progress.raised_power_s += steps * costs.raised_power_s
+        if costs.raised_power_s:
+            progress.raised_power_s += steps * costs.raised_power_s
         progress.played_steps += steps
         if self._responds:
             self._response.met(steps)
@@ -171,9 +176,9 @@ class TrainingState:
             self._seconds["degraded"] += duration_s * (1.0 - share)
 
     def _spend(self, cause: str, outcome: Outcome) -> None:
-        progress = self.progress
-        self._seconds[cause] += outcome.now_s - progress.now_s
-        progress.now_s = outcome.now_s
+        progress, now_s = self.progress, outcome.now_s
+        self._seconds[cause] += now_s - progress.now_s
+        progress.now_s = now_s
 
     def _log(
         self,
