@@ -137,12 +137,12 @@ class StepPhases:
         slow: Slowdown = UNDISTURBED,
         before: StepPhases | None = None,
     ) -> None:
-        members, stacks, size = plan.members, plan.stacks, plan.stack_size
+        members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
         if slow.compute:
             given = without, None, 1 + twice, work.least_pace(plan)
             slow = work.slowdown_of(plan, slow, *given)
-        self.all_reduce = AllReduce(members, without, slow, plan.pipelines)
+        self.all_reduce = AllReduce(members, without, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
             self.repeated = self.all_reduce._replace(repeated=True)
@@ -164,12 +164,12 @@ class StepPhases:
             costs.pace,
             without,
             slow,
-            plan.pipelines,
+            pipelines,
             costs.least_pace,
             1 + twice,
         )
         self.down = work.groups - len(members)
-        self.mirrors = plan.mirrors
+        self.mirrors = mirrors
 
 
 def patch_compute(
