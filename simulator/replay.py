@@ -108,18 +108,20 @@ class ReplayEngine(BesideCopies):
         if failure_s <= now_s or decided is None:
             return Outcome(now_s)
         (groups, size), stacks = decided, compute.stacks
-        whole_s = self._reduces_s(all_reduce)
+        whole_s = self._whole_s if all_reduce is self._reduced else self._reduces_s(all_reduce)
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
         computing_s = pace.longest_s(stacks) * size
         drawn, ahead = self._factors, pace.draws_ahead and self._factors is None
         if drawn:
             computing_s *= drawn.longest(compute)
+        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
+        if now_s + computing_s + reducing_s >= failure_s:
+            return Outcome(now_s)
         if saves and ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
             outcome = self._quiet_rounds(phase, saves, decided)
             if outcome.saves:
                 return outcome
-        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         asked_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:

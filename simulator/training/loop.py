@@ -6,10 +6,11 @@ nor SimGrid: it yields phases and is sent back what became of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from itertools import chain
 from math import ceil, inf
 
+from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Rules, Work
 from faultline.simulator.phases import Inquiry, Outcome, Phase, QuietSteps, Saves, Snapshots
 from faultline.simulator.progress import Batches
@@ -65,8 +66,7 @@ class Training:
         self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
         self.work, self.strategy, self.progress = work, strategy, self.state.progress
         self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
-        # Below both the steps and the time, in seconds, nothing is due at the end of a step.
-        self._due_step, self._due_s = 0.0, 0.0
+        self._most_restarts = work.give_up_after_restarts
 
     def loop(self) -> TrainingLoop:
         """Return the generator of phases; it ends when the job is done or out of time."""
@@ -74,6 +74,7 @@ class Training:
         progress, seconds = self.progress, state.seconds
         holds_last_step = state.memory.holds_last_step
         meets_conditions = self.work.disturbances is not None
+        plays_steps = self.work.plays_steps
         while not state.is_done() and self._goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self.restarter.hand_back()
@@ -90,46 +91,48 @@ class Training:
                 if outcome.steps and (yield from self._end_quiet_steps(step, quiet, outcome)):
                     continue
             state.disturbed = False
-            outcome, batches = (yield step.compute), step.costs.batches
-            reduced = yield step.all_reduce
-            if reduced.missing and holds_last_step:
+            outcome, costs = (yield step.compute), step.costs
+            batches, reduced = costs.batches, (yield step.all_reduce)
+            missing, ended_s, disturbed_s = reduced.missing, outcome.now_s, outcome.disturbed_s
+            if missing and holds_last_step:
                 state.before_failure = state.to_save(progress.now_s)
-            broken = bool(reduced.missing) and self.work.plays_steps
-            # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
-            disturbed_s = 0.0 if broken else outcome.disturbed_s
+            if missing and plays_steps:
+                # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
+                ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
             seconds["checkpoint"] += disturbed_s
-            ended_s = outcome.now_s
-            if broken:
-                ended_s = self._end_of_broken(step.costs, reduced.now_s)
-            state.book_compute(step.costs, 1, ended_s - progress.now_s - disturbed_s)
-            if reduced.missing:
+            state.book_compute(costs, 1, ended_s - progress.now_s - disturbed_s)
+            if missing:
                 progress.now_s = ended_s
                 if not (yield from self._repair(reduced)):
                     yield from self._come_back()
                     continue
                 # A group that has been dropped adds nothing to the step.
                 batches = state.step.costs.batches
-                less_s = step.costs.useful_s * (1.0 - batches.trained / step.costs.batches.trained)
-                seconds["compute"] -= less_s
-                seconds["degraded"] += less_s
-                self._due_step = 0
+                self._book_less(costs, batches)
             else:
                 seconds["checkpoint"] += reduced.disturbed_s
                 reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
-                state.book_all_reduce(reduced_s, step.costs.reduced_share)
+                state.book_all_reduce(reduced_s, costs.reduced_share)
                 progress.now_s = reduced.now_s
             if self._commit(step, batches):
                 yield from self._end_step(step.down)
 
     def _goes_on(self) -> bool:
         """Return whether the job neither gives up nor is out of time."""
-        gives_up = self.state.restarts_since_save >= self.work.give_up_after_restarts
+        gives_up = self.state.restarts_since_save >= self._most_restarts
         return self.progress.now_s < self._limit_s and not gives_up
 
     def _come_back(self) -> Generator[Phase, Outcome, None]:
         """Restart after a lost step, unless the job has given up."""
         if self._goes_on():
             yield from self.restarter.restart()
+
+    def _book_less(self, costs: StepCosts, batches: Batches) -> None:
+        """Book a step that trains less than was computed for it."""
+        if batches is not costs.batches:
+            less_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
+            self.state.seconds["compute"] -= less_s
+            self.state.seconds["degraded"] += less_s
 
     def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
         """Return when the passes of a step end that breaks and whose failure is noticed then.
@@ -155,7 +158,7 @@ class Training:
         progress.train(1, batches)
         if state.record:
             state.log(EventKind.STEP, stacks=step.compute.stacks)
-        is_below = progress.completed_steps < self._due_step and progress.now_s < self._due_s
+        is_below = progress.completed_steps < state.due_step and progress.now_s < state.due_s
         return not is_below or state.is_done()
 
     def _end_step(self, down: int) -> Generator[Phase, Outcome, None]:
@@ -200,17 +203,17 @@ class Training:
         """
         state, progress, memory = self.state, self.progress, self.state.memory
         now_s, done, down = progress.now_s, progress.completed_steps, step.down
-        self._due_step = 0
-        if state.disturbed or self.saver.has_put_off or state.record:
+        state.due_step, every = 0, 0
+        if self.saver.has_put_off or state.record:
             return None
         if done < state.loaded.steps or not step.compute.members:
             return None
-        due_step, until_s = self.work.checkpoint_policy.not_due_before(
+        due_step, until_s = state.policy.not_due_before(
             done, now_s - state.unsaved_since_s, now_s, down
         )
-        every = 0 if down and state.readmits else memory.snapshots_every
-        if state.conditions.storage_back_s > now_s:
-            every = 0
+        if memory.shelves:
+            waits = (down and state.readmits) or state.conditions.storage_back_s > now_s
+            every = 0 if waits else memory.snapshots_every
         for shelf in () if every else memory.shelves:
             shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
@@ -220,7 +223,9 @@ class Training:
             # After each step groups may come back.
             until_s = min(until_s, self.machines.groups.next_ready_s)
         if not memory.shelves:
-            self._due_step, self._due_s = due_step, until_s
+            state.due_step, state.due_s = due_step, until_s
+        if state.disturbed:
+            return None
         until_s = min(
             until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
         )
@@ -232,7 +237,7 @@ class Training:
             at_most = min(at_most, state.response.quiet_steps())
         if at_most < 1 or until_s <= now_s:
             return None
-        saves = self.saver.every_steps and self._saves_on_the_way(step, int(at_most), steps_left)
+        saves = state.saves_every and self._saves_on_the_way(step, int(at_most), steps_left)
         snapshots = Snapshots(every - done % every, every) if every else None
         return QuietSteps(
             step.compute, step.all_reduce, int(at_most), until_s, saves or None, snapshots
@@ -240,7 +245,7 @@ class Training:
 
     def _saves_on_the_way(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
         """Return the checkpoints between the next steps, where these are all that is to be done."""
-        state, every = self.state, self.saver.every_steps
+        state, every = self.state, self.state.saves_every
         if first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
         if step.mirrors or (state.readmits and step.down):
@@ -258,46 +263,44 @@ class Training:
         up as it does after as many restarts.
         """
         state, progress, machines, repairs = self.state, self.progress, self.machines, 0
-        hits, strategy = state.hits, self.strategy
+        strategy, optimizer = self.strategy, state.optimizer
+        identifies = machines.identifies_failures
         self._book_detection(outcome)
         while self._goes_on():
-            if repairs == self.work.give_up_after_restarts:
+            if repairs == self._most_restarts:
                 state.restarts_since_save = repairs
                 break
             repairs += 1
-            identified = outcome
-            if machines.identifies_failures or state.optimizer.asks_when:
-                identified = yield Inquiry(outcome.missing)
-            lost = machines.lost_to(identified.struck) if machines.identifies_failures else {}
-            replaced = machines.replace_at_once(outcome.missing, identified.struck, lost)
+            missing, struck = outcome.missing, outcome.struck
+            if identifies or optimizer.asks_when:
+                struck = (yield Inquiry(missing)).struck
             # The plan is not read between the hits and the verdict on them.
-            if hits.counts:
-                hits.strike(outcome.missing, identified.struck, progress.now_s, replaced)
-            verdict = state.contract.verdict(outcome.missing)
+            replaced = self._take_in(missing, struck) if identifies else set()
+            verdict = state.contract.verdict(missing)
             progress.states_refused = strategy.states_refused
             # Where there is nothing to recover from, what failed was of no use any more.
-            needs_shares = isinstance(verdict, Continue) and verdict.recovery is not None
-            if needs_shares and state.optimizer.lose(
-                state.plan.members, outcome.missing, identified.struck
+            if (
+                optimizer.is_shared
+                and isinstance(verdict, Continue)
+                and verdict.recovery is not None
+                and optimizer.lose(state.plan.members, missing, struck)
             ):
-                verdict = WipeOut(outcome.missing)
-            machines.lack(chain.from_iterable(lost.values()))
+                verdict = WipeOut(missing)
             if isinstance(verdict, WipeOut):
                 machines.step_is_lost()
                 return False
+            dropped, patch, _, carried_on, recovery = verdict
             # A group that stays though it is missing will be missing again.
-            state.disturbed = len(verdict.dropped) + len(verdict.carried_on) < len(outcome.missing)
+            state.disturbed = len(dropped) + len(carried_on) < len(missing)
             if state.plan is not strategy.plan():
                 state.follow_plan()
             step = state.step
-            found_s = yield from self.restarter.recover(
-                verdict.recovery, verdict.dropped, verdict.carried_on
-            )
+            found_s = yield from self.restarter.recover(recovery, dropped, carried_on)
             if state.readmits:
-                sooner = len(replaced.intersection(verdict.dropped))
-                machines.drop_groups(len(verdict.dropped), sooner, found_s)
-            state.optimizer.recovered(progress.now_s)
-            if verdict.patch:
+                sooner = len(replaced.intersection(dropped))
+                machines.drop_groups(len(dropped), sooner, found_s)
+            optimizer.recovered(progress.now_s)
+            if patch:
                 yield from self._patch(verdict)
             elif state.rules.fixed_step == "commits":
                 return True
@@ -310,6 +313,16 @@ class Training:
                 return True
             self._book_detection(outcome)
         return False
+
+    def _take_in(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+        """Count what failures took; return the groups that others replace at once."""
+        machines, hits = self.machines, self.state.hits
+        lost = machines.lost_to(struck)
+        replaced = machines.replace_at_once(missing, struck, lost)
+        machines.lack(chain.from_iterable(lost.values()))
+        if hits.counts:
+            hits.strike(missing, struck, self.progress.now_s, replaced)
+        return replaced
 
     def _book_detection(self, outcome: Outcome) -> None:
         """Book the time until it showed which groups are missing."""

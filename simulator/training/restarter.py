@@ -67,7 +67,8 @@ class Restarter:
         if state.collects_failures:
             state.memory.strike(outcome.struck)
             state.hits.hear(outcome.struck, state.progress.now_s)
-        state.optimizer.deal(members, (*dropped, *carried_on))
+        if state.optimizer.is_shared:
+            state.optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
             return begun_s
         return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
@@ -166,7 +167,7 @@ class Restarter:
         self.clean = {
             failure: kept for failure, kept in self.clean.items() if found.batches > kept.batches
         }
-        self.restarted_s = progress.now_s
+        self.restarted_s, state.due_step = progress.now_s, 0
         self._saver.forget_put_off()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"

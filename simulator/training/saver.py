@@ -22,12 +22,6 @@ class Saver:
     on_checkpoint : callable, optional
         Called with the completed steps and the simulated time after every checkpoint; for progress
         displays.
-
-    Attributes
-    ----------
-    every_steps : int
-        Steps between checkpoints, where steps need nothing else beside them; 0 where there may be
-        more.
     """
 
     def __init__(
@@ -36,8 +30,6 @@ class Saver:
         self._state, self._on_checkpoint = state, on_checkpoint
         # What was due while storage was away: shelves, and None for a checkpoint.
         self._put_off: set[Shelf | None] = set()
-        is_plain = not (state.memory.shelves or state.memory.holds_last_step)
-        self.every_steps = state.work.checkpoint_policy.every_steps if is_plain else 0
 
     @property
     def has_put_off(self) -> bool:
@@ -61,9 +53,7 @@ class Saver:
         if state.memory.shelves:
             saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - state.unsaved_since_s
-        due = state.work.checkpoint_policy.due(
-            progress.completed_steps, unsaved_s, progress.now_s, down
-        )
+        due = state.policy.due(progress.completed_steps, unsaved_s, progress.now_s, down)
         if (due or self._put_off) and not state.is_done() and self._can_save(due, None):
             saved |= yield from self.save()
         return saved

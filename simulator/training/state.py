@@ -57,6 +57,11 @@ class TrainingState:
         Restarts since the last checkpoint or snapshot.
     disturbed : bool
         Whether something keeps the next step from being played with others in a row.
+    due_step, due_s : float
+        Below both the steps and the time, in seconds, nothing is due at the end of a step.
+    saves_every : int
+        Steps between checkpoints, where steps need nothing else beside them; 0 where there may be
+        more.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class TrainingState:
         self.unsaved_since_s = 0.0
         self.restarts_since_save = 0
         self.disturbed = False
+        self.due_step, self.due_s = 0.0, 0.0
         self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
         self.memory = Memory(work, self.optimizer)
         self.hits = HitList(strategy, work)
@@ -87,6 +93,9 @@ class TrainingState:
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
         self.responds = work.slow_response is not None
+        is_plain = not (self.memory.shelves or self.memory.holds_last_step)
+        self.policy = work.checkpoint_policy
+        self.saves_every = self.policy.every_steps if is_plain else 0
         self._enough = work.steps - _ROUNDING
         self.step = StepPhases(self.plan, work)
         self.step = self.step_phases()
@@ -95,6 +104,9 @@ class TrainingState:
         """Make the phases of the next steps, as the scheme has planned them."""
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
+        if not self.saves_every or self.step.mirrors:
+            # With other members, other things may be due.
+            self.due_step = 0
 
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
@@ -129,11 +141,11 @@ class TrainingState:
     def book_compute(self, costs: StepCosts, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whatever comes of them."""
         progress, seconds = self.progress, self.seconds
-        seconds["compute"] += steps * costs.useful_s
-        seconds["redundancy"] += steps * costs.redundancy_s
-        seconds["degraded"] += steps * costs.degraded_s
+        for cause, each_s in costs.booked:
+            seconds[cause] += steps * each_s
         seconds["waiting"] += duration_s - steps * costs.nominal_s
-        progress.raised_power_s += steps * costs.raised_power_s
+        if costs.raised_power_s:
+            progress.raised_power_s += steps * costs.raised_power_s
         progress.played_steps += steps
         if self.responds:
             self.response.met(steps)
@@ -159,9 +171,9 @@ class TrainingState:
 
     def spend(self, cause: str, outcome: Outcome) -> None:
         """Book all the time until the end of a phase under one cause."""
-        progress = self.progress
-        self.seconds[cause] += outcome.now_s - progress.now_s
-        progress.now_s = outcome.now_s
+        progress, now_s = self.progress, outcome.now_s
+        self.seconds[cause] += now_s - progress.now_s
+        progress.now_s = now_s
 
     def log(
         self,
