@@ -168,11 +168,11 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
         return ["-", "-", every, "-", "-"]
     if not simulated.finished:
         return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
-    ratio = interval_of(simulated.ratios)
+    ratio = interval_of(line.ratios)
     took = Interval(*map(situation.span, (ratio.mean, ratio.low, ratio.high)))
     return [
         f"{took.mean:,.1f}" + _half(took, ".1f"),
-        f"{fmean(simulated.goodputs):.1%}",
+        f"{line.goodput:.1%}",
         every,
         _counted(plan, situation.gpu_hours(ratio.mean)),
         f"{ratio.mean:.3f}",
@@ -214,6 +214,11 @@ def _notes(plan: Plan) -> Iterator[str]:
         seeds = "1 seed" if most == 1 else seeds
         first = plan.situation.unit
         yield f"{first} to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
+        if any(line.finished and line.factor != 1.0 for line in plan.lines):
+            yield (
+                f"with fewer than {most} seeds: what was told apart early; scaled by what the "
+                f"soonest took with all {most}, over what it took with the fewer"
+            )
     if any(each.stopped_at for each in verified):
         yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
