@@ -227,7 +227,7 @@ def answer(
         "gpus_per_group": job.gpus_of_group,
         "steps": job.steps,
         "mtbf_s": situation.mtbf_s,
-        "restart_s": durations.restart_s() + durations.load_s,
+        "restart_s": situation.restart_s,
         "save_s": durations.save_s,
         "compute_s": situation.compute_s,
         "all_reduce_s": durations.all_reduce_s(job.groups),

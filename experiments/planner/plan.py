@@ -256,12 +256,12 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     """
     if strategy_class(choice.scheme).tracks_components:
         return None
-    job, durations = situation.scenario.job, situation.durations
+    job = situation.scenario.job
     horizon_s = HUNDRED_YEARS_S if job.time_limit_s is None else job.time_limit_s
     horizon = _long_time(horizon_s)
     if horizon_s != HUNDRED_YEARS_S:
         horizon = f"job.time_limit_s ({horizon})"
-    needed_s, restart_s = choice.ratio * situation.ideal_s, durations.restart_s() + durations.load_s
+    needed_s, restart_s = choice.ratio * situation.ideal_s, situation.restart_s
     if needed_s <= horizon_s or choice.steps_per_life >= job.steps:
         return None
     if restart_s >= horizon_s:

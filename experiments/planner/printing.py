@@ -86,14 +86,13 @@ def job_texts(plan: Plan) -> list[str]:
     """Return what is planned: the job in a line, what it lives with, what was taken for granted."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
-    restart_s = durations.restart_s() + durations.load_s
     mtbf_s = situation.mtbf_s
     often = time_text(mtbf_s) if mtbf_s >= DAY_S else _seconds_text(mtbf_s)
     paid = f"; {situation.gpus:,} GPUs are paid for" if situation.gpus > job.all_gpus else ""
     return [
         f"{situation.scenario.name}: {job.all_gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps{paid}",
-        f"a failure every {often}, restart {_seconds_text(restart_s)}, checkpoint "
+        f"a failure every {often}, restart {_seconds_text(situation.restart_s)}, checkpoint "
         f"{_seconds_text(durations.save_s)}, step {_seconds_text(situation.ideal_step_s)} without "
         "failures and redundancy",
         f"machines: {situation.machines}",

@@ -18,7 +18,7 @@ from faultline.experiments.job.choices import Choice, has_course, predicted_rati
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.planner import verification
-from faultline.experiments.planner.advice import advise, answer
+from faultline.experiments.planner.advice import Advice, advise, answer
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -526,6 +526,25 @@ def test_a_plan_says_where_machines_come_from_and_charges_those_that_wait(
     assert situation.gpus == job.all_gpus + more_gpus
     hours = situation.days(2.0) * 24.0 * (job.all_gpus + more_gpus)
     assert situation.gpu_hours(2.0) == pytest.approx(hours)
+
+
+def test_the_first_line_has_the_restart_that_closed_forms_have() -> None:
+    """A job without other machines had a queue's 408 s there, and waited 3.4 days for a repair."""
+    mixed = ("~times.restart_s", "failures.model=mix", "~failures.mtbf_s")
+    filled, shared = small(*mixed), small(*mixed, "recovery.shortage=requeue")
+    for situation in (filled, shared):
+        question = choices_of(situation, "checkpoint", "storage")[0].question
+        expected_s = question.restart_s + situation.durations.load_s
+        assert situation.restart_s == pytest.approx(expected_s)
+        assert (
+            situation.restart_s
+            == answer(
+                make_plan(situation, ["checkpoint"], STORAGE, (0,), 0), Advice(None, None, (), "")
+            )["restart_s"]
+        )
+    mean_s = filled.restart_s - shared.restart_s
+    assert mean_s > filled.scenario.rejoin.repair_s
+    assert "days each, on average" in filled.machines
 
 
 def test_a_platform_file_smaller_than_the_job_is_refused(tmp_path: Path) -> None:
