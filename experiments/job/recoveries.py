@@ -96,7 +96,10 @@ def explained_recoveries(
             back = rejoining(verdict.dropped)
             yield _recovery(question, "its group returns", back, members)
         masked = strategy.masked_failures()
-        yield _restart(question, _FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
+        yield _restart(
+            question,
+            _FAILS if masked <= 1.0 else f"about {float(f'{masked:.3g}'):,g} failures later",
+        )
 
 
 def _recovery(

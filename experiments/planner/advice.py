@@ -13,7 +13,7 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
-from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
+from faultline.experiments.planner.verification import INDIFFERENCE, change_of
 
 _MOST_NAMED = 5
 
@@ -125,7 +125,13 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
         return f"{start}. Nothing else finishes, or was asked for."
     rival = pair_name(lead.rival.choice.scheme, lead.rival.choice.protection)
     if lead.change is None:
-        return f"{start}. Nothing else finished in simulation within {HOPELESS:g} times that."
+        assert lead.rival.simulated is not None
+        within = (
+            f" within {stopped:g} times that"
+            if (stopped := lead.rival.simulated.stopped_at)
+            else ""
+        )
+        return f"{start}. Nothing else finished in simulation{within}."
     return (
         f"{start}, {-lead.change.mean:.1%} less than the next best, {rival} (95 % interval "
         f"{-lead.change.high:.1%} to {-lead.change.low:.1%}, "

@@ -17,7 +17,6 @@ from faultline.experiments.planner.advice import Advice, pair_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
-from faultline.experiments.planner.verification import HOPELESS
 from jinja2 import Environment, StrictUndefined
 from rich.box import SIMPLE
 from rich.console import Console
@@ -218,8 +217,9 @@ def _notes(plan: Plan) -> Iterator[str]:
                 f"with fewer than {most} seeds: what was told apart early; scaled by what the "
                 f"soonest took with all {most}, over what it took with the fewer"
             )
-    if any(each.stopped_at for each in verified):
-        yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
+    stopped_at = next((each.stopped_at for each in verified if each.stopped_at), None)
+    if stopped_at:
+        yield f"stopped: its first seed took more than {stopped_at:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
     recoveries = {

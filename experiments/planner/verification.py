@@ -2,8 +2,8 @@
 
 1. The choice that is first by closed forms is played with the first seed.
 2. All others are played with that seed. Those that take `HOPELESS` times as long as the soonest of
-   all are stopped: whether one is stopped depends on no third choice. None is stopped where a job
-   has fewer failures than `TELLING_FAILURES`: there one seed is chance.
+   all are stopped: whether one is stopped depends on no third choice. If a job has fewer failures
+   than `TELLING_FAILURES`, one seed is chance, and only `HOPELESS_OF_FEW` times as long counts.
 3. Those that were not stopped are played with the other seeds.
 4. While the soonest cannot be told from others, these and it get more seeds, up to `MOST_SEEDS`.
 
@@ -38,6 +38,9 @@ TELLING_FAILURES = 10
 The time that n failures with exponential costs take is off by sqrt(2 / n) of it: with ten, what
 takes twice as long is hardly ever a choice that takes 1.3 times as long on average.
 """
+
+HOPELESS_OF_FEW = 10.0
+"""The same as `HOPELESS` for a job with fewer failures; more than chance makes of a good choice."""
 
 MOST_SEEDS = 12
 """Seeds that the undecided get at most, unless more are asked for."""
@@ -180,16 +183,13 @@ def verify(
     """
     questions = [choice.question for choice in choices]
     (first,) = simulate(questions[:1], seeds[:1], steps, on_done)
+    failures = steps * questions[0].ideal_step_s / questions[0].failures.mtbf_s
+    hopeless = HOPELESS if failures >= TELLING_FAILURES else HOPELESS_OF_FEW
     limit_s = None
-    is_telling = (
-        steps * questions[0].ideal_step_s >= TELLING_FAILURES * questions[0].failures.mtbf_s
-    )
-    if first.finished and is_telling:
-        limit_s = HOPELESS * first.ratios[0] * first.steps * questions[0].ideal_step_s
+    if first.finished:
+        limit_s = hopeless * first.ratios[0] * first.steps * questions[0].ideal_step_s
     others = simulate(questions[1:], seeds[:1], steps, on_done, limit_s)
-    results = [first, *others]
-    if is_telling:
-        results = _stopped(results, limited=limit_s is not None)
+    results = _stopped([first, *others], hopeless, limited=limit_s is not None)
     going = [place for place, result in enumerate(results) if result.stopped_at is None]
     met = list(seeds)
     _catch_up(results, going, questions, met, steps, on_done)
@@ -203,14 +203,14 @@ def verify(
     return results
 
 
-def _stopped(results: list[Simulated], *, limited: bool) -> list[Simulated]:
+def _stopped(results: list[Simulated], hopeless: float, *, limited: bool) -> list[Simulated]:
     """Return results of one seed; those that are hopeless beside the soonest have no ratio.
 
     Where no time limited the jobs, one without a ratio gave up by itself.
     """
-    most = HOPELESS * min(one.ratios[0] for one in results)
+    most = hopeless * min(one.ratios[0] for one in results)
     return [
-        replace(one, ratios=(inf,), stopped_at=HOPELESS)
+        replace(one, ratios=(inf,), stopped_at=hopeless)
         if one.ratios[0] > most and (limited or one.finished)
         else one
         for one in results
