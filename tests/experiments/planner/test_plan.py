@@ -15,6 +15,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, has_course, predicted_ratio
+from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.planner import verification
@@ -543,6 +544,9 @@ def test_the_first_line_has_the_restart_that_closed_forms_have() -> None:
             )["restart_s"]
         )
     mean_s = filled.restart_s - shared.restart_s
+    (explained,) = explained_recoveries(filled.scenario_of("checkpoint", "storage"), ["checkpoint"])
+    assert isinstance(explained, ExplainedRecovery)
+    assert explained.duration_s == pytest.approx(filled.restart_s)
     assert mean_s > filled.scenario.rejoin.repair_s
     assert "days each, on average" in filled.machines
 
