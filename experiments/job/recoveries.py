@@ -13,7 +13,7 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, awaited_repair_s, resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
@@ -35,7 +35,8 @@ _KEYS_OF_HARDWARE = {
     "standby": ("standby_s",),
 }
 
-_REPAIRED = "rejoin.repair_s, where the failure does not say: no machine is free"
+_REPAIRED = "rejoin.repair_s: no machine is free"
+_REPAIRED_BY_CAUSE = "mean over the causes of failures.mix: no machine is free"
 _FAILS = "a GPU fails"
 _A_GPU = Failure(0.0, "gpu", 0, UNSTATED_CAUSE, "hardware", None, range(1))
 
@@ -96,7 +97,10 @@ def explained_recoveries(
             back = rejoining(verdict.dropped)
             yield _recovery(question, "its group returns", back, members)
         masked = strategy.masked_failures()
-        yield _restart(question, _FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
+        yield _restart(
+            question,
+            _FAILS if masked <= 1.0 else f"about {float(f'{masked:.3g}'):,g} failures later",
+        )
 
 
 def _recovery(
@@ -149,7 +153,10 @@ def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[R
     phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind
     told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
-    repair = RecoveryPhase("repair", question.scenario.rejoin.repair_s, source=_REPAIRED)
+    repair_s = awaited_repair_s(question.scenario, question.failures)
+    is_usual = repair_s == question.scenario.rejoin.repair_s
+    source = _REPAIRED if is_usual else _REPAIRED_BY_CAUSE
+    repair = RecoveryPhase("repair", repair_s, source=source)
     return [repair, *told] if waits else told
 
 
