@@ -119,9 +119,9 @@ def test_a_wheel_has_every_file_and_nothing_generic(wheel: Path) -> None:
         ("run spare-study --set job.steps=50", "time-to-train ratio"),
         ("scenario show spare-study", 'name = "spare-study"'),
         ("platform generate hgx-h100 --set domains=2 -o p.xml", "p.xml: 16 GPUs"),
-        ("failures list", "llama3"),
-        ("reproduce list", "spare"),
-        ("plot --timeline spare-study --set job.steps=50 -o run.png", "run.png"),
+        ("list mixes", "llama3"),
+        ("list studies", "spare"),
+        ("run spare-study --set job.steps=50 --timeline run.png", "SPARe"),
     ],
 )
 def test_an_installed_wheel_works_anywhere(

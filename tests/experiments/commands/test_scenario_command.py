@@ -42,12 +42,6 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_shipped_scenarios_are_listed_with_a_line_each(ask: Ask) -> None:
-    lines = ask("list").splitlines()
-    assert [line.split()[0] for line in lines] == shipped_scenarios()
-    assert all(len(line.split()) > 5 and line.endswith(".") for line in lines)
-
-
 SMALL = ["job.groups=24", "job.steps=60"]
 
 
