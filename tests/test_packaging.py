@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 from zipfile import ZipFile
 
+import faultline as fl
 import pytest
 
 if sys.version_info >= (3, 11):
@@ -67,6 +68,15 @@ def test_static_tools_read_the_same_mapping() -> None:
     for file in (ROOT / FOLDERS["faultline"]).iterdir():
         if file.is_file():
             assert (links / file.name).resolve() == file
+
+
+def test_the_version_stands_in_one_place_and_is_named_where_people_look() -> None:
+    version = PROJECT["project"]["version"]
+    assert fl.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "docs" / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = changes.partition("\n## ")[2]
+    assert newest.startswith(version)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import faultline
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
@@ -101,7 +102,7 @@ def test_another_pipe_that_breaks_is_an_error(
 
 
 def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
-    assert ask("--version").startswith("faultline 0.1.0 (SimGrid 4.1, Python 3.")
+    assert ask("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
 
 
 @pytest.mark.parametrize("words", [["-q", "list", "scenarios"], ["list", "scenarios", "--quiet"]])
