@@ -92,7 +92,7 @@ def test_crossings_of_failure_rates() -> None:
     known = table[table.mtbf_s.notna() & (table.seldom == "checkpoint")]
     known = known.set_index(["rules", "distribution", "groups", "often"])
     lines = re.findall(
-        r"^\| (sound|study) \| (\w+) \| (\d+) \|(.*)\|$", page("failure-rates.md"), re.MULTILINE
+        r"^\| (sound|study) \| (\w+) \| (\d+) \|(.*)\|$", page("results.md"), re.MULTILINE
     )
     assert 2 * len(lines) == len(known)
     for rules, failures, groups, cells in lines:
@@ -119,7 +119,7 @@ def test_ratios_of_groups_that_rejoin() -> None:
     mine = table.loc[("spare-sound", "weibull", 200)].set_index("strategy", append=True)
     ratios = mine.time_to_train_ratio.round(2)
     said = numbers(
-        "docs/failure-rates.md",
+        "docs/results.md",
         r"falls from ([\d.]+) to ([\d.]+) with a failure every 5 min, from ([\d.]+) to ([\d.]+) "
         r"with one every 2 h, from ([\d.]+) to ([\d.]+) with one every 3 h \(checkpoints alone: "
         r"([\d.]+)\), and from ([\d.]+) to ([\d.]+) with one a day \(([\d.]+)\)",
