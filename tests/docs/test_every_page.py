@@ -118,7 +118,7 @@ def test_the_code_of_a_page_passes_the_linter(snippet: Snippet, tmp_path: Path) 
         assert types.returncode == 0, types.stdout
 
 
-NAMED = sorted(set(re.findall(r"`(tests/\S+?)::(\w+)`", page("trust.md"))))
+NAMED = sorted(set(re.findall(r"`(tests/\S+?)::(\w+)`", page("SECURITY.md"))))
 
 
 def test_promises_name_tests() -> None:
