@@ -94,7 +94,9 @@ def test_the_platform_of_the_page_is_made_drawn_broken_and_probed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     on_it = [
-        one for one in COMMANDS if one.place.startswith("asking.md") and "servers.xml" in one.text
+        one
+        for one in COMMANDS
+        if one.place.startswith("modelling-a-cluster.md") and " servers.xml" in one.text
     ]
     assert len(on_it) == 5
     for command in on_it:
