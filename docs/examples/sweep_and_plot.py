@@ -1,8 +1,7 @@
 """Sweep failure rates under two schemes, and draw it: python docs/examples/sweep_and_plot.py."""
 
-import matplotlib.pyplot as plt
-
 import faultline as fl
+import matplotlib.pyplot as plt
 
 grid = {
     "strategy.name": ["replication", "spare"],

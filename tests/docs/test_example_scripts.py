@@ -28,12 +28,28 @@ def output_of(name: str, place: Path) -> str:
     return done.stdout
 
 
-def test_every_script_is_run_here() -> None:
+def test_every_script_is_run() -> None:
+    """Here or in `test_examples_of_pages`."""
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "first_run",
+        "lean_on",
         "own_scheme",
         "sweep_and_plot",
+        "whole_copies",
     }
+
+
+def test_types_of_every_script() -> None:
+    scripts = map(str, sorted(EXAMPLES.glob("*.py")))
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *scripts],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
 
 
 def test_first_run(tmp_path: Path) -> None:
