@@ -66,6 +66,23 @@ def test_the_keys_that_decide_a_plan_are_keys() -> None:
     assert set(named) <= known
 
 
+WRITTEN = [path for path in PAGES if path.stem not in ("CHANGELOG", "scenario-reference")]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_keys_and_files_that_a_page_names_exist(path: Path) -> None:
+    """Keys as `table.key`, files of the code by their paths."""
+    text = path.read_text(encoding="utf-8")
+    known = {reference.dotted for reference in scenario_reference().values()}
+    tables = {key.partition(".")[0] for key in known}
+    keys = set(re.findall(r"`([a-z_]+(?:\.[a-z_-]+)+)\b", text))
+    assert {key for key in keys if key.partition(".")[0] in tables} <= known
+    for file in re.findall(
+        r"`((?:simulator|strategies|experiments|platforms|tests)/[\w/]+\.\w+)", text
+    ):
+        assert (ROOT / file).is_file(), file
+
+
 # Others are run by the test of their page.
 RUNS = [
     one
