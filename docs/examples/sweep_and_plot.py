@@ -3,7 +3,7 @@
 import faultline as fl
 import matplotlib.pyplot as plt
 
-grid = {
+grid: dict[str, list[object]] = {
     "strategy.name": ["replication", "spare"],
     "failures.mtbf_s": [300, 600, 1200, 2400],
 }
