@@ -28,7 +28,8 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
+from faultline.experiments.studies.operators.incidents import DAY_S
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit

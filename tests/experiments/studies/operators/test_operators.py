@@ -20,17 +20,18 @@ from faultline.experiments.runs import single_run
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.claims import tally
 from faultline.experiments.studies.operators import loop, scale
-from faultline.experiments.studies.operators.jobs import calibrated_step_s
-from faultline.experiments.studies.operators.loop import (
+from faultline.experiments.studies.operators.incidents import (
     DAY_S,
     HOUR_S,
+    Cluster,
     Incident,
     IncidentKind,
-    LoopJob,
+    incidents,
     scattered,
 )
+from faultline.experiments.studies.operators.jobs import calibrated_step_s
+from faultline.experiments.studies.operators.loop import LoopJob
 from faultline.experiments.studies.operators.scale import FAIL_STOP, KINDS, RATES
-from faultline.experiments.studies.operators.spare_nodes import Cluster, incidents
 from faultline.experiments.studies.operators.study import (
     OperatorsStudy,
     Output,
@@ -116,7 +117,7 @@ def test_the_loop_pays_what_an_incident_says(stage: Stage) -> None:
         Incident(6 * 3600.0 + 1200.0, "people", 7200.0),
     ]
     job = LoopJob(
-        "X", "goodput", 10 / 24, 10.0, 1800.0, 1800.0, draw=lambda rng: stops, sweep="by hand"
+        "X", "goodput", 10 / 24, 10.0, 1800.0, 1800.0, draw=lambda _: stops, sweep="by hand"
     )
     stage.seeds = 1
     with stage:
