@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -27,18 +27,13 @@ from faultline.experiments.studies.head_to_head.playing import (
     restricted,
     winners,
 )
-from faultline.experiments.studies.head_to_head.setting import Candidate, Cell, Ground
+from faultline.experiments.studies.head_to_head.setting import Ground
 from faultline.experiments.studies.stage import Stage
 from rich.text import Text
 
-PLACES: Mapping[str, Mapping[float, str]] = {
-    "settings": {float(place): name for place, name in enumerate(setting.SETTINGS)},
-    "stalls": {stall_s: f"every event {stall_s:g} s" for stall_s in setting.STALLS_S},
-    "interleaved": {float(setting.VIRTUAL_STAGES): f"{setting.VIRTUAL_STAGES} virtual stages"},
-    "layers": {float(layers): f"{layers} layers" for layers in setting.LAYERS},
-    "links": {float(place): name for place, name in enumerate(setting.EDITS)},
-}
-"""Lists of circumstances that become a table: what `Cell.x` stands for."""
+LISTS = ("settings", "stalls", "interleaved", "layers", "links")
+"""Lists of circumstances, which become a table each (``data/cells.csv``)."""
+PLANES = ("restart", "domains")
 
 
 @dataclass(frozen=True)
@@ -64,50 +59,44 @@ class HeadToHead(Study):
         rows = [row for of_match in played for row in of_match]
         table, runs = candidate_table(rows), pd.DataFrame(rows)
         planes = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
-        for name in PLACES.keys() & planes.keys():
+        for name in set(LISTS) & planes.keys():
             planes[name] = paired_to_best(planes[name], runs)
         return {"table": table, "runs": runs, "planes": planes}
 
     def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(setting.all_candidates(self.schemes))
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        of_list, of_plane = tuple(range(self.setting_seeds)), tuple(range(seeds))
-        grounds = partial(setting.measured_ground, {one.protection for one in candidates})
-        usual = cache(grounds)
+        protections = {one.protection for one in candidates}
 
-        def of_cells(
-            cells: Sequence[Cell],
-            ground: Callable[[], Ground] = usual,
-            who: tuple[Candidate, ...] = candidates,
-            seeds: tuple[int, ...] = of_list,
-        ) -> list[Match]:
-            return [Match(cell, who, seeds, ground(), races=False) for cell in cells if who]
+        @cache
+        def ground(changed: str = "", edited: str = "") -> Ground:
+            changes, edits = setting.CHANGES.get(changed), setting.EDITS.get(edited)
+            return setting.measured_ground(protections, changes, edits)
 
-        def raced(cells: Sequence[Cell]) -> list[Match]:
-            return [Match(cell, candidates, of_plane, usual()) for cell in cells]
+        def listed(plane: str) -> list[Match]:
+            number = min(self.setting_seeds, setting.MOST_SEEDS.get(plane, self.setting_seeds))
+            who = layered if plane == "layers" else candidates
+            changed = plane if plane in setting.CHANGES else ""
+            return [
+                Match(cell, who, tuple(range(number)), ground(changed, edited), races=False)
+                for cell in setting.listed_cells(plane)
+                for edited in [cell.name if setting.EDITS.get(cell.name) else ""]
+                if who
+            ]
 
-        interleaved = partial(grounds, {"model.virtual_stages": setting.VIRTUAL_STAGES})
-        # Who is not asked for is not measured. What takes longest comes last: there is no shorter
-        # time between failures, no larger job.
-        matches: dict[str, Callable[[], list[Match]]] = {
-            "settings": lambda: of_cells(setting.setting_cells()),
-            "stalls": lambda: of_cells(setting.stall_cells()),
-            "interleaved": lambda: of_cells(setting.interleaved_cells(), cache(interleaved)),
-            "layers": lambda: of_cells(setting.layer_cells(), who=layered),
-            "links": lambda: [
-                match
-                for name, cells in setting.link_cells().items()
-                for match in of_cells(
-                    cells,
-                    cache(partial(grounds, edits=setting.EDITS[name])),
-                    seeds=of_list[: setting.LINK_SEEDS],
-                )
-            ],
-            "restart": lambda: raced(setting.restart_plane(self.side)[::-1]),
-            "domains": lambda: raced(setting.domain_plane(self.side)),
-        }
+        def raced(plane: str) -> list[Match]:
+            # What takes longest comes last: there is no shorter time between failures, no larger
+            # job.
+            if plane == "restart":
+                cells = setting.restart_plane(self.side)[::-1]
+            else:
+                cells = setting.domain_plane(self.side)
+            return [Match(cell, candidates, tuple(range(seeds)), ground()) for cell in cells]
+
+        # Only the circumstances of these are measured.
+        planes = [self.only] if self.only else [*LISTS, *PLANES]
         chosen = [
-            match for name in ([self.only] if self.only else matches) for match in matches[name]()
+            match for plane in planes for match in (listed if plane in LISTS else raced)(plane)
         ]
         if not chosen:
             raise UserError("--only layers: none of these schemes depends on the number of layers")
@@ -131,7 +120,7 @@ class HeadToHead(Study):
         table, drawn = results["table"], dict[str, Draw]()
         if "settings" in results["planes"]:
             drawn["head-to-head-settings.png"] = partial(draw_settings, table)
-        if {"restart", "domains"} <= results["planes"].keys():
+        if set(PLANES) <= results["planes"].keys():
             exact = [name for name in table["scheme"].unique() if name not in setting.APPROXIMATE]
             fewer = restricted(table, results["runs"], exact)
             drawn["head-to-head-phases.png"] = partial(draw_phase_diagram, table)
@@ -141,7 +130,7 @@ class HeadToHead(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Text | str]:
         """Return the tables of lists, and who could not take part."""
         planes = results["planes"]
-        yield from (_shown_places(table, name) for name, table in planes.items() if name in PLACES)
+        yield from (_shown_places(table, name) for name, table in planes.items() if name in LISTS)
         table = results["table"]
         # Who could not take part, in how many cells, and why.
         for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
@@ -157,7 +146,8 @@ class HeadToHead(Study):
 def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
     """Show a list of circumstances, each one's candidates in order of their time."""
     lines = []
-    for (place, place_name), y in product(PLACES[plane].items(), sorted(table["y"].unique())):
+    places = {cell.x: cell.name for cell in setting.listed_cells(plane)}
+    for (place, place_name), y in product(places.items(), sorted(table["y"].unique())):
         fact = f", {setting.FACTS[int(y)]}" if table["y"].nunique() > 1 else ""
         mine = table[(table["x"] == place) & (table["y"] == y) & (table["seeds"] > 0)]
         mine = mine.sort_values("ratio")

@@ -30,24 +30,20 @@ from faultline.experiments.studies.head_to_head.playing import (
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
+    CHANGES,
     EDITS,
     FACTS,
     SETTINGS,
-    VIRTUAL_STAGES,
     Cell,
     Ground,
     all_candidates,
     domain_plane,
     fits,
     held_bytes,
-    interleaved_cells,
-    layer_cells,
-    link_cells,
+    listed_cells,
     measured_ground,
     price,
     restart_plane,
-    setting_cells,
-    stall_cells,
 )
 from faultline.strategies.base import StepPlan, Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -88,9 +84,9 @@ def test_every_scheme_is_told_the_same_job() -> None:
 
 def test_interleaved_pipelines_leave_schemes_fewer_bubbles(ground: Ground) -> None:
     """16 stages of 4 parts idle for 15 / 4 of 67.75 slots."""
-    cells = interleaved_cells()
+    cells = listed_cells("interleaved")
     assert [cell.machines for cell in cells] == list(FACTS)
-    interleaved = measured_ground(["reft"], {"model.virtual_stages": VIRTUAL_STAGES})
+    interleaved = measured_ground(["reft"], CHANGES["interleaved"])
     shapes = [
         job_shape(one.scenario_of(all_candidates(["checkpoint/reft"])[0], cells[0]))
         for one in (ground, interleaved)
@@ -110,10 +106,12 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
     rows = {}
     for name in ("as it is", "GPU speed halved", "NVLink halved", "adapters and fabric halved"):
         edited = measured_ground(["reft"], edits=EDITS[name])
-        (cell,) = (one for one in link_cells()[name] if one.machines == "standbys")
+        (cell,) = (
+            one for one in listed_cells("links") if one.name == name and one.machines == "standbys"
+        )
         (rows[name],) = play_match(Match(cell, (checkpoint,), (0,), edited, races=False))
     usual = rows.pop("as it is")
-    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(setting_cells()[0]))
+    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(listed_cells("settings")[0]))
     assert usual["token_us"] == pytest.approx(
         1e6 * usual["ratio"] * usual["step_s"] / (64 * 64 * 16_384)
     )
@@ -234,7 +232,9 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_played(
 
 def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
     """Who restarts on what is left joins no queue; a role that a standby takes needs none."""
-    queue, standbys = (cell for cell in setting_cells() if cell.mtbf_s == SETTINGS["today"])
+    queue, standbys = (
+        cell for cell in listed_cells("settings") if cell.mtbf_s == SETTINGS["today"]
+    )
     rows = {}
     for cell in (queue, standbys):
         candidates = all_candidates(["warm-standby", "dp-drop", "checkpoint/reft"])
@@ -358,7 +358,11 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
 
 
 def test_maps_and_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> None:
-    planes = {"restart": restart_plane(3), "domains": domain_plane(3), "settings": setting_cells()}
+    planes = {
+        "restart": restart_plane(3),
+        "domains": domain_plane(3),
+        "settings": listed_cells("settings"),
+    }
     table = candidate_table(
         [
             {
@@ -388,9 +392,9 @@ def test_planes_reach_from_corner_to_corner() -> None:
     assert max(cell.restart_s for cell in plane) == pytest.approx(7200.0)
     sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
     assert (sizes[0], sizes[-1]) == (1024, 600_064)
-    assert len(setting_cells()) == 6
-    assert [cell.restart_s for cell in stall_cells()] == [60.0, 180.0, 300.0]
-    assert [cell.layers for cell in layer_cells()] == [120, 128, 130, 136]
+    assert len(listed_cells("settings")) == 6
+    assert [cell.restart_s for cell in listed_cells("stalls")] == [60.0, 180.0, 300.0]
+    assert [cell.layers for cell in listed_cells("layers")] == [120, 128, 130, 136]
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
