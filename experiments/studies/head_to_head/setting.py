@@ -32,10 +32,11 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
+from faultline.simulator.recovery_times import MoveTimes
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import RESTART, RecoveryKind
+from faultline.strategies.recovery import RESTART, Move, RecoveryKind, SentMove
 from faultline.strategies.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
@@ -181,6 +182,41 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class MovesOfMoreGroups:
+    """Times in which state moves in a job of more groups than the platform has.
+
+    The fabric has full bisection and groups are alike: the first groups stand for those that send
+    or receive.
+    """
+
+    measured: MoveTimes
+    groups: int  # Groups of the platform.
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds."""
+        return max(self.busy_s(moves).values(), default=0.0)
+
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
+        groups = [one.move.group for one in moves]
+        groups += [one.sender for one in moves if one.sender is not None]
+        stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
+        sent = [
+            SentMove(
+                one.move._replace(group=stand_in[one.move.group]),
+                None if one.sender is None else stand_in[one.sender],
+            )
+            for one in moves
+        ]
+        found = self.measured.busy_s(sent)
+        return {group: found[place] for group, place in stand_in.items() if place in found}
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        return self.measured.size_bytes(moves)
+
+
+@dataclass(frozen=True, slots=True)
 class Ground:
     """What all cells have in common."""
 
@@ -246,7 +282,10 @@ class Ground:
             # A migration is part of a restart, which costs what every event does.
             stated_s |= {"restart": cell.restart_s, "migrate": 0.0}
             prices = replace(prices, stated_s=stated_s)
-        return replace(self.durations, recovery=prices)
+        moves, groups = self.durations.moves, self.scenario.job.groups
+        if moves is not None and cell.groups > groups:
+            moves = MovesOfMoreGroups(moves, groups)
+        return replace(self.durations, recovery=prices, moves=moves)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""

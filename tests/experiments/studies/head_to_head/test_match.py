@@ -49,7 +49,7 @@ from faultline.strategies.base import StepPlan, Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
@@ -135,6 +135,24 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
     for known in get_args(RecoveryKind):
         stated_s = others_s.get(known, 77.0)
         assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == stated_s
+
+
+def test_more_groups_than_the_platform_has_send_their_state(ground: Ground) -> None:
+    """Groups stand for those that are alike: a job of 80 loses groups beyond the 64th, too."""
+    (drop,) = all_candidates(["replica-drop"])
+    cell = Cell("domains", 80 * 512, 0.0, 900.0, 300.0, groups=80)
+    (row,) = play_match(Match(cell, (drop,), (0,), ground, races=False))
+    assert row["rejoined"] > 20
+    move = SentMove(Move(79, 0, 0, 1), 70)
+    times = [
+        ground.durations_in(of, ground.scenario_of(drop, of)).moves
+        for of in (cell, listed_cells("settings")[0])
+    ]
+    assert all(times)
+    many, few = times
+    assert many.busy_s([move]).keys() == {79, 70}
+    same = SentMove(Move(0, 0, 0, 1), 1)
+    assert many.duration_s([move]) == few.duration_s([same]) > 0.0
 
 
 def test_who_cannot_be_built_says_why(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
