@@ -160,6 +160,8 @@ def listed_rows(
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. The quantity is that of the column if it is empty.
     - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
+    - ``published``: the key that is the published value, as a format string of ``column``; where
+      there is no such key, or no value, nothing is published.
     """
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
@@ -173,7 +175,13 @@ def listed_rows(
         quantities, keys = dict.fromkeys(columns, unit), _parts(line["keys"])
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
         ends = (line["low"], line["high"]) if "low" in line else None
-        yield from rows_by(frame, keys, quantities, *texts, names=names, ends=ends)
+        known = partial(_published_key, line["published"]) if "published" in line else None
+        yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
+
+
+def _published_key(name: str, column: str, **group: Any) -> float | None:
+    value = group.get(name.format(column=column))
+    return None if pd.isna(value) else value
 
 
 def _parts(text: str) -> list[str]:

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from faultline.experiments.analysis.crossings import changes_of_lead
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.studies.spare.crossings import (
-    changes_of_lead,
     crossing_rows,
     crossing_sentence,
     crossings,
