@@ -47,7 +47,6 @@ _EVALUATION_S = 12 * MINUTE_S / 1000
 """12 min in every 1,000 steps, dealt out to each."""
 _SLOW_STEP_S = 111.0
 _WEEK_S = 7 * DAY_S
-_FIRST_INTERVAL, _INTERVAL = 250, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +63,11 @@ class _Unstated:
     slow_days: float  # Days with a slow GPU, after 28 April.
 
 
-_BLOOM_SWEEP = (
-    _Unstated("restart 10 min, 1 death a week, seen at once", 600, 1.0, 0, 0.0, HOUR_S, 2),
-    _Unstated("restart 30 min, 1.5 deaths a week, a quarter unseen for 4 h", 1800, 1.5, 4 * HOUR_S,
-              0.25, 4 * HOUR_S, 7),
-    _Unstated("restart 60 min, 2 deaths a week, half unseen for 8 h", 3600, 2.0, 8 * HOUR_S,
-              0.5, 12 * HOUR_S, 20),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class _Stretch:
     """A part of the run."""
 
+    start: str
     days: float  # Its length, in days.
     interval: int  # Steps between checkpoints.
     saved_stops: int = 0  # Stops right after a save, that take a restart each.
@@ -91,16 +82,8 @@ class _Stretch:
     may_be_slow: bool = False
 
 
-_BLOOM_STRETCHES: Mapping[str, _Stretch] = {
-    # On 21 March a GPU died 2 steps before a checkpoint.
-    "18 Mar": _Stretch(4.0, _FIRST_INTERVAL, first_death_steps=11 * _FIRST_INTERVAL - 2),
-    "22 Mar": _Stretch(20.9, _INTERVAL, 7, deaths_from_days=10.0, has_maintenance=True),
-    "12 Apr": _Stretch(18.2, _INTERVAL, deaths_from_days=0.0),
-    "30 Apr": _Stretch(
-        65.0, _INTERVAL, 4, 18 + 6 + 11 + 0.8, deaths_from_days=0.0, may_be_slow=True
-    ),
-}
-
+_BLOOM_SWEEP = [_Unstated(**row) for row in read_rows("operators", "bloom_unstated")]
+_BLOOM_STRETCHES = [_Stretch(**row) for row in read_rows("operators", "bloom_stretches")]
 _BLOOM_ROWS: Mapping[str, tuple[str, ...]] = {
     "E4": ("18 Mar", "22 Mar", "12 Apr", "30 Apr"),
     "E5": ("18 Mar", "22 Mar"),
@@ -128,14 +111,14 @@ def _deaths(
 def _bloom() -> Iterator[LoopJob]:
     """E4 to E7: each stretch of BLOOM's run, at each end of what is not stated."""
     for unstated in _BLOOM_SWEEP:
-        for start, stretch in _BLOOM_STRETCHES.items():
+        for stretch in _BLOOM_STRETCHES:
             stopped_s = stretch.saved_stops * unstated.restart_s + stretch.stopped_h * HOUR_S
             stopped_s += unstated.maintenance_s * stretch.has_maintenance
             days = stretch.days - stopped_s / DAY_S
             slow_share = unstated.slow_days / stretch.days * stretch.may_be_slow
             step_s = _BLOOM_STEP_S + slow_share * (_SLOW_STEP_S - _BLOOM_STEP_S) + _EVALUATION_S
             yield LoopJob(
-                f"BLOOM {start}", "share", days, step_s, unstated.restart_s,
+                f"BLOOM {stretch.start}", "share", days, step_s, unstated.restart_s,
                 stretch.interval * step_s, _BLOOM_WRITE_S,
                 draw=partial(_deaths, stretch, unstated, days * DAY_S),
                 factor=_BLOOM_STEP_S / step_s * days / stretch.days,
@@ -154,7 +137,7 @@ def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
     wide = wide.groupby("sweep", sort=False).transform(lambda values: values.ffill())
     rows = [samples[~of_bloom]]
     for setting, starts in _BLOOM_ROWS.items():
-        days = np.array([_BLOOM_STRETCHES[start].days for start in starts])
+        days = np.array([one.days for one in _BLOOM_STRETCHES if one.start in starts])
         value = (wide[list(starts)] * days).sum(axis=1) / days.sum()
         rows.append(value.rename("value").reset_index().assign(setting=setting)[list(SAMPLE)])
     return pd.concat(rows, ignore_index=True)
