@@ -33,7 +33,12 @@ from rich.text import Text
 
 LISTS = ("settings", "stalls", "interleaved", "layers", "links")
 """Lists of circumstances, which become a table each (``data/cells.csv``)."""
-PLANES = ("restart", "domains")
+PLANES = {
+    "restart": "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s "
+    "to 2 h, the first by cells",
+    "domains": "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain",
+}
+"""Planes of circumstances, which become a map, and what is said of them."""
 
 
 @dataclass(frozen=True)
@@ -193,18 +198,9 @@ def closing_sentence(table: pd.DataFrame) -> str:
             said.append(_today(of_fact, setting.FACTS[int(y)]))
     if "stalls" in planes:
         said.append(_stalls(table[table["plane"] == "stalls"]))
-    if "restart" in planes:
-        said.append(
-            "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s to "
-            f"2 h, the first by cells: {_shares(table, 'restart', 'time')}; "
-            f"with the fewest GPU-hours: {_shares(table, 'restart', 'gpu_hours')}."
-        )
-    if "domains" in planes:
-        said.append(
-            "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain: "
-            f"{_shares(table, 'domains', 'time')}; with the fewest GPU-hours: "
-            f"{_shares(table, 'domains', 'gpu_hours')}."
-        )
+    for plane in (one for one in PLANES if one in planes):
+        shares = [_shares(table, plane, name) for name in ("time", "gpu_hours")]
+        said.append(f"{PLANES[plane]}: {shares[0]}; with the fewest GPU-hours: {shares[1]}.")
     return " ".join(said)
 
 
