@@ -86,7 +86,6 @@ class Stack:
     def draw(self, axis: Axes) -> None:
         """Draw the bars."""
         stack_bars(axis, range(len(self.parts)), self.parts, self.looks)
-        axis.tick_params(axis="y", length=0)
         axis.grid(visible=False, axis="y")
         axis.invert_yaxis()
 
@@ -126,11 +125,12 @@ class Scale:
     label: str = ""
     limits: tuple[float | None, float | None] | None = None
     log: bool = False
-    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those and no others.
+    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those alone; names have no dash.
     every: float | None = None  # Between two ticks.
     whole: bool = False  # Whether ticks are whole numbers.
     percent: int | None = None  # Decimals of shares in per cent.
     text: str | None = None  # Format of other ticks.
+    margin: float | None = None  # Beside what is drawn, as a share of it.
 
     def apply(self, axis: Axes, name: str) -> None:
         """Set the axis ``x`` or ``y`` of a panel."""
@@ -144,6 +144,7 @@ class Scale:
         if isinstance(self.ticks, Mapping):
             one.set_ticks(list(self.ticks), list(self.ticks.values()))
             one.set_ticks([], minor=True)
+            one.set_tick_params(length=0)
         elif self.ticks is not None:
             ticks_at(one, self.ticks)
         if self.percent is not None:
@@ -151,6 +152,9 @@ class Scale:
         elif self.text:
             one.set_major_formatter(self.text)
         axis.set(**{f"{name}label": self.label})
+        if self.margin is not None:
+            set_margin = axis.set_xmargin if name == "x" else axis.set_ymargin
+            set_margin(self.margin)
         if self.limits:
             axis.set(**{f"{name}lim": self.limits})
 

@@ -4,7 +4,8 @@ A study says what is to be played and what becomes of it; the runner (`studies.r
 rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
 
     play(stage)              plays and computes everything; tables and other results, by name
-    rows(results)            every result beside its published value, if there is one
+    row_tables(results)      the tables of which ``data/rows.csv`` lists the rows
+    rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
     shown(results, rows)     what people read on the screen, in its order
@@ -21,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
@@ -156,7 +158,7 @@ def listed_rows(
 
     - ``table``: one of the tables; ``only``: its rows that count, as ``column=value|value`` parted
       by "; " (all if empty); ``keys``: columns that make a group, parted by "; ".
-    - ``columns``: what is measured, parted by "; "; ``unit``: of them all.
+    - ``columns``: what is measured, parted by "; "; ``unit``: of each, or one of all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. The quantity is that of the column if it is empty.
     - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
@@ -170,9 +172,9 @@ def listed_rows(
         for condition in _parts(line.get("only", "")):
             column, _, values = condition.partition("=")
             frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
-        columns, unit = _parts(line["columns"]), str(line["unit"])
+        columns, units, keys = (_parts(str(line[name])) for name in ("columns", "unit", "keys"))
         names = dict.fromkeys(columns, line.get("quantity", "{column}"))
-        quantities, keys = dict.fromkeys(columns, unit), _parts(line["keys"])
+        quantities = dict(zip(columns, cycle(units), strict=False))
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
         ends = (line["low"], line["high"]) if "low" in line else None
         known = partial(_published_key, line["published"]) if "published" in line else None
