@@ -230,7 +230,8 @@ def draw_scale(table: pd.DataFrame) -> Figure:
 
 
 def _by_row(table: pd.DataFrame, column: str) -> dict[tuple[str, str, str], Any]:
-    return table.set_index(["quantity", "scheme", "setting"])[column].to_dict()
+    keys = zip(table.quantity, table.scheme, table.setting, strict=True)
+    return dict(zip(keys, table[column], strict=True))
 
 
 class OperatorsStudy(Study):

@@ -134,7 +134,7 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
     others_s = {"restart": 300.0, "migrate": 0.0}
     for known in get_args(RecoveryKind):
         stated_s = others_s.get(known, 77.0)
-        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == stated_s
+        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),))) == stated_s
 
 
 def test_more_groups_than_the_platform_has_send_their_state(ground: Ground) -> None:
