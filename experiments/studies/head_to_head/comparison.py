@@ -71,22 +71,20 @@ class HeadToHead(Study):
     def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(setting.all_candidates(self.schemes))
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        protections = {one.protection for one in candidates}
+        measured = partial(setting.measured_ground, {one.protection for one in candidates})
+        usual = cache(measured)
 
         @cache
-        def ground(changed: str = "", edited: str = "") -> Ground:
-            changes, edits = setting.CHANGES.get(changed), setting.EDITS.get(edited)
-            return setting.measured_ground(protections, changes, edits)
+        def ground(plane: str, name: str) -> Ground:
+            changes, edits = setting.CHANGES.get(plane), setting.EDITS.get(name)
+            return measured(changes, edits) if changes or edits else usual()
 
         def listed(plane: str) -> list[Match]:
-            number = min(self.setting_seeds, setting.MOST_SEEDS.get(plane, self.setting_seeds))
             who = layered if plane == "layers" else candidates
-            changed = plane if plane in setting.CHANGES else ""
+            number = min(self.setting_seeds, setting.MOST_SEEDS.get(plane, self.setting_seeds))
             return [
-                Match(cell, who, tuple(range(number)), ground(changed, edited), races=False)
-                for cell in setting.listed_cells(plane)
-                for edited in [cell.name if setting.EDITS.get(cell.name) else ""]
-                if who
+                Match(cell, who, tuple(range(number)), ground(plane, cell.name), races=False)
+                for cell in (setting.listed_cells(plane) if who else ())
             ]
 
         def raced(plane: str) -> list[Match]:
@@ -96,7 +94,7 @@ class HeadToHead(Study):
                 cells = setting.restart_plane(self.side)[::-1]
             else:
                 cells = setting.domain_plane(self.side)
-            return [Match(cell, candidates, tuple(range(seeds)), ground()) for cell in cells]
+            return [Match(cell, candidates, tuple(range(seeds)), usual()) for cell in cells]
 
         # Only the circumstances of these are measured.
         planes = [self.only] if self.only else [*LISTS, *PLANES]
