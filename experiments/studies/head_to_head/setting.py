@@ -282,10 +282,11 @@ class Ground:
             # A migration is part of a restart, which costs what every event does.
             stated_s |= {"restart": cell.restart_s, "migrate": 0.0}
             prices = replace(prices, stated_s=stated_s)
-        moves, groups = self.durations.moves, self.scenario.job.groups
-        if moves is not None and cell.groups > groups:
-            moves = MovesOfMoreGroups(moves, groups)
-        return replace(self.durations, recovery=prices, moves=moves)
+        durations, groups = replace(self.durations, recovery=prices), self.scenario.job.groups
+        if durations.moves is None or cell.groups <= groups:
+            return durations
+        # The platform has fewer groups: storage takes the measured time whoever writes or loads.
+        return replace(durations, moves=MovesOfMoreGroups(durations.moves, groups), storage=None)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""

@@ -137,11 +137,12 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
         assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),))) == stated_s
 
 
-def test_more_groups_than_the_platform_has_send_their_state(ground: Ground) -> None:
+def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Ground) -> None:
     """Groups stand for those that are alike: a job of 80 loses groups beyond the 64th, too."""
-    (drop,) = all_candidates(["replica-drop"])
+    plain, drop = all_candidates(["checkpoint/reft", "replica-drop"])
     cell = Cell("domains", 80 * 512, 0.0, 900.0, 300.0, groups=80)
-    (row,) = play_match(Match(cell, (drop,), (0,), ground, races=False))
+    loaded, row = play_match(Match(cell, (plain, drop), (0,), ground, races=False))
+    assert loaded["restarts"] > 20
     assert row["rejoined"] > 20
     move = SentMove(Move(79, 0, 0, 1), 70)
     times = [
