@@ -86,7 +86,6 @@ class Stack:
     def draw(self, axis: Axes) -> None:
         """Draw the bars."""
         stack_bars(axis, range(len(self.parts)), self.parts, self.looks)
-        axis.tick_params(axis="y", length=0)
         axis.grid(visible=False, axis="y")
         axis.invert_yaxis()
 
@@ -126,7 +125,7 @@ class Scale:
     label: str = ""
     limits: tuple[float | None, float | None] | None = None
     log: bool = False
-    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those and no others.
+    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those alone; names have no dash.
     every: float | None = None  # Between two ticks.
     whole: bool = False  # Whether ticks are whole numbers.
     percent: int | None = None  # Decimals of shares in per cent.
@@ -144,6 +143,7 @@ class Scale:
         if isinstance(self.ticks, Mapping):
             one.set_ticks(list(self.ticks), list(self.ticks.values()))
             one.set_ticks([], minor=True)
+            one.set_tick_params(length=0)
         elif self.ticks is not None:
             ticks_at(one, self.ticks)
         if self.percent is not None:

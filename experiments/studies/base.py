@@ -160,6 +160,7 @@ def listed_rows(
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. The quantity is that of the column if it is empty.
     - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
+    - ``published``: one of the keys, which has the published value.
     """
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
@@ -173,7 +174,13 @@ def listed_rows(
         quantities, keys = dict.fromkeys(columns, unit), _parts(line["keys"])
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
         ends = (line["low"], line["high"]) if "low" in line else None
-        yield from rows_by(frame, keys, quantities, *texts, names=names, ends=ends)
+        known = _published_in(line["published"]) if "published" in line else None
+        yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
+
+
+def _published_in(key: str) -> Callable[..., float | None]:
+    """Return a function of a group that gives one of its keys, if that is a number."""
+    return lambda _, **group: None if pd.isna(group[key]) else group[key]
 
 
 def _parts(text: str) -> list[str]:
