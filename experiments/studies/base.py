@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
@@ -156,11 +157,12 @@ def listed_rows(
 
     - ``table``: one of the tables; ``only``: its rows that count, as ``column=value|value`` parted
       by "; " (all if empty); ``keys``: columns that make a group, parted by "; ".
-    - ``columns``: what is measured, parted by "; "; ``unit``: of them all.
+    - ``columns``: what is measured, parted by "; "; ``unit``: of each, or one of all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. The quantity is that of the column if it is empty.
     - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
-    - ``published``: one of the keys, which has the published value.
+    - ``published``: the key that is the published value, as a format string of ``column``; where
+      there is no such key, or no value, nothing is published.
     """
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
@@ -169,18 +171,18 @@ def listed_rows(
         for condition in _parts(line.get("only", "")):
             column, _, values = condition.partition("=")
             frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
-        columns, unit = _parts(line["columns"]), str(line["unit"])
+        columns, units, keys = (_parts(str(line[name])) for name in ("columns", "unit", "keys"))
         names = dict.fromkeys(columns, line.get("quantity", "{column}"))
-        quantities, keys = dict.fromkeys(columns, unit), _parts(line["keys"])
+        quantities = dict(zip(columns, cycle(units), strict=False))
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
         ends = (line["low"], line["high"]) if "low" in line else None
-        known = _published_in(line["published"]) if "published" in line else None
+        known = partial(_published_key, line["published"]) if "published" in line else None
         yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
 
 
-def _published_in(key: str) -> Callable[..., float | None]:
-    """Return a function of a group that gives one of its keys, if that is a number."""
-    return lambda _, **group: None if pd.isna(group[key]) else group[key]
+def _published_key(name: str, column: str, **group: Any) -> float | None:
+    value = group.get(name.format(column=column))
+    return None if pd.isna(value) else value
 
 
 def _parts(text: str) -> list[str]:
