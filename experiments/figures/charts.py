@@ -130,6 +130,7 @@ class Scale:
     whole: bool = False  # Whether ticks are whole numbers.
     percent: int | None = None  # Decimals of shares in per cent.
     text: str | None = None  # Format of other ticks.
+    margin: float | None = None  # Beside what is drawn, as a share of it.
 
     def apply(self, axis: Axes, name: str) -> None:
         """Set the axis ``x`` or ``y`` of a panel."""
@@ -151,6 +152,9 @@ class Scale:
         elif self.text:
             one.set_major_formatter(self.text)
         axis.set(**{f"{name}label": self.label})
+        if self.margin is not None:
+            set_margin = axis.set_xmargin if name == "x" else axis.set_ymargin
+            set_margin(self.margin)
         if self.limits:
             axis.set(**{f"{name}lim": self.limits})
 
