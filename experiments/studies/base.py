@@ -4,7 +4,8 @@ A study says what is to be played and what becomes of it; the runner (`studies.r
 rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
 
     play(stage)              plays and computes everything; tables and other results, by name
-    rows(results)            every result beside its published value, if there is one
+    row_tables(results)      the tables of which ``data/rows.csv`` lists the rows
+    rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
     shown(results, rows)     what people read on the screen, in its order
