@@ -33,6 +33,12 @@ def rows_if_any(study: str, table: str) -> tuple[dict[str, Any], ...]:
         return ()
 
 
+def settings_of(study: str, part: str) -> dict[str, Any]:
+    """Return settings by key: a part of ``data/settings.csv`` of a study; no value unsets a key."""
+    listed = read_rows(study, "settings")
+    return {line["key"]: line.get("value") for line in listed if line["part"] == part}
+
+
 def published_value(study: str, quantity: str, scheme: str, setting: str) -> float:
     """Return what is published of a row that ``data/published_values.csv`` of a study lists."""
     value = value_if_published(study, quantity, scheme, setting)

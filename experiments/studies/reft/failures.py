@@ -33,7 +33,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.data import published_value, read_rows
+from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
@@ -117,16 +117,6 @@ WAYS: tuple[Recovery, ...] = ("local", "peers", "storage")
 CASES = tuple((size, restart_s) for size in (4, 16) for restart_s in (60.0, 300.0, 1200.0))
 _COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
 
-# The load is part of the restart, and messages of the job's controller take no time.
-_COMMON = {
-    "strategy.name": "checkpoint",
-    "job.compute_jitter": 0.0,
-    "failures.distribution": "exponential",
-    "restart.readers": None,
-    "times.shrink_s": 0.0,
-    **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
-}
-
 
 def effective_time(treatment: str, stall_s: float) -> float:
     """Return the effective time in closed form, by what becomes of a failure during a stall."""
@@ -135,11 +125,15 @@ def effective_time(treatment: str, stall_s: float) -> float:
     return forms[treatment]
 
 
+def _settings(part: str) -> dict[str, object]:
+    at_once = {f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES}
+    return {**at_once, **settings_of("reft", "common"), **settings_of("reft", part)}
+
+
 def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     """Simulate both stalls, with failures in them absorbed or begun anew.
 
-    Just-in-time checkpoints and 100 groups of 1,000 GPUs: a failure loses the step under way, of
-    10 s, and nothing else.
+    Just-in-time checkpoints and 100 groups of 1,000 GPUs.
 
     A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
     time), ``availability`` (time in which the job was not in a restart), ``lost`` (the share of
@@ -150,21 +144,12 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
         # What fails anew while others are restarted is waited for, or repaired in passing.
         waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
         changes = {
-            **_COMMON,
-            "job.groups": 100,
-            "job.gpus": GPUS,
+            **_settings("stalls"),
             "job.steps": steps,
-            "times.compute_s": 10.0,
             "failures.mtbf_s": STALL_GAP_S,
-            "times.all_reduce_s": 0.1,
-            "times.checkpoint_write_s": 1.0,
             "times.restart_s": stall_s,
             "restart.failure_during": treatment,
             "restart.failure_while_waiting": waiting,
-            "protection.name": "just-in-time",
-            "times.snapshot_copy_s": 1.0,
-            "times.snapshot_load_s": 1.0,
-            "times.snapshot_fetch_s": 2.0,
         }
         question = resolve(load_scenario("spare-sound", changes))
         labels = (("stall_s", stall_s), ("treatment", treatment))
@@ -282,24 +267,14 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     size, restart_s, steps, seed = argument
     changes = {
-        **_COMMON,
-        "job.groups": SERVERS,
-        "job.gpus": 8 * SERVERS,
-        "job.parameter_bytes": 1e11,
+        **_settings("recoveries"),
         "job.steps": steps,
         "times.compute_s": _COMPUTE_S,
-        "job.give_up_after_restarts": 1_000_000,
+        "times.all_reduce_s": _ALL_REDUCE_S,
         "failures.mtbf_s": GAP_S,
         "failures.hardware_share": HARDWARE_SHARE,
-        "failures.gpus_per_host": 8,
-        "times.all_reduce_s": _ALL_REDUCE_S,
-        # As good as nothing: how much time things take is another question.
-        "times.checkpoint_write_s": 1e-6,
-        "checkpoint.interval_steps": 50,
         "times.restart_s": restart_s,
-        "protection.name": "reft",
         "protection.reft.sharding_group": size,
-        "protection.interval_steps": 1,
     }
     question = resolve(load_scenario("spare-sound", changes))
     job = question.job(seed)

@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
+from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.simgrid_engine.state_flows import beside_steps
@@ -33,20 +34,6 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
-
-Mode = Literal["synchronous", "one thread", "thread and stream", "hidden"]
-"""How a snapshot overlaps with training: not at all, from a background thread, with a copy stream
-of its own, or in buckets where the GPU's link is idle (hierarchical asynchronous snapshotting)."""
-
-MODES: tuple[Mode, ...] = ("synchronous", "one thread", "thread and stream", "hidden")
-
-# Measurements of the authors of REFT (Wang et al. 2023, arXiv 2310.12670) on A800: seconds of an
-# iteration without snapshots, and with one in each iteration.
-ITERATIONS_S: dict[str, tuple[float, dict[Mode, float]]] = {
-    "7B": (3.277, dict(zip(MODES, (19.51, 8.33, 4.30, 3.02), strict=True))),
-    "13B": (3.580, dict(zip(MODES, (23.15, 10.17, 4.52, 3.38), strict=True))),
-    "34B": (5.473, dict(zip(MODES, (39.30, 14.61, 6.41, 5.42), strict=True))),
-}
 
 SNAPSHOT_BYTES = 11_471 * 2**20
 """State of a rank whose snapshots were timed."""
@@ -209,8 +196,9 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     the ``calibration``.
     """
     rows = []
-    for mode, (model, (alone_s, measured_s)) in product(MODES, ITERATIONS_S.items()):
-        published_s, overhead_s = measured_s[mode], _overhead_s(mode, alone_s, calibrated_on)
+    for line in read_rows("reft", "iterations"):
+        mode, model, alone_s, published_s = line.values()
+        overhead_s = _overhead_s(mode, alone_s, calibrated_on)
         known_s, predicted_s = published_s - alone_s, alone_s + overhead_s
         error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
         fitted = model == calibrated_on and mode != "hidden"
@@ -220,13 +208,24 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
 
 
-def _overhead_s(mode: Mode, alone_s: float, calibrated_on: str) -> float:
-    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone."""
+def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
+    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone.
+
+    The mode is how a snapshot overlaps with training: not at all ("synchronous"), from a background
+    thread ("one thread"), with a copy stream of its own ("thread and stream"), or in buckets where
+    the GPU's link is idle ("hidden": hierarchical asynchronous snapshotting).
+    """
     if mode == "hidden":
         return snapshot_delay_s(alone_s)
-    reference_s, measured_s = ITERATIONS_S[calibrated_on]
-    constant_s = measured_s[mode] - reference_s
-    return constant_s if mode == "thread and stream" else constant_s * alone_s / reference_s
+    (reference,) = (
+        line
+        for line in read_rows("reft", "iterations")
+        if (line["mode"], line["model"]) == (mode, calibrated_on)
+    )
+    constant_s: float = reference["measured_s"] - reference["alone_s"]
+    if mode == "thread and stream":
+        return constant_s
+    return constant_s * alone_s / float(reference["alone_s"])
 
 
 _Found = list[tuple[str, str, float | None, str, float]]
