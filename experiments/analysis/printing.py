@@ -63,8 +63,8 @@ def means_by(
 ) -> Printed:
     """Return means of a value, a column of them for each value of one of the others.
 
-    Rows and columns come in the order of the table; `rows` are columns that set rows apart, and
-    means are written in a form.
+    Rows and columns come in the order of the table. The columns `rows` distinguish the rows;
+    `form` is the format of the means.
     """
     heads = columns_of("", table, rows)
     means = table.groupby([*rows, column], sort=False)[value].mean().unstack(sort=False)

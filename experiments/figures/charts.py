@@ -1,4 +1,4 @@
-"""Charts of studies: a figure is a list of panels, and a panel is two scales and a list of marks.
+"""Charts of studies: a figure is a list of panels, a panel has two scales and a list of marks.
 
 Marks are lines over numbers (with a band or bars from a low to a high end), bars, levels and texts.
 A mark whose look has a label is named in the legend, in the order of the marks.

@@ -152,13 +152,14 @@ def listed_rows(
 ) -> Iterator[Row]:
     """Yield the rows that ``data/rows.csv`` of a study lists, in its order (`rows_by`).
 
-    Those of all tables, or of some.
+    These are the rows of all tables, or of some (`of`).
 
     Columns of that list:
 
-    - ``table``: one of the tables; ``only``: its rows that count, as ``column=value|value`` parted
-      by "; " (all if empty); ``keys``: columns that make a group, parted by "; ".
-    - ``columns``: what is measured, parted by "; "; ``unit``: of each, or one of all.
+    - ``table``: one of the tables; ``only``: the rows of it that are used, as
+      ``column=value|value`` parted by "; " (all if empty); ``keys``: columns that make a group,
+      parted by "; ".
+    - ``columns``: measured columns, parted by "; "; ``unit``: a unit for each, or one for all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. The quantity is that of the column if it is empty.
     - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.

@@ -34,7 +34,7 @@ def rows_if_any(study: str, table: str) -> tuple[dict[str, Any], ...]:
 
 
 def settings_of(study: str, part: str) -> dict[str, Any]:
-    """Return settings by key: a part of ``data/settings.csv`` of a study; no value unsets a key."""
+    """Return a part of ``data/settings.csv`` of a study, by key; an empty value unsets its key."""
     listed = read_rows(study, "settings")
     return {line["key"]: line.get("value") for line in listed if line["part"] == part}
 
