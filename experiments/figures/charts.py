@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
 Look = Mapping[str, Any]
@@ -74,6 +74,7 @@ class Bars:
         """Draw the bars."""
         axis.bar(self.x, self.heights, **self.look)
         axis.vlines(self.x, *self.ends, color="black", linewidth=1.2)
+        axis.tick_params(axis="x", length=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +87,7 @@ class Stack:
     def draw(self, axis: Axes) -> None:
         """Draw the bars."""
         stack_bars(axis, range(len(self.parts)), self.parts, self.looks)
+        axis.tick_params(axis="y", length=0)
         axis.grid(visible=False, axis="y")
         axis.invert_yaxis()
 
@@ -125,7 +127,7 @@ class Scale:
     label: str = ""
     limits: tuple[float | None, float | None] | None = None
     log: bool = False
-    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those alone; names have no dash.
+    ticks: Sequence[float] | Mapping[float, str] | None = None  # Those and no others.
     every: float | None = None  # Between two ticks.
     whole: bool = False  # Whether ticks are whole numbers.
     percent: int | None = None  # Decimals of shares in per cent.
@@ -144,13 +146,13 @@ class Scale:
         if isinstance(self.ticks, Mapping):
             one.set_ticks(list(self.ticks), list(self.ticks.values()))
             one.set_ticks([], minor=True)
-            one.set_tick_params(length=0)
         elif self.ticks is not None:
             ticks_at(one, self.ticks)
         if self.percent is not None:
             one.set_major_formatter(PercentFormatter(1, decimals=self.percent))
         elif self.text:
             one.set_major_formatter(self.text)
+            one.set_minor_locator(NullLocator())
         axis.set(**{f"{name}label": self.label})
         if self.margin is not None:
             set_margin = axis.set_xmargin if name == "x" else axis.set_ymargin

@@ -188,7 +188,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
     marks: list[Mark] = [
         Stack(means, [CAUSE_LOOKS[cause] for cause in _SHOWN_CAUSES]),
         *(
-            Text(left[variant], place, f"goodput {share:.1%}", {"fontsize": 9}, (4, 0))
+            Text(left[variant] + 0.004, place, f"goodput {share:.1%}", {"fontsize": 9}, (0, 0))
             for place, (variant, share) in enumerate(goodput.items())
         ),
     ]
