@@ -171,6 +171,21 @@ def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
     assert "were made by other code" in faultline(*sweep).stderr
 
 
+def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None:
+    """It is imported while Faultline still looks for schemes."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from faultline.testing import SchemeError, check_scheme\n"
+        "from faultline.strategies.checkpoint import Checkpoint\n"
+        "class Mine(Checkpoint):\n"
+        "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
+    )
+    asked = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
+    done = faultline("--scheme-file", str(file), *asked)
+    assert json.loads(done.stdout)["strategy"] == "mine", done.stderr
+    assert "left out" not in done.stderr
+
+
 def test_a_scheme_file_that_is_not_there_is_told() -> None:
     done = faultline("--scheme-file", "nowhere.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
