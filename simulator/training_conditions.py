@@ -13,7 +13,7 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training_restarts import Restarting
-from faultline.strategies.slow_parts import Remedy
+from faultline.strategies.stragglers import Remedy
 
 
 class Interruptible(Restarting):

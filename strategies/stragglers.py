@@ -1,8 +1,8 @@
-"""What is done about slow parts: how micro-batches are dealt anew, and when to do more.
+"""Mitigation of stragglers: how micro-batches are rebalanced, and when to do more.
 
-As Greyhound does (Wu et al. 2025, USENIX ATC): micro-batches go to replicas by their speeds, nodes
-change places, the job restarts without what is slow. Each remedy has its price, and is taken when
-the time that was lost has come to as much: nobody knows how long something stays slow.
+As in Greyhound (Wu et al. 2025, USENIX ATC): replicas get micro-batches in proportion to their
+speeds, nodes change places, or the job restarts without stragglers. Each remedy has a price. It is
+taken once as much time is lost, since the duration of a slowdown is unknown in advance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ROUNDING = 1e-9
 
 
 class Remedy(NamedTuple):
-    """Something to do about slow parts, and what it costs all, in seconds.
+    """A mitigation of stragglers, and its cost for all groups, in seconds.
 
-    Deal micro-batches anew, give slow nodes other places, or restart without them.
+    Redistribute micro-batches, move slow nodes to other places, or restart without them.
     """
 
     name: RemedyName
@@ -29,17 +29,17 @@ class Remedy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SlowPolicy:
-    """What is done about slow parts that have been found.
+class StragglerPolicy:
+    """How the job responds to stragglers that were located.
 
     Attributes
     ----------
     remedies : tuple of Remedy
         The cheapest first.
     found_after_s : float
-        Seconds from when something becomes slow until it is located.
+        Seconds from the beginning of a slowdown until it is located.
     waits : bool
-        Whether a remedy waits until as much time is lost as it costs (ski rental).
+        Whether a remedy waits until the lost time equals its cost (ski rental).
     """
 
     remedies: tuple[Remedy, ...]
@@ -47,36 +47,38 @@ class SlowPolicy:
     waits: bool = True
 
     def lost_until_s(self, remedy: Remedy) -> float:
-        """Return the seconds that are lost before a remedy is taken."""
+        """Return the lost seconds after which a remedy is taken."""
         return remedy.price_s if self.waits else 0.0
 
 
 def next_remedy(
-    policy: SlowPolicy,
+    policy: StragglerPolicy,
     lost_s: Mapping[RemedyName, float],
     helps: Callable[[Remedy], bool],
 ) -> Remedy | None:
-    """Return the remedy that is taken now, the cheapest of those that are due; None to wait.
+    """Return the cheapest remedy that is due and helps; None to wait.
 
-    With one remedy of price c the sum of what is lost and paid is at most twice the best in
-    hindsight. With several that lose less and less, at most that and the prices of those taken
-    before the last: whoever takes the k-th has lost its price, and so has, or pays, anybody.
+    With one remedy, losses plus price are at most twice the optimum in hindsight. With several that
+    leave less and less loss, the bound grows by the prices of those taken before the last: by the
+    time that the k-th is taken, each policy has lost or paid at least its price.
 
     Parameters
     ----------
-    policy : SlowPolicy
-        What there is to do.
+    policy : StragglerPolicy
+        The available remedies.
     lost_s : mapping of str to float
-        Seconds that were lost since each remedy was last taken, or all was well.
+        Seconds lost since each remedy was last taken, or since the last healthy step.
     helps : callable
-        Whether steps would be shorter.
+        Whether a remedy would shorten steps.
     """
-    due = (one for one in policy.remedies if lost_s[one.name] >= policy.lost_until_s(one))
-    return next((one for one in due if helps(one)), None)
+    due = (
+        remedy for remedy in policy.remedies if lost_s[remedy.name] >= policy.lost_until_s(remedy)
+    )
+    return next((remedy for remedy in due if helps(remedy)), None)
 
 
-def best_deal(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
-    """Deal micro-batches to replicas so that the last is done as early as can be.
+def balanced_shares(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
+    """Distribute micro-batches to replicas so that the last one finishes as early as possible.
 
     The least T with ``sum(floor(T / pace)) >= micro_batches`` is a multiple of some pace.
 
@@ -85,17 +87,17 @@ def best_deal(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
     paces : sequence of float
         Time of a micro-batch on each replica, in any unit; above 0.
     micro_batches : int
-        How many there are for all.
+        Total number of micro-batches.
 
     Returns
     -------
     tuple of int
-        Micro-batches of each replica; 0 for one that is so slow that the others are done first.
+        Micro-batches of each replica; 0 if the others finish all of them first.
     """
     alike = Counter(paces)
 
     def taken(time: float) -> int:
-        return sum(_by(time, pace) * count for pace, count in alike.items())
+        return sum(_done_by(time, pace) * count for pace, count in alike.items())
 
     best = inf
     for pace in alike:
@@ -106,24 +108,24 @@ def best_deal(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
                 (low, middle) if taken(middle * pace) >= micro_batches else (middle + 1, high)
             )
         best = min(best, low * pace)
-    shares = [_by(best, pace) for pace in paces]
-    # At the same time there may be room for more than there are: who would be last has one fewer.
+    shares = [_done_by(best, pace) for pace in paces]
+    # There may be room for more micro-batches than exist: those that would end last are removed.
     over = sum(shares) - micro_batches
-    last = sorted(range(len(paces)), key=lambda one: (-shares[one] * paces[one], -one))
+    last = sorted(range(len(paces)), key=lambda place: (-shares[place] * paces[place], -place))
     for place in last[:over]:
         shares[place] -= 1
     return tuple(shares)
 
 
-def _by(time: float, pace: float) -> int:
-    """Return how many micro-batches are done by a time."""
+def _done_by(time: float, pace: float) -> int:
+    """Return how many micro-batches are complete at a time."""
     return int(time / pace + _ROUNDING)
 
 
-def gathered(groups: Sequence[int], room: int) -> list[int]:
-    """Return the group that each slow node moves to: as few groups as can be are slow.
+def gather_stragglers(groups: Sequence[int], room: int) -> list[int]:
+    """Return the group that each slow node moves to, so that as few groups as possible are slow.
 
-    The slowest node comes first; of the groups there are, each gets as many as it has room for.
+    `groups` lists the groups of slow nodes, the slowest first. Each group takes up to `room` nodes.
     """
     homes = list(dict.fromkeys(groups))
     return [homes[min(place // room, len(homes) - 1)] for place in range(len(groups))]

@@ -262,7 +262,7 @@ def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert f"{file} is left out: SystemExit: 0" in done.stderr
-    assert f"{pipe} is left out: ImportError: is no regular file" in done.stderr
+    assert f"{pipe} is left out: ImportError: is not a regular file" in done.stderr
 
 
 def test_an_interrupt_of_the_user_in_a_scheme_is_the_user_s() -> None:
