@@ -293,9 +293,7 @@ def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> Reshardi
         If the reduced degree is not between 1 and the healthy one.
     """
     if not 1 <= reduced <= healthy:
-        raise StrategyError(
-            "reduced", f"degree {reduced} is out of range", f"use 1 to {healthy}"
-        )
+        raise StrategyError("reduced", f"degree {reduced} is out of range", f"use 1 to {healthy}")
     own = stage_bytes / healthy
     spares = healthy - reduced
     return ReshardingBytes(
