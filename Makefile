@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor test test-full lint docs format clean distclean
+.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +98,9 @@ bench-against: ready ## compare the speed with that of a commit: make bench-agai
 
 doctor: ready ## print versions, limits of this machine, and a self-test
 	@$(BIN)/faultline doctor $(ARGS)
+
+release-check: ready ## build wheel and sdist, check them, and try the wheel in an empty environment
+	@.ci/release-check
 
 test: lint ## lint, then run the tests in parallel, without the slow ones
 	@$(PYTEST) -m "not slow" --hypothesis-profile=quick $(ARGS)

@@ -15,8 +15,8 @@ from importlib import import_module
 from traceback import format_exception
 from types import TracebackType
 
-from faultline.experiments.commands.arguments import parser
-from faultline.experiments.screen import safe_streams, shown
+from faultline.experiments.commands.declarations import parser
+from faultline.experiments.streams import safe_streams, shown
 
 _SIGPIPE_STATUS = 141
 """What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 import resource
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
-
-from faultline.experiments.config.distribution import DISTRIBUTION
 
 _LEAST = (
     (resource.RLIMIT_AS, "-v (all memory)", 500_000),
@@ -46,6 +43,11 @@ def main() -> int:
 
 def _missing() -> list[str]:
     """Return the names of the packages that Faultline depends on and that are not installed."""
+    # Takes its time to be imported.
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from faultline.experiments.config.distribution import DISTRIBUTION
+
     missing = []
     for requirement in requires(DISTRIBUTION) or ():
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]

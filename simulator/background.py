@@ -171,6 +171,11 @@ class WriteClock:
         Knows the job's courses; without it there are rates only.
     gradients_hide : bool
         Whether passes leave gradients on their way that a write has slowed.
+
+    Attributes
+    ----------
+    go_on : bool
+        Whether writes go on, or hidden gradients that the last of them has slowed.
     """
 
     def __init__(self, courses: Courses | None = None, gradients_hide: bool = False) -> None:
@@ -182,11 +187,7 @@ class WriteClock:
         self._course_from_s = 0.0
         self._copies: list[Write] = []
         self._failed: set[int] = set()
-
-    @property
-    def go_on(self) -> bool:
-        """Whether writes go on, or hidden gradients that the last of them has slowed."""
-        return self._trails or bool(self.left_s)
+        self.go_on = False
 
     @property
     def follows_course(self) -> bool:
@@ -230,6 +231,7 @@ class WriteClock:
             self._copies.append(write)
         self.left_s[write] = write.times.alone_s
         self._breaks_s[write] = breaks_s
+        self.go_on = True
 
     def prolonged_s(
         self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
@@ -257,8 +259,13 @@ class WriteClock:
     ) -> None:
         """Let the writes go on beside something; `part` is that part of the course."""
         self._trails = False
-        if start_s >= now_s:
-            return
+        if start_s < now_s:
+            self._advance(start_s, now_s, meets, part)
+        self.go_on = self._trails or bool(self.left_s)
+
+    def _advance(
+        self, start_s: float, now_s: float, meets: Meets | None, part: Part | None
+    ) -> None:
         course = self._course_with(part)
         if course and part and abs(self._end_s(course) - now_s) <= _ROUNDING * now_s:
             self._follow(course, part, now_s)
@@ -317,7 +324,7 @@ class WriteClock:
         for write in self.left_s:
             write.end()
         self.left_s.clear()
-        self._course, self._trails = None, False
+        self._course, self._trails, self.go_on = None, False, False
 
     def _one_lasts_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float

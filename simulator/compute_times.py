@@ -71,7 +71,8 @@ class ComputeTimes:
             return self._unit_s * stacks
         if self._closed_form:
             # The sum of normal variates is one, too.
-            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * self._normal())
+            normal = (self._normal_block or self._more_normals()).pop()
+            return self._unit_s * (stacks + self._jitter * sqrt(stacks) * normal)
         factors = 1.0 + self._jitter * self._normals.standard_normal(stacks)
         return self._unit_s * float(factors.clip(min=self._minimum).sum())
 
@@ -80,9 +81,12 @@ class ComputeTimes:
         if self._jitter == 0.0:
             return self._unit_s * stacks
         if self._closed_form:
-            place = self._place_in_block()
+            place = self.drawn - self._block_begin
+            if place >= _BLOCK:
+                place = self._next_block()
             self.drawn += 1
-            largest = min(_ndtri_exp_of_one(1.0 / groups * self._logs.item(place)), NEVER_SIGMAS)
+            largest = _ndtri_exp_of_one(1.0 / groups * self._logs.item(place))
+            largest = min(largest, NEVER_SIGMAS)
             return self._unit_s * (stacks + self._jitter * sqrt(stacks) * largest)
         factors = 1.0 + self._jitter * self._normals.standard_normal((groups, stacks))
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
@@ -104,7 +108,9 @@ class ComputeTimes:
         """
         if self._jitter == 0.0:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
-        place = self._place_in_block()
+        place = self.drawn - self._block_begin
+        if place >= _BLOCK:
+            place = self._next_block()
         end = int(min(place + wanted + 1, _BLOCK))
         largest = np.minimum(ndtri_exp(1.0 / groups * self._logs[place:end]), NEVER_SIGMAS)
         ahead_s: NDArray[np.float64] = self._unit_s * (
@@ -117,18 +123,14 @@ class ComputeTimes:
         if self._jitter > 0.0:
             self.drawn += draws
 
-    def _place_in_block(self) -> int:
-        """Return where the logarithm of the next uniform number is."""
-        place = self.drawn - self._block_begin
-        if place < _BLOCK:
-            return place
+    def _next_block(self) -> int:
+        """Draw more uniform numbers; return where the logarithm of the first of them is."""
         uniforms = np.maximum(self._uniforms.random(_BLOCK)[::-1], _LEAST_UNIFORM)
         # By the C library: numpy's own logarithm depends on the CPU in its last digit.
         self._logs = np.asarray(xlogy(1.0, uniforms), dtype=np.float64)
         self._block_begin = self.drawn
         return 0
 
-    def _normal(self) -> float:
-        if not self._normal_block:
-            self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
-        return self._normal_block.pop()
+    def _more_normals(self) -> list[float]:
+        self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
+        return self._normal_block

@@ -71,7 +71,7 @@ class Contract:
 
     def __init__(self, strategy: Strategy, groups: int) -> None:
         self._strategy = strategy
-        self._groups = groups
+        self._groups, self._least_groups = groups, strategy.shape.least_groups
         self._everyone = tuple(range(groups))
         self._members: tuple[int, ...] = ()
         # Verdicts of schemes that come with Faultline are checked in full by their tests; a run
@@ -149,7 +149,7 @@ class Contract:
         if self._checks_all or self._verdicts % _FEW == 1:
             self._check_verdict(verdict, missing, plan)
         self._members = plan.members
-        if len(plan.members) < self._strategy.shape.least_groups:
+        if len(plan.members) < self._least_groups:
             self._strategy.states_refused += 1
             return WipeOut(tuple(missing))
         return verdict

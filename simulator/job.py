@@ -424,7 +424,7 @@ class Durations:
 
     def restart_s(self, recovery: Recovery = RESTART) -> float:
         """Return the time of a restart without loading, in seconds."""
-        return self.recovery.duration_s(recovery, members=0)
+        return self.recovery.duration_s(recovery)
 
 
 @dataclass(frozen=True, slots=True)

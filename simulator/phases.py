@@ -284,28 +284,28 @@ class Outcome(NamedTuple):
         Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
         one of them, in no order, where the job asks. Those of groups that were down already are
         left out.
+    phases : tuple of (str, float)
+        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases that have a price.
     steps : int
         QuietSteps: how many were played.
     all_reduce_s, save_s : float
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
         QuietSteps: how many checkpoints were written, the last of them at the end.
-    disturbed_s : float
-        Compute, AllReduce: what a write beside it made it take longer, in seconds.
-    phases : tuple of (str, float)
-        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases that have a price.
     ends_s : sequence of float
         QuietSteps: the ends of those that `Snapshots` names, in seconds of simulated time.
+    disturbed_s : float
+        Compute, AllReduce: what a write beside it made it take longer, in seconds.
     """
 
     now_s: float
     missing: tuple[int, ...] = ()
     failures: tuple[tuple[float, int], ...] = ()
     struck: Sequence[Failure] = ()
+    phases: tuple[tuple[str, float], ...] = ()
     steps: int = 0
     all_reduce_s: float = 0.0
     saves: int = 0
     save_s: float = 0.0
-    disturbed_s: float = 0.0
-    phases: tuple[tuple[str, float], ...] = ()
     ends_s: Sequence[float] = ()
+    disturbed_s: float = 0.0

@@ -113,8 +113,9 @@ class Progress:
 
     def train(self, steps: int, each: Batches) -> None:
         """Count what some steps have trained."""
-        self.trained += steps * each.trained
-        self.samples += steps * each.samples
+        trained, samples = each
+        self.trained += steps * trained
+        self.samples += steps * samples
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log2
 from typing import NamedTuple, Protocol
 
 from faultline.simulator.failures.failure import Failure
@@ -117,8 +116,8 @@ class RecoveryPrices:
         From the failure to where it is known, and to where it is known what to do.
     detect_by_s : mapping of str to float
         The first of these by the level, or else the kind, of what has failed.
-    abort_s, abort_per_doubling_s : float
-        To stop what runs: fixed, and for each doubling of the GPUs.
+    abort_s : float
+        To stop what runs.
     hardware_s : float
         Until other hardware has taken the place of what is broken.
     without_standby_s : float
@@ -129,8 +128,6 @@ class RecoveryPrices:
         To make communicators.
     stated_s : mapping of str to float
         Whole recoveries, by kind, whose time the scenario states.
-    stated_per_member_s : mapping of str to float
-        What such a recovery takes on top for each group that is left.
     spread : float
         Standard deviation of the logarithm of a factor on all of them, of mean 1.
     awaits_repair : bool
@@ -144,14 +141,12 @@ class RecoveryPrices:
     detect_by_s: Mapping[str, float] = field(default_factory=dict)
     diagnose_s: float = 0.0
     abort_s: float = 0.0
-    abort_per_doubling_s: float = 0.0
     hardware_s: float = 0.0
     without_standby_s: float = 0.0
     launch_s: float = 0.0
     warm_up_s: float = 0.0
     communicator: CommunicatorTime = CommunicatorTime()
     stated_s: Mapping[str, float] = field(default_factory=dict)
-    stated_per_member_s: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.0
     awaits_repair: bool = False
     repair_s: float = 0.0
@@ -161,7 +156,7 @@ class RecoveryPrices:
         return recovery.kind in self.stated_s
 
     def phases(
-        self, recovery: Recovery, members: int, failed: Iterable[Failure | None] = ()
+        self, recovery: Recovery, failed: Iterable[Failure | None] = ()
     ) -> tuple[RecoveryPhase, ...]:
         """Return the phases of a recovery that have a price, in order; those without are left out.
 
@@ -169,13 +164,11 @@ class RecoveryPrices:
         ----------
         recovery : Recovery
             What is needed.
-        members : int
-            Groups that are left.
         failed : iterable of Failure
             What has to be detected, as far as it is known.
         """
         if self.states(recovery):
-            stated_s = self.stated_whole_s(recovery, members)
+            stated_s = self.stated_whole_s(recovery)
             return (RecoveryPhase("all phases", stated_s, source="stated"),)
         lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
         communicators_s = sum(
@@ -188,8 +181,7 @@ class RecoveryPrices:
             RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
         ]
         if recovery.starts_processes:
-            abort_s = self.abort_s + self.abort_per_doubling_s * log2(max(1, self.gpus))
-            phases.append(RecoveryPhase("abort", abort_s, self.gpus))
+            phases.append(RecoveryPhase("abort", self.abort_s, self.gpus))
         if recovery.replaces_hardware:
             phases.append(RecoveryPhase("hardware", self.hardware_s + lacking_s))
         if recovery.starts_processes:
@@ -199,11 +191,10 @@ class RecoveryPrices:
             phases.append(RecoveryPhase("warm-up", self.warm_up_s))
         return tuple(phase for phase in phases if phase.duration_s > 0.0)
 
-    def stated_whole_s(self, recovery: Recovery, members: int) -> float:
+    def stated_whole_s(self, recovery: Recovery) -> float:
         """Return the stated time of a whole recovery, in seconds."""
         lacking_s = self.without_standby_s if recovery.lacks_standbys else 0.0
-        each_s = self.stated_per_member_s.get(recovery.kind, 0.0)
-        return self.stated_s[recovery.kind] + each_s * members + lacking_s
+        return self.stated_s[recovery.kind] + lacking_s
 
     def _detected_s(self, failed: Iterable[Failure | None]) -> float:
         by, usual_s = self.detect_by_s, self.detect_s
@@ -211,11 +202,11 @@ class RecoveryPrices:
         found_s = (by.get(one.level, by.get(one.kind, usual_s)) for one in known)
         return max(found_s, default=usual_s)
 
-    def duration_s(self, recovery: Recovery, members: int) -> float:
+    def duration_s(self, recovery: Recovery) -> float:
         """Return the time of all phases that have a price, in seconds."""
         if self.states(recovery):
-            return self.stated_whole_s(recovery, members)
-        return sum(phase.duration_s for phase in self.phases(recovery, members))
+            return self.stated_whole_s(recovery)
+        return sum(phase.duration_s for phase in self.phases(recovery))
 
 
 class RecoveryTimes:
@@ -257,9 +248,7 @@ class RecoveryTimes:
         known = (one.repair_s for one in failed if one is not None)
         return max((usual_s if one_s is None else one_s for one_s in known), default=0.0)
 
-    def duration_s(
-        self, recovery: Recovery | None, members: int, failed: Iterable[Failure | None] = ()
-    ) -> float:
+    def duration_s(self, recovery: Recovery | None, failed: Iterable[Failure | None] = ()) -> float:
         """Return what the next recovery takes without its moves, in seconds; after what failed."""
         if recovery is None:
             self._last = (), 1.0
@@ -267,8 +256,8 @@ class RecoveryTimes:
         factor, prices = 1.0 if self._tail is None else self.factor(), self._prices
         if recovery.kind in prices.stated_s:
             self._last = (), factor
-            return prices.stated_whole_s(recovery, members) * factor
-        phases = prices.phases(recovery, members, failed)
+            return prices.stated_whole_s(recovery) * factor
+        phases = prices.phases(recovery, failed)
         self._last = phases, factor
         return sum(phase.duration_s for phase in phases) * factor
 

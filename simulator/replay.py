@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import filterfalse
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,7 @@ _LAST_DIGITS = 1.0 + 1e-12
 """A course that a failure ends does so at its time, but for last digits."""
 # From so many steps on arrays are faster than one step after the other.
 _MANY_STEPS = 24
+_NOBODY: Mapping[int, int] = MappingProxyType({})
 
 
 class ReplayEngine(BesideCopies):
@@ -71,6 +74,7 @@ class ReplayEngine(BesideCopies):
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
+        self._rules = job.rules
         self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
@@ -104,18 +108,20 @@ class ReplayEngine(BesideCopies):
         if failure_s <= now_s or decided is None:
             return Outcome(now_s)
         (groups, size), stacks = decided, compute.stacks
-        whole_s = self._reduces_s(all_reduce)
+        whole_s = self._whole_s if all_reduce is self._reduced else self._reduces_s(all_reduce)
         # A failure that comes this long after a step began does not touch its compute; and, where
         # all-reduces fail, with the second time on top nothing of it.
         computing_s = pace.longest_s(stacks) * size
         drawn, ahead = self._factors, pace.draws_ahead and self._factors is None
         if drawn:
             computing_s *= drawn.longest(compute)
+        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
+        if now_s + computing_s + reducing_s >= failure_s:
+            return Outcome(now_s)
         if saves and ahead and now_s + at_most * (computing_s + whole_s) < failure_s:
             outcome = self._quiet_rounds(phase, saves, decided)
             if outcome.saves:
                 return outcome
-        reducing_s = whole_s if self._fails_in_all_reduce else 0.0
         nominal_s = pace.nominal_s(stacks) * size + whole_s
         asked_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
@@ -145,7 +151,7 @@ class ReplayEngine(BesideCopies):
                 asked_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
         self.now_s = now_s
-        return Outcome(now_s, steps=steps, all_reduce_s=steps * whole_s, ends_s=asked_s)
+        return Outcome(now_s, (), (), (), (), steps, steps * whole_s, 0, 0.0, asked_s)
 
     def _decided_by(self, compute: Compute) -> tuple[int, float] | None:
         """Return how many groups decide when all have computed a step, and the size of a stack.
@@ -187,9 +193,8 @@ class ReplayEngine(BesideCopies):
             now_s += save_s
             rounds, following = rounds + 1, saves.every
         self.now_s = now_s
-        return Outcome(
-            now_s, steps=steps, all_reduce_s=steps * whole_s, saves=rounds, save_s=rounds * save_s
-        )
+        reduced_s, saved_s = steps * whole_s, rounds * save_s
+        return Outcome(now_s, (), (), (), (), steps, reduced_s, rounds, saved_s)
 
     def _ends_ahead(
         self,
@@ -221,43 +226,41 @@ class ReplayEngine(BesideCopies):
     def _compute(self, phase: Compute) -> Outcome:
         if self._factors:
             phase = self._factors.draw(phase)
-        start_s, patch, slow = self.now_s, phase.patch, phase.slow
-        size = phase.stack_size * phase.pace
-        if patch is None:
-            most_stacks, computing = phase.stacks, len(phase.members) - len(self._down)
-        else:
-            most_stacks, computing = max(patch.values()), 0
-        busy_until_s = self._busy_until_s
+        members, stacks, stack_size, patch, pace, _, slow, pipelines, _, _ = phase
+        start_s, times, upcoming, down = self.now_s, self._pace, self._upcoming, self._down
+        busy_until_s, size = self._busy_until_s, stack_size * pace
+        computing = len(members) - len(down)
+        most_stacks = stacks if patch is None else max(patch.values())
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
-        longest_s = self._pace.longest_s(most_stacks) * size
+        longest_s = times.longest_s(most_stacks) * size
         latest_s += longest_s * slow.slowest if slow.compute else longest_s
-        end_s = start_s
-        apart: dict[int, int] = {}
-        if busy_until_s or slow.compute or (self._upcoming and self._upcoming[0][0] <= latest_s):
+        end_s, apart = start_s, _NOBODY
+        if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
             end_s, apart = self._compute_at_risk(phase, latest_s)
         left: tuple[int, ...] | None = None
-        if self._plays_steps and self._down:
-            work, lacking = self._job.work, self._down.union(apart)
-            size = phase.stack_size * work.pace_without(phase, lacking)
-            if phase.pipelines:
+        if self._plays_steps and down:
+            work, lacking = self._job.work, down.union(apart)
+            size = stack_size * work.pace_without(phase, lacking)
+            if pipelines:
                 # Others may do all stages of a group that is down; some need nodes of that group.
                 left = work.left_of(phase, lacking)
         if patch is None:
-            if computing > len(apart) and left != ():
-                slowest_s = size * self._pace.slowest_s(computing - len(apart), most_stacks)
-                end_s = max(end_s, start_s + slowest_s)
+            computing -= len(apart)
+            if computing > 0 and left != ():
+                end_s = max(end_s, start_s + size * times.slowest_s(computing, stacks))
         else:
             again = (
-                _groups_by_stacks(patch, apart, self._down)
+                _groups_by_stacks(patch, apart, down)
                 if left is None
                 else Counter(patch.get(group, 1) for group in left)
             )
             for stacks, groups in again.items():
-                end_s = max(end_s, start_s + size * self._pace.slowest_s(groups, stacks))
-        end_s = self._simulated_end_s(phase, end_s)
-        if self._plays_steps and self._down:
+                end_s = max(end_s, start_s + size * times.slowest_s(groups, stacks))
+        if self._writes.go_on or self._simulates_failing:
+            end_s = self._simulated_end_s(phase, end_s)
+        if self._plays_steps and down:
             # The rest of a group waits for whoever dies from then on.
-            self._hung_s = max(start_s, min(self._next_failure_s[group] for group in self._down))
+            self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
         self.now_s = end_s
         return Outcome(end_s)
 
@@ -269,12 +272,13 @@ class ReplayEngine(BesideCopies):
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
         busy, self._busy_until_s = self._busy_until_s, {}
-        slow, patch = phase.slow.compute, phase.patch
+        _, most, stack_size, patch, pace, _, slowdown, _, _, _ = phase
+        down, slow, own_s = self._down, slowdown.compute, self._pace.own_s
         occupied = None if patch is None else self._job.work.occupied(phase, patch)
-        known = dict.fromkeys((*busy, *slow))
+        known = {**busy, **slow}
         apart: dict[int, int] = {}
         unharmed: list[tuple[float, int]] = []
-        candidates = [(next_failure_s[group], group) for group in known if group not in self._down]
+        candidates = [(next_failure_s[group], group) for group in known if group not in down]
         while upcoming and upcoming[0][0] <= latest_s:
             failure = heappop(upcoming)
             if failure[1] in known:
@@ -282,12 +286,14 @@ class ReplayEngine(BesideCopies):
             else:
                 candidates.append(failure)
         for failure_s, group in candidates:
-            stacks = phase.stacks if occupied is None else occupied.get(group, 0)
-            apart[group] = stacks
-            own_s = self._pace.own_s(stacks) * phase.stack_size * phase.pace * slow.get(group, 1.0)
-            arrival_s = max(start_s, busy.get(group, 0.0)) + own_s
+            stacks = apart[group] = most if occupied is None else occupied.get(group, 0)
+            lasts_s = own_s(stacks) * stack_size * pace
+            if group not in known:
+                arrival_s = start_s + lasts_s
+            else:
+                arrival_s = max(start_s, busy.get(group, 0.0)) + lasts_s * slow.get(group, 1.0)
             if failure_s <= arrival_s:
-                self._down.add(group)
+                down.add(group)
                 # The others cannot know that it will not arrive before it has died.
                 end_s = max(end_s, failure_s)
             else:
@@ -295,44 +301,45 @@ class ReplayEngine(BesideCopies):
                 if group not in known:
                     unharmed.append((failure_s, group))
         for failure in unharmed:
-            if failure[1] not in self._down:
+            if failure[1] not in down:
                 heappush(upcoming, failure)
         return end_s, apart
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
-        job, start_s = self._job, self.now_s
-        whole_s = self._reduces_s(phase)
-        lacked_from_start = bool(self._down)
+        start_s, rules, down = self.now_s, self._rules, self._down
+        whole_s = self._whole_s if phase is self._reduced else self._reduces_s(phase)
+        lacked_from_start = bool(down)
         if self._fails_in_all_reduce:
             lacked_from_start |= self._fall_until(start_s)
             if not lacked_from_start:
                 ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
                 self._fall_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
-        if not self._down:
+        if not down:
             if self._writes.go_on:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
             self.now_s = start_s + whole_s
             return Outcome(self.now_s)
         if self._watchdog:
-            self.now_s = max(start_s, min(start_s, self._hung_s) + job.rules.watchdog_s)
+            self.now_s = max(start_s, min(start_s, self._hung_s) + rules.watchdog_s)
             self._hung_s = inf
         elif lacked_from_start:
-            self.now_s += whole_s * job.rules.failed_all_reduce_fraction
+            self.now_s += whole_s * rules.failed_all_reduce_fraction
         else:
             self.now_s += whole_s
         if not lacked_from_start:
             # The first may fail later than a watchdog fires, or than the exchange would end alone;
             # those that fail after it has shown are there still.
-            failures = [(self._next_failure_s[group], group) for group in self._down]
+            failures = [(self._next_failure_s[group], group) for group in down]
             self.now_s = max(self.now_s, min(failures)[0])
             for failure in failures:
                 if failure[0] > self.now_s:
-                    self._down.discard(failure[1])
+                    down.discard(failure[1])
                     heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
             self._fall_until(self.now_s)
-        self._part = self._exchange(phase, self.now_s - start_s)
-        return Outcome(self.now_s, tuple(sorted(self._down)))
+        if self._follows_courses:
+            self._part = self._exchange(phase, self.now_s - start_s)
+        return Outcome(self.now_s, tuple(sorted(down)))
 
     def _fall_until(self, time_s: float) -> bool:
         """Take down every group that fails until `time_s`; whether there was one."""
@@ -350,22 +357,24 @@ class ReplayEngine(BesideCopies):
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
         members, dropped, carried_on, recovery, asks = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
-        hit = (*dropped, *carried_on)
+        hit = (*dropped, *carried_on) if carried_on else dropped
         failed = self._what_failed(hit) if times.depends_on_failures else ()
         for group in hit:
             clocks.take(group, now_s)
-            self._down.discard(group)
+        self._down.difference_update(hit)
         self._dropped.update(dropped)
         for group in carried_on:
             clocks.resume(group, now_s)
             heappush(self._upcoming, (self._next_failure_s[group], group))
-        self._writes.bring_back(carried_on)
+        if carried_on:
+            self._writes.bring_back(carried_on)
+        struck = clocks.collect(asks)
         if recovery is None:
-            return Outcome(now_s, struck=clocks.collect(asks))
-        self.now_s = now_s + times.duration_s(recovery, len(members), failed)
+            return Outcome(now_s, (), (), struck)
+        self.now_s = now_s + times.duration_s(recovery, failed)
         if recovery.moves:
             self._move(recovery, members)
-        return Outcome(self.now_s, (), (), clocks.collect(asks), phases=times.last_phases())
+        return Outcome(self.now_s, (), (), struck, times.last_phases())
 
     def _what_failed(self, groups: Iterable[int]) -> list[Failure | None]:
         """Return the failures of groups that nobody has learnt of yet, where they matter."""
@@ -402,7 +411,7 @@ class ReplayEngine(BesideCopies):
         unwatched = self._down | self._dropped
         struck = self._failing_until(start_s, unwatched)
         failed = self._what_failed(group for group in struck if group not in self._dropped)
-        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
+        restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
         for group in struck:
@@ -431,7 +440,7 @@ class ReplayEngine(BesideCopies):
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
         phases, fallen = self._recovery_times.last_phases(), tuple(sorted(failures))
-        return Outcome(end_s, (), fallen, self.clocks.collect(phase.asks), phases=phases)
+        return Outcome(end_s, (), fallen, self.clocks.collect(phase.asks), phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
@@ -472,7 +481,7 @@ class ReplayEngine(BesideCopies):
         if not failed:
             return members
         gone = {group for _, group in failed}
-        return [group for group in members if group not in gone]
+        return [*filterfalse(gone.__contains__, members)]
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
         for group in phase.groups:
@@ -481,7 +490,7 @@ class ReplayEngine(BesideCopies):
             heappush(self._upcoming, (self._next_failure_s[group], group))
         self._writes.bring_back(phase.groups)
         self._dropped.difference_update(phase.groups)
-        self.now_s += self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        self.now_s += self._recovery_times.duration_s(phase.recovery)
         self._move(phase.recovery, phase.members)
         return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 

@@ -66,6 +66,7 @@ class BesideCopies:
         self._reduced: Compute | AllReduce | None = None
         self._whole_s = 0.0
         self._plays_steps = work.plays_steps
+        self._simulates_failing = work.simulates_failing_steps
         # With jitter each course would be another one.
         courses = None if work.compute_jitter else work.courses
         self._writes = WriteClock(courses, work.gradients_hide)
@@ -179,7 +180,7 @@ class BesideCopies:
         lasts_s = end_s - self.now_s
         if self._writes.go_on:
             lasts_s = self._beside("passes", lasts_s, self._passes(phase, lasts_s))
-        elif self._down and self._job.work.simulates_failing_steps:
+        elif self._down:
             lasts_s = self._broken_passes_s(phase, lasts_s)
         else:
             return end_s

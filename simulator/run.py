@@ -35,12 +35,13 @@ def play(training: Training, engine: Engine) -> None:
         If it would never end.
     """
     loop, progress, clocks = training.loop(), training.progress, engine.clocks
-    furthest, failures_then = 0.0, 0
+    execute, go_on = engine.execute, loop.send
+    furthest, failures_then, most = 0.0, 0, MOST_FAILURES_WITHOUT_PROGRESS
     try:
         phase = next(loop)
         while True:
-            phase = loop.send(engine.execute(phase))
-            if clocks.failures - failures_then > MOST_FAILURES_WITHOUT_PROGRESS:
+            phase = go_on(execute(phase))
+            if clocks.failures > most:
                 if progress.completed_batches <= furthest:
                     raise StandstillError(
                         f"{clocks.failures - failures_then:,} failures have passed, and nothing "
@@ -48,6 +49,7 @@ def play(training: Training, engine: Engine) -> None:
                         "raise failures.mtbf_s, or shorten what a step, a restart or a repair takes"
                     )
                 furthest, failures_then = progress.completed_batches, clocks.failures
+                most = failures_then + MOST_FAILURES_WITHOUT_PROGRESS
     except StopIteration:
         training.progress.failures = engine.clocks.failures
         training.progress.failures_while_down = engine.clocks.failures_while_down

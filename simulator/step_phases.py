@@ -31,6 +31,8 @@ class StepCosts:
         Shard types that each member computes.
     batches : Batches
         What the step trains.
+    booked : tuple of (str, float)
+        Its compute at nominal pace by cause, in seconds.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
@@ -41,6 +43,7 @@ class StepCosts:
 
     __slots__ = (
         "batches",
+        "booked",
         "degraded_s",
         "least_pace",
         "nominal_s",
@@ -72,6 +75,9 @@ class StepCosts:
         self.redundancy_s = unhurt_s - once_s + validation_s
         self.degraded_s = self.nominal_s - unhurt_s + (once_s - self.useful_s)
         self.degraded_s -= validation_s
+        causes = ("compute", "redundancy", "degraded")
+        booked = zip(causes, (self.useful_s, self.redundancy_s, self.degraded_s), strict=True)
+        self.booked = tuple((cause, each_s) for cause, each_s in booked if each_s)
 
     @staticmethod
     def depend_on_members(plan: StepPlan, work: Work) -> bool:
@@ -131,12 +137,12 @@ class StepPhases:
         slow: Slowdown = UNDISTURBED,
         before: StepPhases | None = None,
     ) -> None:
-        members, stacks, size = plan.members, plan.stacks, plan.stack_size
+        members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
         if slow.compute:
             given = without, None, 1 + twice, work.least_pace(plan)
             slow = work.slowdown_of(plan, slow, *given)
-        self.all_reduce = AllReduce(members, without, slow, plan.pipelines)
+        self.all_reduce = AllReduce(members, without, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
             self.repeated = self.all_reduce._replace(repeated=True)
@@ -158,12 +164,12 @@ class StepPhases:
             costs.pace,
             without,
             slow,
-            plan.pipelines,
+            pipelines,
             costs.least_pace,
             1 + twice,
         )
         self.down = work.groups - len(members)
-        self.mirrors = plan.mirrors
+        self.mirrors = mirrors
 
 
 def patch_compute(

@@ -33,18 +33,13 @@ from faultline.strategies.takeover.pipelines import formed, regrouped
 from pydantic import Field
 
 _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
+_SLOWDOWN = 1.5
+"""Factor on the time of a step with an overloaded node: `_SIMULATOR`."""
 
 
 class BambooOptions(StrategyOptions):
     """Named choices of Bamboo."""
 
-    slowdown: float = Field(
-        1.5,
-        ge=1,
-        le=100,
-        description="Factor on the time of a step with an overloaded node.",
-        json_schema_extra={"source": f"{_SIMULATOR}: 1.5", "unit": "1"},
-    )
     overloaded_share: float = Field(
         0.05,
         ge=0,
@@ -174,7 +169,7 @@ class Bamboo(PipelineScheme):
         spread = self._nodes / (self._lost.all_nodes_left() + shadowed)
         pace = 1.0 + self._options.spread_share * (spread - 1.0)
         if shadowed:
-            pace *= self._options.slowdown
+            pace *= _SLOWDOWN
         if pace == 1.0:
             return self._whole
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines())

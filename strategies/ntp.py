@@ -26,7 +26,6 @@ from faultline.strategies.nonuniform.job_plan import (
     domains_in_places,
     job_plan,
     packed_replicas,
-    unpacked_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import (
     DROPPED,
@@ -50,18 +49,16 @@ NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
 class ReplicaOptions(StrategyOptions):
     """Named choices of all schemes that restart with the remaining hardware."""
 
-    packing: bool = Field(
-        True,
-        description="Whether domains with broken GPUs are packed into the fewest replicas.",
-        json_schema_extra={"source": f"{NTP_PAPER}: the resource manager does"},
-    )
     pod_groups: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Consecutive groups whose domains share a pod; packing stays within a pod. "
-        "Unset: all groups.",
-        json_schema_extra={"source": "choice: the paper packs the whole job", "unit": "1"},
+        description="Consecutive groups, those of a pod, among which domains with broken GPUs are "
+        "packed into the fewest replicas; 1: domains stay in their replica; unset: all groups.",
+        json_schema_extra={
+            "source": f"{NTP_PAPER}: the resource manager packs the whole job",
+            "unit": "1",
+        },
     )
     spare_domains: int = Field(
         0,
@@ -93,7 +90,7 @@ class RestartingReplicas(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
         super().__init__(groups, redundancy, options)
-        self._packing, self._spare_domains = options.packing, options.spare_domains
+        self._spare_domains = options.spare_domains
         self._pod_groups = options.pod_groups or groups
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -144,7 +141,7 @@ class RestartingReplicas(Strategy):
     def migration(self) -> Recovery | None:
         members, stages = set(self.plan().members), self._damage.domains_per_group
         moved, moves = {}, []
-        if self._packing:
+        if self._pod_groups > 1:
             moved = domains_in_places(self._replicas(), stages, self._pod_groups)
         for place in sorted({*moved, *self._held}):
             group, stage = place
@@ -155,9 +152,7 @@ class RestartingReplicas(Strategy):
         return Recovery("migrate", (), moves=tuple(moves), is_expected=True) if moves else None
 
     def _replicas(self) -> list[HitReplica]:
-        if self._packing:
-            return packed_replicas(self._damage, self._spare_domains, self._pod_groups)
-        return unpacked_replicas(self._damage, self._spare_domains)
+        return packed_replicas(self._damage, self._spare_domains, self._pod_groups)
 
     def _job(self) -> JobPlan:
         return job_plan(self.groups, self._replicas(), self._plans())

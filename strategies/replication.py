@@ -92,8 +92,9 @@ class Replication(Strategy):
         seen = tuple(missing) if self._sees_all else (missing[0],)
         lost_a_set = False
         for group in seen:
-            self._up_in_set[group // self.redundancy] -= 1
-            lost_a_set |= self._up_in_set[group // self.redundancy] == 0
+            place = group // self.redundancy
+            self._up_in_set[place] -= 1
+            lost_a_set |= self._up_in_set[place] == 0
         if lost_a_set:
             return WipeOut(seen)
         self._plan = StepPlan(without(self._plan.members, seen), 1, self.redundancy)

@@ -134,11 +134,12 @@ class StackedShards:
             until `reset`.
         """
         orphans: list[int] = []
+        left_of_type, type_of, redundancy = self._left_of_type, self._type_of, self.redundancy
         for group in failed:
             if self._alive[group]:
-                first = group * self.redundancy
-                for entry in self._entries[first : first + self.redundancy]:
-                    self._left_of_type[self._type_of[entry]].remove(entry)
+                first = group * redundancy
+                for entry in self._entries[first : first + redundancy]:
+                    left_of_type[type_of[entry]].remove(entry)
             self._alive[group] = False
             self.survivors -= 1
             orphans += self._served[group]
@@ -146,7 +147,7 @@ class StackedShards:
         uncovered = self._cover_in_place(orphans, self.stacks)
         if not uncovered:
             return Reordering(self.stacks, 0, {}, 0)
-        if not all(self._left_of_type[shard_type] for shard_type in uncovered):
+        if not all(map(left_of_type.__getitem__, uncovered)):
             return None
         before = self.stacks
         moved = self._place(uncovered)
@@ -273,6 +274,7 @@ class _FewestMoves:
         served, left_of_type = shards._served, shards._left_of_type
         free_to_move, displaced = self._free_to_move, self._displaced
         best, best_distance, queue = None, _UNREACHED, deque(arrived_by)
+        come_next, come_last = queue.appendleft, queue.append
         # Only leaving a displaced type lowers the cost, and a path leaves each at most once.
         gains = len(displaced)
         while queue:
@@ -289,13 +291,13 @@ class _FewestMoves:
                     # Most were reached at no more cost before.
                     if known <= leaving or neighbour == group:
                         continue
-                    reached = leaving + (fixed_cost and slot_of[entry] >= stacks)
+                    reached = leaving + 1 if fixed_cost and slot_of[entry] >= stacks else leaving
                     if reached >= known:
                         continue
                     distance[neighbour] = reached
                     arrived_by[neighbour] = entry
                     if len(served[neighbour]) >= stacks:
-                        (queue.append if reached > here else queue.appendleft)(neighbour)
+                        (come_last if reached > here else come_next)(neighbour)
                     elif reached < best_distance:
                         if reached == 0:
                             return neighbour

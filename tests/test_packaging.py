@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 from zipfile import ZipFile
 
+import faultline as fl
 import pytest
 
 if sys.version_info >= (3, 11):
@@ -69,6 +70,15 @@ def test_static_tools_read_the_same_mapping() -> None:
             assert (links / file.name).resolve() == file
 
 
+def test_the_version_stands_in_one_place_and_is_named_where_people_look() -> None:
+    version = PROJECT["project"]["version"]
+    assert fl.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "docs" / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = changes.partition("\n## ")[2]
+    assert newest.startswith(version)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build from a copy: a build leaves its traces beside the sources."""
@@ -119,9 +129,9 @@ def test_a_wheel_has_every_file_and_nothing_generic(wheel: Path) -> None:
         ("run spare-study --set job.steps=50", "time-to-train ratio"),
         ("scenario show spare-study", 'name = "spare-study"'),
         ("platform generate hgx-h100 --set domains=2 -o p.xml", "p.xml: 16 GPUs"),
-        ("failures list", "llama3"),
-        ("reproduce list", "spare"),
-        ("plot --timeline spare-study --set job.steps=50 -o run.png", "run.png"),
+        ("list mixes", "llama3"),
+        ("list studies", "spare"),
+        ("run spare-study --set job.steps=50 --timeline run.png", "SPARe"),
     ],
 )
 def test_an_installed_wheel_works_anywhere(

@@ -170,12 +170,15 @@ _TOLD = {
 }
 
 
-def check_suffix(path: Path) -> None:
-    """Refuse, by a UserError, a file that ends otherwise than a trace or a table does."""
-    if path.suffix.lower() not in (TRACE, *TABLES):
+def check_suffix(path: Path, *drawings: str) -> None:
+    """Refuse, by a UserError, a file that ends otherwise than a trace, a table or a drawing."""
+    suffix = path.suffix.lower()
+    if suffix not in (TRACE, *TABLES) and suffix.removeprefix(".") not in drawings:
+        drawn = f", .{', .'.join(drawings)} (drawings)" if drawings else ""
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            "chrome://tracing), .csv or .parquet (tables), or .trace (Paje of SimGrid's links)"
+            f"chrome://tracing), .csv or .parquet (tables){drawn}, or .trace (Paje of SimGrid's "
+            "links)"
         )
 
 

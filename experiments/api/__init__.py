@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     )
     from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline
 
+    __version__: str
+
 __all__ = [
     "Comparison",
     "Job",
@@ -51,6 +53,10 @@ _RESULTS = {"Comparison", "Plan", "Record", "Timeline"}
 
 def __getattr__(name: str) -> object:
     """Import what is asked for: the import of this package alone takes no time."""
+    if name == "__version__":
+        from faultline.experiments.config.distribution import own_version
+
+        return own_version()
     if name not in __all__:
         raise AttributeError(f"module 'faultline' has no attribute {name!r}")
     home = "results" if name in _RESULTS else "playing"

@@ -1,4 +1,4 @@
-"""``faultline platform probe`` and ``break``: one collective, whole or struck by a failure."""
+"""``faultline platform probe``: one collective, whole or struck by a failure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,15 @@ _POWERED = {"gpu", "host", "domain", "rack"}
 """Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
 
 
-def execute_probe(arguments: argparse.Namespace) -> None:
-    """Measure a collective on an idle platform."""
+def execute(arguments: argparse.Namespace) -> None:
+    """Measure a collective on an idle platform, or let a component fail in the middle of it."""
+    if arguments.component is None:
+        _measure(arguments)
+    else:
+        _break(arguments)
+
+
+def _measure(arguments: argparse.Namespace) -> None:
     path, size_bytes = _collective(arguments)
     told_of = _told_of(f"{arguments.file}:", CollectiveError)
     with told_of, explaining_aborts(path), waiting("measuring"):
@@ -73,8 +80,7 @@ def execute_probe(arguments: argparse.Namespace) -> None:
     Screen().print(pairs_table(rows, title))
 
 
-def execute_break(arguments: argparse.Namespace) -> None:
-    """Let a component fail in the middle of a collective."""
+def _break(arguments: argparse.Namespace) -> None:
     path, size_bytes = _collective(arguments)
     at_s, watchdog_s = _time("--at", arguments.at), _time("--watchdog", arguments.watchdog)
     if watchdog_s <= at_s:

@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +14,12 @@ from typing import Any
 from faultline.experiments.analysis.failure_draw import CauseSummary, Drawing, draw
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted, duration_text
-from faultline.experiments.commands.arguments import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
+from faultline.experiments.commands.declarations.shared import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.mix_file import (
-    MixFile,
-    all_mixes,
     plugged_mixes,
     shipped_mixes,
 )
@@ -32,55 +29,9 @@ from faultline.experiments.config.toml_text import LARGEST_BYTES, parse_toml
 from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen
 from faultline.platforms.files import read_text, write_file
-from faultline.simulator.failures.failure import STOPPING
 from rich.table import Table
 
 _DAY_S = 86_400.0
-
-
-def execute_list(arguments: argparse.Namespace) -> None:
-    """Run ``failures list``."""
-    mixes, left_out = all_mixes()
-    for line in left_out:
-        print(f"faultline: {line}", file=sys.stderr)
-    rows = [_row(mix, arguments.gpus) for mix in mixes]
-    if arguments.json:
-        print_json(rows)
-        return
-    columns = (
-        {"header": "mix", "style": "bold"},
-        {"header": "causes", "justify": "right"},
-        {"header": f"a failure on {arguments.gpus:,} GPUs", "justify": "right"},
-        {"header": "hardware", "justify": "right"},
-        {"header": "what it is"},
-    )
-    cells = (
-        (
-            row["name"],
-            str(len(row["causes"])),
-            f"every {duration_text(row['mtbf_s'])}" if row["mtbf_s"] else "none",
-            f"{row['hardware_share']:.0%}" if row["mtbf_s"] else "",
-            row["description"],
-        )
-        for row in rows
-    )
-    Screen().print(text_table(cells, columns, box=None, pad_edge=False))
-
-
-def _row(mix: MixFile, gpus: int) -> dict[str, Any]:
-    causes = mix.causes()
-    stopping = [cause for cause in causes if cause.kind in STOPPING]
-    rate_per_gpu_s = sum(cause.rate_per_gpu_s for cause in stopping)
-    hardware = sum(cause.rate_per_gpu_s for cause in stopping if cause.kind == "hardware")
-    return {
-        "name": mix.name,
-        "gpus": gpus,
-        "mtbf_s": 1.0 / (rate_per_gpu_s * gpus) if stopping else None,
-        "hardware_share": hardware / rate_per_gpu_s if stopping else None,
-        "causes": [cause.name for cause in causes],
-        "description": mix.description,
-        "source": mix.source,
-    }
 
 
 def execute_draw(arguments: argparse.Namespace) -> None:

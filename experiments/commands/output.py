@@ -37,15 +37,6 @@ def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> N
         print(line)
 
 
-def print_named(arguments: argparse.Namespace, known: Mapping[str, str], width: int) -> None:
-    """Print what there is, a line each with its name in front, or as JSON."""
-    if arguments.json:
-        print_json([{"name": name, "description": told} for name, told in known.items()])
-        return
-    for name, told in known.items():
-        print(f"{name:{width}} {told}")
-
-
 def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}

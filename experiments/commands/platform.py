@@ -1,4 +1,4 @@
-"""``faultline platform``: generate, check, draw, compare, import and list platform files."""
+"""``faultline platform``: generate, check, draw, compare and import platform files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import tomlkit
 from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted
-from faultline.experiments.commands.arguments import PLOT_FORMATS
+from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     explained,
     print_files,
     print_json,
-    print_named,
     refuse_idle,
     waiting,
 )
@@ -133,11 +132,6 @@ def execute_collisions(arguments: argparse.Namespace) -> None:
         f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
         f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
     )
-
-
-def execute_list(arguments: argparse.Namespace) -> None:
-    """List what comes with Faultline."""
-    print_named(arguments, {name: load_preset(name).description for name in preset_names()}, 14)
 
 
 def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.analysis.selection import check_axis
-from faultline.experiments.commands.arguments import PLOT_FORMATS
+from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     explained,
     make_folder,
@@ -16,15 +16,12 @@ from faultline.experiments.commands.output import (
     waiting,
 )
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario_file import command_scenario
 from faultline.experiments.figures.style import save_figure
 from faultline.experiments.figures.sweep_pictures import Wanted, chosen_figure, usual_figures
 from faultline.experiments.figures.timeline import draw_timeline
 from faultline.experiments.report.page import report_page
-from faultline.experiments.runs.single_run import run
 from faultline.experiments.runs.table import read_sweep
 from faultline.platforms.files import check_writable, write_file
-from faultline.simulator.timeline import Event
 from matplotlib.figure import Figure
 
 _OF_SWEEPS = ("kind", "x", "y", "metric", "hue", "column")
@@ -32,38 +29,20 @@ _OF_SWEEPS = ("kind", "x", "y", "metric", "hue", "column")
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    if (arguments.source is None) == (arguments.timeline is None):
-        raise UserError("plot: name a SOURCE, or --timeline SCENARIO (one of the two)")
-    source = arguments.source
-    if source is None:
-        _plot_run(*_played(arguments), arguments, Path("timeline"))
-    elif source.is_file():
-        refuse_idle(arguments, _OF_SWEEPS, "on the picture of one run")
-        events = read_timeline(source)
-        _plot_run(events, f"Timeline {source.name}", arguments, source.with_suffix(""))
+    if arguments.source.is_file():
+        _plot_run(arguments)
     else:
         _plot_sweep(arguments)
 
 
-def _played(arguments: argparse.Namespace) -> tuple[list[Event], str]:
-    scenario = command_scenario(arguments.timeline, arguments.settings)
-    events: list[Event] = []
-    with waiting("playing"):
-        record = run(scenario, arguments.seed, arguments.engine, events.append)
-    title = (
-        f"{record['scenario']}: {record['strategy']}, r = {record['redundancy']}, "
-        f"{record['groups']} groups, seed {record['seed']}"
-    )
-    return events, title
-
-
-def _plot_run(
-    events: list[Event], title: str, arguments: argparse.Namespace, default: Path
-) -> None:
+def _plot_run(arguments: argparse.Namespace) -> None:
+    refuse_idle(arguments, _OF_SWEEPS, "on the picture of one run")
+    source: Path = arguments.source
+    events, title = read_timeline(source), f"Timeline {source.name}"
     window_s = None if arguments.window is None else tuple(arguments.window)
     if arguments.output is not None:
         refuse_idle(arguments, ["format"], f"with -o {arguments.output}, which ends in one")
-    path = arguments.output or default.with_name(f"{default.name}.{_format(arguments)}")
+    path = arguments.output or source.with_suffix(f".{_format(arguments)}")
     if path.suffix.removeprefix(".") not in PLOT_FORMATS:
         raise UserError(f"-o {path}: name a file that ends in .{', .'.join(PLOT_FORMATS)}")
     make_folder(path.parent, "-o PATH")

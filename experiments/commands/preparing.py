@@ -7,7 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from faultline.experiments.commands.arguments import parser
+from faultline.experiments.commands.declarations import parser
+from faultline.experiments.commands.declarations.parsing import prepare_completion
 from faultline.experiments.commands.output import print_files, print_json
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
@@ -23,7 +24,7 @@ from faultline.experiments.runs.certificates import (
 _SHELLS = ("bash", "zsh", "tcsh")
 
 
-def execute_scheme(arguments: argparse.Namespace) -> None:
+def execute_new_scheme(arguments: argparse.Namespace) -> None:
     """Write a package with a scheme."""
     folder: Path = arguments.output or Path(arguments.name)
     written = write_scheme_package(arguments.name, folder)
@@ -62,4 +63,6 @@ def execute_completion(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"completion: needs shtab, which is not installed; {with_extra('completion')}"
         ) from error
-    print(shtab.complete(parser(), arguments.shell))
+    whole = parser()
+    prepare_completion(whole)
+    print(shtab.complete(whole, arguments.shell))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from faultline.experiments.commands.output import (
     make_folder,
     print_json,
-    print_named,
     refuse_idle,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     known = all_studies()
-    if arguments.name == "list":
-        refuse_idle(arguments, ["full", "seeds", "workers", "output"], "on the list")
-        print_named(arguments, known, 18)
-        return
     if arguments.name not in known:
         raise UserError(
             f"reproduce {arguments.name}: there is no such reproduction; "

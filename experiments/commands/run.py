@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
 from faultline.experiments.analysis.printing import Printed, printed, summary_rows, summary_title
+from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     explained,
     pairs_table,
@@ -40,14 +41,14 @@ def execute(arguments: argparse.Namespace) -> None:
         raise UserError(f"--timeline {file}: only SimGrid has links; add --engine simgrid")
     if file is not None:
         if not links:
-            check_suffix(file)
+            check_suffix(file, *PLOT_FORMATS)
         with explained(f"--timeline {file}", "name a file that can be written"):
             check_writable(file)
     with explained(f"--timeline {file}") if links else nullcontext():
         record = _run_with_progress(scenario, arguments, events, links)
     if events is not None:
         with explained(f"--timeline {file}"):
-            write_timeline(events, file, record)
+            _write(events, file, record)
     if arguments.json:
         print_json(record)
         return
@@ -61,6 +62,18 @@ def execute(arguments: argparse.Namespace) -> None:
         console.print(
             "The job gave up: see job.time_limit_s and job.give_up_after_restarts.", style="yellow"
         )
+
+
+def _write(events: list[Event], file: Path, record: Record) -> None:
+    if file.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
+        write_timeline(events, file, record)
+        return
+    # Matplotlib takes its second to be imported: only where something is drawn.
+    from faultline.experiments.figures.style import save_figure
+    from faultline.experiments.figures.timeline import draw_timeline
+
+    title = f"{summary_title(record)}, seed {record['seed']}"
+    save_figure(draw_timeline(events, title), file)
 
 
 def _run_with_progress(

@@ -1,4 +1,4 @@
-"""``faultline scenario``: list, show, check and explain scenarios."""
+"""``faultline scenario``: show, check and explain scenarios."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import json
 import re
 from itertools import chain
 
-from faultline.experiments.commands.output import print_json, print_named, waiting
+from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.reference import (
     explained,
     find_reference,
-    first_sentence,
     overview,
     reference_page,
     scenario_reference,
     scenario_schema,
 )
-from faultline.experiments.config.scenario_file import load_scenario, read_source, shipped_scenarios
+from faultline.experiments.config.scenario_file import read_source
 from faultline.experiments.job.check import check_scenario
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
 from faultline.experiments.screen import Screen
@@ -27,13 +26,6 @@ from rich.text import Text
 
 _COMMENT = re.compile(r"(?m)(^|  )# .*$")
 _TABLE = re.compile(r"(?m)^\[.*\]$")
-
-
-def execute_list(arguments: argparse.Namespace) -> None:
-    """List what comes with Faultline."""
-    told = str if arguments.json else first_sentence
-    known = {name: told(load_scenario(name).description) for name in shipped_scenarios()}
-    print_named(arguments, known, max(map(len, known)) + 1)
 
 
 def execute_show(arguments: argparse.Namespace) -> None:
@@ -55,7 +47,7 @@ def execute_show(arguments: argparse.Namespace) -> None:
         scenario = resolved.scenario.model_dump(mode="json")
         print_json({"faultline": own_version(), "scenario": scenario, "keys": keys})
         return
-    toml = scenario_toml(resolved, comments=not arguments.plain, everything=arguments.all)
+    toml = scenario_toml(resolved, everything=arguments.all)
     # Colours on a terminal only, and lines as they are: they are made to be copied.
     text = Text(toml.rstrip("\n"))
     text.highlight_regex(_COMMENT, "dim")
@@ -80,7 +72,13 @@ def execute_check(arguments: argparse.Namespace) -> None:
 
 
 def execute_explain(arguments: argparse.Namespace) -> None:
-    """Explain a key or a table."""
+    """Explain a key, a table or all keys."""
+    if arguments.format is not None:
+        if arguments.key is not None:
+            raise UserError(f"--format {arguments.format}: prints all keys; leave KEY out")
+        as_json = arguments.format == "json-schema"
+        print(json.dumps(scenario_schema(), indent=1) if as_json else reference_page().rstrip("\n"))
+        return
     known = None if arguments.key is None else find_reference(arguments.key)
     if arguments.json:
         path = () if known is None else known.path
@@ -91,13 +89,3 @@ def execute_explain(arguments: argparse.Namespace) -> None:
         return
     text = overview() if known is None else explained(known)
     Screen(soft_wrap=True).print(Text(text))
-
-
-def execute_schema(_arguments: argparse.Namespace) -> None:
-    """Print the JSON Schema of a scenario."""
-    print(json.dumps(scenario_schema(), indent=1))
-
-
-def execute_reference(_arguments: argparse.Namespace) -> None:
-    """Print the reference of all keys."""
-    print(reference_page(), end="")

@@ -220,7 +220,7 @@ def _scheme_condition(path: KeyPath) -> dict[str, list[str]]:
     return {}
 
 
-REGENERATE = "faultline scenario reference > docs/scenario-reference.md"
+REGENERATE = "faultline scenario explain --format markdown > docs/scenario-reference.md"
 
 _NO_DEFAULTS = ("unset", "required")
 _INTRODUCTION = f"""\

@@ -424,7 +424,7 @@ def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
         failed_s = rules.watchdog_s
     return StepCosts(
         jitter=question.jitter,
-        failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK, scenario.job.groups),
+        failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
         undisturbed_s=question.ideal_step_s,

@@ -248,8 +248,6 @@ def _dependence(table: FailuresTable) -> Dependence:
         said.lemon_shape,
         said.lemons_evicted_after,
         said.recurrence,
-        said.recurs_after_s,
-        said.recurs_at_most,
     )
 
 

@@ -13,7 +13,7 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.resolved_job import ResolvedJob, awaited_repair_s, resolve
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
@@ -24,18 +24,19 @@ from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
 _KEYS_OF_PHASES = {
     "detect": ("detect_s",),
     "diagnose": ("diagnose_s",),
-    "abort": ("abort_s", "abort_per_doubling_s"),
+    "abort": ("abort_s",),
     "launch": ("launch_s",),
     "communicators": ("communicator_s", "communicator_growth_s"),
     "warm-up": ("warm_up_s",),
 }
 _KEYS_OF_HARDWARE = {
-    "requeue": ("requeue_s", "requeue_exponent"),
+    "requeue": ("requeue_s",),
     "reschedule": ("reschedule_s",),
     "standby": ("standby_s",),
 }
 
-_REPAIRED = "rejoin.repair_s, where the failure does not say: no machine is free"
+_REPAIRED = "rejoin.repair_s: no machine is free"
+_REPAIRED_BY_CAUSE = "mean over the causes of failures.mix: no machine is free"
 _FAILS = "a GPU fails"
 _A_GPU = Failure(0.0, "gpu", 0, UNSTATED_CAUSE, "hardware", None, range(1))
 
@@ -96,7 +97,10 @@ def explained_recoveries(
             back = rejoining(verdict.dropped)
             yield _recovery(question, "its group returns", back, members)
         masked = strategy.masked_failures()
-        yield _restart(question, _FAILS if masked <= 1.0 else f"about {masked:.3g} failures later")
+        yield _restart(
+            question,
+            _FAILS if masked <= 1.0 else f"about {float(f'{masked:.3g}'):,g} failures later",
+        )
 
 
 def _recovery(
@@ -107,7 +111,7 @@ def _recovery(
     waits = recovery.replaces_hardware and question.awaits_repairs
     if recovery.replaces_hardware and not question.standbys:
         recovery = recovery.without_standbys()
-    phases = _phases(question, recovery, len(members), waits=waits)
+    phases = _phases(question, recovery, waits=waits)
     if moves is not None and recovery.moves and not prices.states(recovery):
         sent = sent_moves(recovery.moves, members)
         phases.append(_moved(moves, sent, moves.duration_s(sent)))
@@ -133,9 +137,9 @@ def _moved(times: MoveTimes, sent: Sequence[SentMove], took_s: float) -> Recover
 def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     """Explain a restart of the whole job, with loading from storage."""
     scenario, durations = question.scenario, question.durations
-    needed, groups = question.strategy().restart_recovery(), scenario.job.groups
+    needed = question.strategy().restart_recovery()
     waits = needed.replaces_hardware and question.awaits_repairs
-    phases = _phases(question, needed, groups, waits=waits)
+    phases = _phases(question, needed, waits=waits)
     if durations.load_s:
         stated = not scenario.measured.load
         source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
@@ -143,15 +147,16 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
 
-def _phases(
-    question: ResolvedJob, recovery: Recovery, members: int, *, waits: bool
-) -> list[RecoveryPhase]:
+def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[RecoveryPhase]:
     """Return phases with their sources; where the job waits for a repair, that is the first."""
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
-    phases = question.durations.recovery.phases(needed, members, [_A_GPU])
+    phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind
     told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
-    repair = RecoveryPhase("repair", question.scenario.rejoin.repair_s, source=_REPAIRED)
+    repair_s = awaited_repair_s(question.scenario, question.failures)
+    is_usual = repair_s == question.scenario.rejoin.repair_s
+    source = _REPAIRED if is_usual else _REPAIRED_BY_CAUSE
+    repair = RecoveryPhase("repair", repair_s, source=source)
     return [repair, *told] if waits else told
 
 

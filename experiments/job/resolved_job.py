@@ -67,7 +67,7 @@ from faultline.strategies.checkpoint_policies import (
     Never,
 )
 from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
-from faultline.strategies.recovery import SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
 
 Source = Literal["stated", "derived", "measured"]
@@ -127,12 +127,7 @@ class ResolvedJob:
     def restart_s(self) -> float:
         """Time of a restart without loading, in seconds, with the mean wait for a repair."""
         needed = _restart_of(self.scenario)
-        if not (needed.replaces_hardware and self.awaits_repairs):
-            return self.durations.restart_s(needed)
-        usual_s = self.scenario.rejoin.repair_s
-        known = self.scenario.rejoin.when == "at-restart"
-        wait_s = mean_repair_s(self.failures, usual_s) if known else usual_s
-        return self.durations.restart_s(replace(needed, replaces_hardware=False)) + wait_s
+        return restart_with_repairs_s(self.scenario, self.durations, self.failures, needed)
 
     def costs(self) -> Costs:
         """Return what closed forms need to know of the job, with checkpoints on storage."""
@@ -153,8 +148,7 @@ class ResolvedJob:
     @property
     def awaits_repairs(self) -> bool:
         """Whether a failed machine's place is filled by its repair alone."""
-        has_others = self.standbys or free_machines_of(self.scenario) != 0
-        return self.durations.recovery.awaits_repair or not has_others
+        return awaits_repairs(self.scenario, self.failures.mtbf_s)
 
     def predict(self) -> Prediction:
         """Predict what the replay engine would find; a UserError if there are no closed forms."""
@@ -326,7 +320,7 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
     No group would ever come up again, or the watchdog fires in a sound all-reduce.
     """
     restart_s = durations.restart_s(_restart_of(scenario))
-    shrinking_s = durations.recovery.duration_s(SHRINK, scenario.job.groups)
+    shrinking_s = durations.recovery.duration_s(SHRINK)
     repair_s = restart_s + durations.load_s + shrinking_s
     table = scenario.failures
     named = "failures.mtbf_s"
@@ -380,6 +374,28 @@ def undisturbed_step_s(
 def _mean_slowest(groups: int, jitter: float, minimum_factor: float) -> float:
     """Return the mean of the largest of `groups` factors on the time of a shard type."""
     return 1.0 + jitter * float(largest_of_normals([groups], (minimum_factor - 1.0) / jitter)[0])
+
+
+def awaits_repairs(scenario: Scenario, mtbf_s: float) -> bool:
+    """Return whether a failed machine's place is filled by its repair alone."""
+    has_others = standbys_of(scenario, mtbf_s) or free_machines_of(scenario) != 0
+    return scenario.recovery.price("hardware") == "repaired" or not has_others
+
+
+def awaited_repair_s(scenario: Scenario, failures: FailureModel) -> float:
+    """Return the mean time until a machine is repaired that a restart waits for, in seconds."""
+    usual_s = scenario.rejoin.repair_s
+    return mean_repair_s(failures, usual_s) if scenario.rejoin.when == "at-restart" else usual_s
+
+
+def restart_with_repairs_s(
+    scenario: Scenario, durations: Durations, failures: FailureModel, needed: Recovery = RESTART
+) -> float:
+    """Return the time of a restart without loading, in seconds, with the mean wait for a repair."""
+    if not (needed.replaces_hardware and awaits_repairs(scenario, failures.mtbf_s)):
+        return durations.restart_s(needed)
+    alone_s = durations.restart_s(replace(needed, replaces_hardware=False))
+    return alone_s + awaited_repair_s(scenario, failures)
 
 
 def _restart_of(scenario: Scenario) -> Recovery:

@@ -126,26 +126,23 @@ def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> 
     return "default" if value == default else "derived"
 
 
-def scenario_toml(
-    resolved: ResolvedScenario, *, comments: bool = True, everything: bool = False
-) -> str:
+def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> str:
     """Return a TOML file that asks the same as the scenario, with every value stated.
 
-    With comments, each key has one: its unit, where its value comes from, what it means. With
+    A comment at each key says its unit, where its value comes from, what it means. With
     everything, keys on which nothing depends are there too, though nobody stated them.
     """
     document = tomlkit.document()
-    if comments:
-        by = f"Resolved by Faultline {own_version()}."
-        document.add(tomlkit.comment(f"{by} A comment says [unit, origin] meaning;"))
-        document.add(tomlkit.comment("`faultline scenario explain KEY` tells more."))
-        document.add(tomlkit.nl())
+    by = f"Resolved by Faultline {own_version()}."
+    document.add(tomlkit.comment(f"{by} A comment says [unit, origin] meaning;"))
+    document.add(tomlkit.comment("`faultline scenario explain KEY` tells more."))
+    document.add(tomlkit.nl())
     tables: dict[KeyPath, tomlkit.TOMLDocument | Table] = {(): document}
     for path, keys in _by_table(resolved, everything).items():
         if path not in tables:
             tables[path] = tomlkit.table()
             tables[path[:-1]].add(path[-1], tables[path])
-        _fill(tables[path], keys, comments)
+        _fill(tables[path], keys)
     return tomlkit.dumps(document)
 
 
@@ -160,17 +157,16 @@ def _by_table(resolved: ResolvedScenario, everything: bool) -> dict[KeyPath, lis
     return tables
 
 
-def _fill(table: tomlkit.TOMLDocument | Table, keys: list[ResolvedKey], comments: bool) -> None:
+def _fill(table: tomlkit.TOMLDocument | Table, keys: list[ResolvedKey]) -> None:
     widths = [_width(key) for key in keys if key.value is not None]
     column = max((width for width in widths if width <= _WIDEST_KEY), default=0) + 2
     for key in keys:
         name = key.reference.path[-1]
         if key.value is None:
-            if comments:
-                table.add(tomlkit.comment(f"{name}: ".ljust(column) + remark(key)))
+            table.add(tomlkit.comment(f"{name}: ".ljust(column) + remark(key)))
             continue
         item = toml_item(key.value)
-        if comments and _width(key) <= _WIDEST_KEY:
+        if _width(key) <= _WIDEST_KEY:
             item.comment(remark(key, _LINE_LENGTH - column))
             item.trivia.comment_ws = " " * (column - _width(key))
         table.add(name, item)

@@ -13,7 +13,7 @@ from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
-from faultline.experiments.planner.verification import HOPELESS, INDIFFERENCE, change_of
+from faultline.experiments.planner.verification import INDIFFERENCE, change_of
 
 _MOST_NAMED = 5
 
@@ -125,11 +125,17 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
         return f"{start}. Nothing else finishes, or was asked for."
     rival = pair_name(lead.rival.choice.scheme, lead.rival.choice.protection)
     if lead.change is None:
-        return f"{start}. Nothing else finished in simulation within {HOPELESS:g} times that."
+        assert lead.rival.simulated is not None
+        within = (
+            f" within {stopped:g} times that"
+            if (stopped := lead.rival.simulated.stopped_at)
+            else ""
+        )
+        return f"{start}. Nothing else finished in simulation{within}."
     return (
         f"{start}, {-lead.change.mean:.1%} less than the next best, {rival} (95 % interval "
         f"{-lead.change.high:.1%} to {-lead.change.low:.1%}, "
-        f"{len(taken.simulated.ratios)} paired seeds)."
+        f"{_seeds_text(taken, [lead.rival])} paired seeds)."
     )
 
 
@@ -139,8 +145,8 @@ def _span_text(plan: Plan, line: Line) -> str:
 
 def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later: list[Line]) -> str:
     assert soonest.simulated is not None
-    seeds, names = len(soonest.simulated.ratios), _names([soonest, *undecided])
-    if seeds == 1:
+    seeds, names = _seeds_text(soonest, undecided), _names([soonest, *undecided])
+    if seeds == "1":
         return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
     changes = [_change(line, soonest) for line in undecided]
     if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
@@ -150,6 +156,17 @@ def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later:
         f"No advice: {names} differ by less than {seeds} paired seeds can tell (their order in the "
         "table is chance); whatever else was played takes longer. More --seeds may tell."
     )
+
+
+def _seeds_text(one: Line, others: Sequence[Line]) -> str:
+    """Return how many seeds one choice has in common with others, as a number or from to."""
+    counts = [
+        min(len(one.simulated.ratios), len(other.simulated.ratios))
+        for other in others
+        if one.simulated is not None and other.simulated is not None
+    ]
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def _names(lines: Sequence[Line]) -> str:
@@ -216,7 +233,7 @@ def answer(
         "gpus_per_group": job.gpus_of_group,
         "steps": job.steps,
         "mtbf_s": situation.mtbf_s,
-        "restart_s": durations.restart_s() + durations.load_s,
+        "restart_s": situation.restart_s,
         "save_s": durations.save_s,
         "compute_s": situation.compute_s,
         "all_reduce_s": durations.all_reduce_s(job.groups),
@@ -278,12 +295,12 @@ def _simulated(
     simulated = line.simulated
     if simulated is None:
         return None
-    interval = interval_of(simulated.ratios)
+    interval = interval_of(line.ratios)
     return {
         **_cost(situation, interval.mean, price_per_gpu_hour),
         "low": interval.low,
         "high": interval.high,
-        "goodput": fmean(simulated.goodputs),
+        "goodput": line.goodput,
         "availability": fmean(simulated.availabilities),
         "ratios": list(simulated.ratios),
         "steps": simulated.steps,

@@ -12,7 +12,12 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
-from faultline.experiments.planner.verification import Simulated, steps_needed, verify
+from faultline.experiments.planner.verification import (
+    Simulated,
+    factors_to_all_seeds,
+    steps_needed,
+    verify,
+)
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
@@ -31,6 +36,8 @@ class Line:
     simulated: Simulated | None  # What simulation says.
     # Whether closed forms rank it first among the redundancies of its scheme and protection.
     is_best: bool
+    # Brings what was simulated with fewer seeds than others to the seeds of all.
+    factor: float = 1.0
 
     @property
     def finished(self) -> bool:
@@ -42,7 +49,19 @@ class Line:
         """The ratio by which it is put in order: simulated, else of closed forms."""
         if self.simulated is None:
             return self.choice.ratio
-        return sum(self.simulated.ratios) / len(self.simulated.ratios)
+        return fmean(self.ratios)
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """The simulated ratios, brought to the seeds that the soonest has met."""
+        assert self.simulated is not None
+        return tuple(self.factor * ratio for ratio in self.simulated.ratios)
+
+    @property
+    def goodput(self) -> float:
+        """The mean simulated goodput, brought to the same seeds."""
+        assert self.simulated is not None
+        return fmean(self.simulated.goodputs) / self.factor
 
     @property
     def step_s(self) -> float:
@@ -57,7 +76,7 @@ class Line:
         predicted = self.choice.predicted_ratio
         if self.simulated is None or not self.finished or predicted is None:
             return None
-        return interval_of([predicted / ratio - 1.0 for ratio in self.simulated.ratios])
+        return interval_of([predicted / ratio - 1.0 for ratio in self.ratios])
 
     def may_be_off(self) -> float | None:
         """Return the largest error, as a fraction, that the seeds leave possible (95 %).
@@ -213,8 +232,10 @@ def make_plan(
             on_chosen(len(played))
         results = verify(played, seeds, steps or steps_needed(played[0].question), on_done)
     lines = [
-        Line(choice, result, place < len(bests))
-        for place, (choice, result) in enumerate(zip(played, results, strict=True))
+        Line(choice, result, place < len(bests), factor)
+        for place, (choice, result, factor) in enumerate(
+            zip(played, results, factors_to_all_seeds(results), strict=True)
+        )
     ]
     lines = lines or [Line(choice, None, True) for choice in bests]
     return Plan(
@@ -235,12 +256,12 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     """
     if strategy_class(choice.scheme).tracks_components:
         return None
-    job, durations = situation.scenario.job, situation.durations
+    job = situation.scenario.job
     horizon_s = HUNDRED_YEARS_S if job.time_limit_s is None else job.time_limit_s
     horizon = _long_time(horizon_s)
     if horizon_s != HUNDRED_YEARS_S:
         horizon = f"job.time_limit_s ({horizon})"
-    needed_s, restart_s = choice.ratio * situation.ideal_s, durations.restart_s() + durations.load_s
+    needed_s, restart_s = choice.ratio * situation.ideal_s, situation.restart_s
     if needed_s <= horizon_s or choice.steps_per_life >= job.steps:
         return None
     if restart_s >= horizon_s:

@@ -17,7 +17,6 @@ from faultline.experiments.planner.advice import Advice, pair_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
-from faultline.experiments.planner.verification import HOPELESS
 from jinja2 import Environment, StrictUndefined
 from rich.box import SIMPLE
 from rich.console import Console
@@ -86,14 +85,13 @@ def job_texts(plan: Plan) -> list[str]:
     """Return what is planned: the job in a line, what it lives with, what was taken for granted."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
-    restart_s = durations.restart_s() + durations.load_s
     mtbf_s = situation.mtbf_s
     often = time_text(mtbf_s) if mtbf_s >= DAY_S else _seconds_text(mtbf_s)
     paid = f"; {situation.gpus:,} GPUs are paid for" if situation.gpus > job.all_gpus else ""
     return [
         f"{situation.scenario.name}: {job.all_gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps{paid}",
-        f"a failure every {often}, restart {_seconds_text(restart_s)}, checkpoint "
+        f"a failure every {often}, restart {_seconds_text(situation.restart_s)}, checkpoint "
         f"{_seconds_text(durations.save_s)}, step {_seconds_text(situation.ideal_step_s)} without "
         "failures and redundancy",
         f"machines: {situation.machines}",
@@ -168,11 +166,11 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
         return ["-", "-", every, "-", "-"]
     if not simulated.finished:
         return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
-    ratio = interval_of(simulated.ratios)
+    ratio = interval_of(line.ratios)
     took = Interval(*map(situation.span, (ratio.mean, ratio.low, ratio.high)))
     return [
         f"{took.mean:,.1f}" + _half(took, ".1f"),
-        f"{fmean(simulated.goodputs):.1%}",
+        f"{line.goodput:.1%}",
         every,
         _counted(plan, situation.gpu_hours(ratio.mean)),
         f"{ratio.mean:.3f}",
@@ -214,8 +212,14 @@ def _notes(plan: Plan) -> Iterator[str]:
         seeds = "1 seed" if most == 1 else seeds
         first = plan.situation.unit
         yield f"{first} to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
-    if any(each.stopped_at for each in verified):
-        yield f"stopped: its first seed took more than {HOPELESS:g} times as long as the soonest"
+        if any(line.finished and line.factor != 1.0 for line in plan.lines):
+            yield (
+                f"with fewer than {most} seeds: what was told apart early; scaled by what the "
+                f"soonest took with all {most}, over what it took with the fewer"
+            )
+    stopped_at = next((each.stopped_at for each in verified if each.stopped_at), None)
+    if stopped_at:
+        yield f"stopped: its first seed took more than {stopped_at:g} times as long as the soonest"
     if any(not each.finished and not each.stopped_at for each in verified):
         yield "gave up: some simulated job did (job.give_up_after_restarts)"
     recoveries = {

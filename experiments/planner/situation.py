@@ -22,7 +22,13 @@ from faultline.experiments.job.durations import (
 )
 from faultline.experiments.job.failure_model import failure_model, stated_mtbf_s
 from faultline.experiments.job.platform_files import platform_size_text
-from faultline.experiments.job.resolved_job import settings_of, undisturbed_step_s
+from faultline.experiments.job.resolved_job import (
+    awaited_repair_s,
+    awaits_repairs,
+    restart_with_repairs_s,
+    settings_of,
+    undisturbed_step_s,
+)
 from faultline.experiments.job.step_times import (
     is_played,
     jitter_of_passes,
@@ -33,7 +39,7 @@ from faultline.simulator.job import Durations
 
 DAY_S = 86_400.0
 _FEW_DAYS = 4.0
-_REPAIR = "for repairs ({} each, where the failure does not say)"
+_REPAIR = "for repairs ({} each, on average)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +62,16 @@ class Situation:
         scenario, table = self.scenario, self.scenario.recovery
         standbys, free = standbys_of(scenario, self.mtbf_s), free_machines_of(scenario)
         hardware = table.price("hardware")
+        repair = _REPAIR.format(time_text(awaited_repair_s(scenario, failure_model(scenario))))
         if hardware == "in-place":
             return "the same machines go on after a failure (recovery.hardware)"
-        if hardware == "repaired" or (free == 0 and not standbys):
-            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
+        if awaits_repairs(scenario, self.mtbf_s):
             return f"no machine stands by and none is free: a restart waits {repair}"
         size = f"of {gpus_per_machine(scenario)} GPUs"
         first = f"{standbys:,} machines {size} stand by, paid for; then " if standbys else ""
         if free == 0:
-            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
             return f"{first}the job waits {repair}"
         if free is not None:
-            repair = _REPAIR.format(time_text(scenario.rejoin.repair_s))
             return (
                 f"{first}{free:,} free machines {size} of the platform; then the job waits {repair}"
             )
@@ -80,6 +84,13 @@ class Situation:
     def mtbf_s(self) -> float:
         """Mean time between failures of the whole job, in seconds."""
         return float(failure_model(self.scenario).mtbf_s)
+
+    @property
+    def restart_s(self) -> float:
+        """Time of a restart with loading, in seconds; with the mean repair if it waits for one."""
+        durations = self.durations
+        failures = failure_model(self.scenario)
+        return restart_with_repairs_s(self.scenario, durations, failures) + durations.load_s
 
     @property
     def ideal_step_s(self) -> float:

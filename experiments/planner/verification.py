@@ -2,11 +2,13 @@
 
 1. The choice that is first by closed forms is played with the first seed.
 2. All others are played with that seed. Those that take `HOPELESS` times as long as the soonest of
-   all are stopped: whether one is stopped depends on no third choice.
+   all are stopped: whether one is stopped depends on no third choice. If a job has fewer failures
+   than `TELLING_FAILURES`, one seed is chance, and only `HOPELESS_OF_FEW` times as long counts.
 3. Those that were not stopped are played with the other seeds.
 4. While the soonest cannot be told from others, these and it get more seeds, up to `MOST_SEEDS`.
 
-Differences that are surely below `INDIFFERENCE` are not pursued.
+Differences that are surely below `INDIFFERENCE` are not pursued. Choices that met different numbers
+of seeds are compared by the seeds that both met.
 """
 
 from __future__ import annotations
@@ -29,6 +31,16 @@ FAILURES_WANTED = 1000
 
 HOPELESS = 2.0
 """A run is stopped when it takes so many times as long as the soonest so far."""
+
+TELLING_FAILURES = 10
+"""Failures of an undisturbed job from which on one seed shows what is hopeless.
+
+The time that n failures with exponential costs take is off by sqrt(2 / n) of it: with ten, what
+takes twice as long is hardly ever a choice that takes 1.3 times as long on average.
+"""
+
+HOPELESS_OF_FEW = 10.0
+"""The same as `HOPELESS` for a job with fewer failures; more than chance makes of a good choice."""
 
 MOST_SEEDS = 12
 """Seeds that the undecided get at most, unless more are asked for."""
@@ -171,30 +183,34 @@ def verify(
     """
     questions = [choice.question for choice in choices]
     (first,) = simulate(questions[:1], seeds[:1], steps, on_done)
+    failures = steps * questions[0].ideal_step_s / questions[0].failures.mtbf_s
+    hopeless = HOPELESS if failures >= TELLING_FAILURES else HOPELESS_OF_FEW
     limit_s = None
     if first.finished:
-        limit_s = HOPELESS * first.ratios[0] * first.steps * questions[0].ideal_step_s
+        limit_s = hopeless * first.ratios[0] * first.steps * questions[0].ideal_step_s
     others = simulate(questions[1:], seeds[:1], steps, on_done, limit_s)
-    results = _stopped([first, *others], limited=limit_s is not None)
+    results = _stopped([first, *others], hopeless, limited=limit_s is not None)
     going = [place for place, result in enumerate(results) if result.stopped_at is None]
-    _play_more(results, going, questions, seeds[1:], steps, on_done)
-    played = len(seeds)
-    while 1 < played < MOST_SEEDS and (undecided := _undecided(results)):
-        more = range(max(seeds) + 1, max(seeds) + 1 + min(played, MOST_SEEDS - played))
-        seeds = [*seeds, *more]
-        _play_more(results, undecided, questions, more, steps, on_done)
-        played = len(seeds)
+    met = list(seeds)
+    _catch_up(results, going, questions, met, steps, on_done)
+    while len(met) > 1 and (behind := _undecided(results)):
+        if all(len(results[place].ratios) == len(met) for place in behind):
+            if len(met) >= MOST_SEEDS:
+                break
+            first_new = max(met) + 1
+            met += range(first_new, first_new + min(len(met), MOST_SEEDS - len(met)))
+        _catch_up(results, behind, questions, met, steps, on_done)
     return results
 
 
-def _stopped(results: list[Simulated], *, limited: bool) -> list[Simulated]:
+def _stopped(results: list[Simulated], hopeless: float, *, limited: bool) -> list[Simulated]:
     """Return results of one seed; those that are hopeless beside the soonest have no ratio.
 
     Where no time limited the jobs, one without a ratio gave up by itself.
     """
-    most = HOPELESS * min(one.ratios[0] for one in results)
+    most = hopeless * min(one.ratios[0] for one in results)
     return [
-        replace(one, ratios=(inf,), stopped_at=HOPELESS)
+        replace(one, ratios=(inf,), stopped_at=hopeless)
         if one.ratios[0] > most and (limited or one.finished)
         else one
         for one in results
@@ -207,7 +223,22 @@ def change_of(ours: Simulated, theirs: Simulated) -> Interval:
     return paired_change(ours.ratios[:shared], theirs.ratios[:shared])
 
 
-def _play_more(
+def factors_to_all_seeds(results: Sequence[Simulated]) -> list[float]:
+    """Return by what the ratio of each is multiplied so that all stand for the same seeds.
+
+    What was told apart early has met fewer seeds, perhaps kinder ones. It is scaled by what the
+    soonest of those that met all seeds took with all of them, over what it took with the fewer.
+    """
+    finished = [one for one in results if one.finished]
+    most = max((len(one.ratios) for one in finished), default=0)
+    met_all = [one.ratios for one in finished if len(one.ratios) == most]
+    reference = min(met_all, key=fmean, default=None)
+    if reference is None:
+        return [1.0] * len(results)
+    return [fmean(reference) / fmean(reference[: len(one.ratios)]) for one in results]
+
+
+def _catch_up(
     results: list[Simulated],
     places: Sequence[int],
     questions: Sequence[ResolvedJob],
@@ -215,27 +246,32 @@ def _play_more(
     steps: int,
     on_done: Callable[[], None] | None,
 ) -> None:
-    if not seeds or not places:
-        return
-    played = simulate([questions[place] for place in places], seeds, steps, on_done)
-    for place, result in zip(places, played, strict=True):
-        results[place] = results[place].with_more(result)
+    """Play the choices in some places with those seeds that they have not met."""
+    for met in sorted({len(results[place].ratios) for place in places}):
+        alike = [place for place in places if len(results[place].ratios) == met]
+        if met == len(seeds):
+            continue
+        played = simulate([questions[place] for place in alike], seeds[met:], steps, on_done)
+        for place, result in zip(alike, played, strict=True):
+            results[place] = results[place].with_more(result)
 
 
 def _undecided(results: Sequence[Simulated]) -> list[int]:
     """Return the soonest, and all that may be sooner or later than it by more than is too little.
 
-    Only those with as many seeds as the soonest: the others were told apart from one before it.
+    Each is compared by the seeds that it and the soonest have met. Empty where all is decided.
     """
     finished = [place for place, result in enumerate(results) if result.finished]
-    soonest = min(finished, key=lambda place: fmean(results[place].ratios), default=None)
+    factors = factors_to_all_seeds(results)
+    soonest = min(
+        finished, key=lambda place: factors[place] * fmean(results[place].ratios), default=None
+    )
     if soonest is None:
         return []
-    best, undecided = results[soonest], [soonest]
+    undecided = [soonest]
     for place in finished:
-        if place != soonest and len(results[place].ratios) == len(best.ratios):
-            change = change_of(results[place], best)
-            reach = max(-change.low, change.high)
-            if change.low <= 0.0 <= change.high and reach > INDIFFERENCE:
-                undecided.append(place)
+        change = change_of(results[place], results[soonest])
+        reach = max(-change.low, change.high)
+        if place != soonest and change.low <= 0.0 <= change.high and reach > INDIFFERENCE:
+            undecided.append(place)
     return undecided if len(undecided) > 1 else []

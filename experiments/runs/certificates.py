@@ -139,7 +139,7 @@ def security_for(address: str, directory: Path | None) -> Security:
         if not _is_here(address):
             raise UserError(
                 f"scheduler {address}: whoever reaches it in the clear can run anything; make "
-                "certificates with faultline cluster certificates DIR, start it with them, and "
+                "certificates with faultline certificates DIR, start it with them, and "
                 "give tls://HOST:PORT and --certificates DIR"
             )
         return Security()
@@ -148,7 +148,7 @@ def security_for(address: str, directory: Path | None) -> Security:
     for name in (AUTHORITY, CERTIFICATE, KEY):
         if not (directory / name).is_file():
             raise UserError(
-                f"{directory / name}: no such file; faultline cluster certificates DIR makes it"
+                f"{directory / name}: no such file; faultline certificates DIR makes it"
             )
     return Security(
         tls_ca_file=str(directory / AUTHORITY),

@@ -116,7 +116,7 @@ class RenewalClocks(FailureClocks):
         self._keeps_all = groups <= _FEW_GROUPS
         self._streams: dict[int, np.random.Generator] = {}
         self._blocks: list[list[float] | None] = [None] * groups
-        self.next_failure_s = [self._interval(group) for group in range(groups)]
+        self.next_failure_s = [self._next_block(group).pop() for group in range(groups)]
         self.failures = 0
         self.failures_while_down = 0
         self.failures_by_cause = {}
@@ -131,18 +131,20 @@ class RenewalClocks(FailureClocks):
     def take(self, group: int, noticed_s: float) -> None:
         happened_s = self._strike(group)
         begun_s = noticed_s if self._from_detection else happened_s
-        self.next_failure_s[group] = begun_s + self._interval(group)
+        interval_s = (self._blocks[group] or self._next_block(group)).pop()
+        self.next_failure_s[group] = begun_s + interval_s
 
     def take_while_down(self, group: int, until_s: float) -> None:
         while self.next_failure_s[group] <= until_s:
-            self.next_failure_s[group] += self._interval(group)
+            self.next_failure_s[group] += (self._blocks[group] or self._next_block(group)).pop()
             self.failures += 1
             self.failures_while_down += 1
             self._taken[group] += 1
 
     def take_at_occurrence(self, group: int) -> float:
         happened_s = self._strike(group)
-        self.next_failure_s[group] = happened_s + self._interval(group)
+        interval_s = (self._blocks[group] or self._next_block(group)).pop()
+        self.next_failure_s[group] = happened_s + interval_s
         return happened_s
 
     def resume(self, group: int, up_s: float) -> None:
@@ -150,8 +152,9 @@ class RenewalClocks(FailureClocks):
 
     def _strike(self, group: int) -> float:
         happened_s = self.next_failure_s[group]
-        self._struck.append((happened_s, group, self._taken[group]))
-        self._taken[group] += 1
+        index = self._taken[group]
+        self._struck.append((happened_s, group, index))
+        self._taken[group] = index + 1
         self.failures += 1
         return happened_s
 
@@ -160,21 +163,19 @@ class RenewalClocks(FailureClocks):
         groups = range(group, group + 1)
         return Failure(time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
 
-    def _interval(self, group: int) -> float:
-        block = self._blocks[group]
-        if not block:
-            # Drawn several at a time for speed, and handed out in the order they were drawn.
-            drawn = self._streams.get(group)
-            if drawn is None:
-                drawn = stream(self._seed, Purpose.GROUP_FAILURES, group)
-                if block is not None:
-                    # The first block was drawn from it before.
-                    self._distribution.sample(drawn, _BLOCK)
-                if block is not None or self._keeps_all:
-                    self._streams[group] = drawn
-            size = _BLOCK if block is None else _LATER_BLOCKS
-            block = self._blocks[group] = self._distribution.sample(drawn, size)[::-1]
-        return block.pop()
+    def _next_block(self, group: int) -> list[float]:
+        """Draw intervals of a group, several at a time for speed; the last is the next one."""
+        is_first, drawn = self._blocks[group] is None, self._streams.get(group)
+        if drawn is None:
+            drawn = stream(self._seed, Purpose.GROUP_FAILURES, group)
+            if not is_first:
+                # The first block was drawn from it before.
+                self._distribution.sample(drawn, _BLOCK)
+            if not is_first or self._keeps_all:
+                self._streams[group] = drawn
+        size = _BLOCK if is_first else _LATER_BLOCKS
+        block = self._blocks[group] = self._distribution.sample(drawn, size)[::-1]
+        return block
 
 
 class EventClocks(FailureClocks):

@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 ON_ONE_NODE = OF_ONE_GPU | {"host"}
 """Levels whose components are part of one node."""
 
+_RECURS_AFTER_S = 660.0
+"""Mean of the exponential time from a repair that missed the culprit to the next failure: an
+automatic restart every 11 minutes (Lablup, 504 B200)."""
+_RECURS_AT_MOST = 6
+"""Times in a row that a culprit is missed; then all around it is replaced: 73 tries in 12 chains
+(Lablup, 504 B200)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
@@ -30,10 +37,6 @@ class Dependence:
     evicted_after: int | None = None
     # Probability that a repair did not find the culprit, which then fails again.
     recurrence: float = 0.0
-    # Mean of the exponential time until then, from when it is up again, in seconds.
-    recurs_after_s: float = 660.0
-    # Times in a row that it can do so; then it is replaced with all that is around it.
-    recurs_at_most: int = 6
 
     def node_factors(self, nodes: int, seed: int) -> NDArray[np.float64] | None:
         """Return the factor on each node's rate; None where all are alike."""
@@ -119,9 +122,9 @@ class DependentFailures:
         # Nobody repairs what was taken away.
         if failure.kind == "preemption":
             return failure
-        while times < said.recurs_at_most and self._repairs.random() < said.recurrence:
+        while times < _RECURS_AT_MOST and self._repairs.random() < said.recurrence:
             times += 1
         if not times:
             return failure
-        delays_s = self._repairs.exponential(said.recurs_after_s, times).tolist()
+        delays_s = self._repairs.exponential(_RECURS_AFTER_S, times).tolist()
         return failure._replace(recurs_s=tuple(delays_s))

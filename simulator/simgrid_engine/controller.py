@@ -477,7 +477,7 @@ class SimgridEngine:
         self.failure_injector.carry_on(phase.carried_on)
         # What they still have to compute, if anything, is ordered next.
         self._arrived.update(phase.carried_on)
-        duration_s = self._recovery_times.duration_s(phase.recovery, len(phase.members), failed)
+        duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
         struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
@@ -524,7 +524,7 @@ class SimgridEngine:
 
     def _restart(self, phase: Restart) -> Outcome:
         failed = self.failure_injector.unnoticed()
-        restart_s = self._recovery_times.duration_s(phase.recovery, phase.groups, failed)
+        restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
         if self._played_steps:
             self._played_steps.settle()
@@ -558,7 +558,7 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _rejoin(self, phase: Rejoin) -> Outcome:
-        joining_s = self._recovery_times.duration_s(phase.recovery, len(phase.members))
+        joining_s = self._recovery_times.duration_s(phase.recovery)
         up_at_s = simgrid.Engine.clock + joining_s
         self.failure_injector.readmit(phase.groups, up_at_s)
         self._sleep_until(up_at_s)

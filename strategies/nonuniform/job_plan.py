@@ -147,17 +147,6 @@ def packed_replicas(damage: Damage, spare_domains: int, pod_groups: int) -> list
     return sorted(replicas, key=lambda replica: -replica.worst)
 
 
-def unpacked_replicas(damage: Damage, spare_domains: int) -> list[HitReplica]:
-    """Return the damaged replicas, the worst first, if domains keep their places.
-
-    Spare domains replace the worst domains of the whole job.
-    """
-    hit: dict[int, list[HitDomain]] = {}
-    for one in damage.domains()[spare_domains:]:
-        hit.setdefault(one.group, []).append(one)
-    return [HitReplica(group, tuple(domains)) for group, domains in hit.items()]
-
-
 Place = tuple[int, int]
 """A group and a stage of it."""
 

@@ -102,7 +102,6 @@ SOUND_BUT = {
     "every message": ["all_reduce.fidelity=chunk", "job.groups=8"],
     "a restart that grows with the job": ["~times.restart_s", "recovery.requeue_s=120"],
     "all load at once": ["restart.readers=every-group", "job.groups=8"],
-    "shrinking by size": ["times.shrink_per_member_s=0.05", "detection.mode=watchdog"],
 }
 
 

@@ -41,7 +41,6 @@ PRICES = RecoveryPrices(
     detect_s=10.0,
     diagnose_s=5.0,
     abort_s=3.0,
-    abort_per_doubling_s=0.5,
     hardware_s=100.0,
     launch_s=40.0,
     warm_up_s=7.0,
@@ -50,18 +49,18 @@ PRICES = RecoveryPrices(
 
 
 def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
-    told = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART, 8)}
+    told = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
     assert told == {
         "detect": 10.0,
         "diagnose": 5.0,
-        "abort": 8.0,
+        "abort": 3.0,
         "hardware": 100.0,
         "launch": 40.0,
         "communicators": pytest.approx(1.0 + 2.0 * 1.024),
         "warm-up": 7.0,
     }
-    assert PRICES.duration_s(RESTART_AS_IS, 8) == pytest.approx(sum(told.values()) - 100.0)
-    assert [phase.name for phase in PRICES.phases(SHRINK, 8)] == [
+    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(told.values()) - 100.0)
+    assert [phase.name for phase in PRICES.phases(SHRINK)] == [
         "detect",
         "diagnose",
         "communicators",
@@ -72,16 +71,15 @@ def test_communicators_cost_by_the_ranks_that_each_connects() -> None:
     """Of few ranks each takes 1.3 s and 0.0875 s a rank, as NCCL was measured; one has nobody."""
     made = Recovery("re-form", (Communicators(32, 4 / 1024), Communicators(1, 1 / 1024)))
     prices = RecoveryPrices(gpus=1024, communicator=CommunicatorTime(5.3, 1.01, 1.0, 0.0177))
-    assert prices.duration_s(made, 8) == pytest.approx(32 * (1.3 + 0.0875 * 4))
+    assert prices.duration_s(made) == pytest.approx(32 * (1.3 + 0.0875 * 4))
     stock = prices.communicator
     assert [round(stock(ranks), 1) for ranks in (8000, 32_000, 96_000)] == [14.5, 55.7, 265.4]
 
 
 def test_what_is_expected_is_not_detected_and_a_stated_time_is_all_of_it() -> None:
     back = Recovery("hand-back", is_expected=True)
-    assert "detect" not in {phase.name for phase in PRICES.phases(back, 8)}
-    stated = RecoveryPrices(stated_s={"shrink": 2.0}, stated_per_member_s={"shrink": 0.5})
-    assert stated.duration_s(SHRINK, 8) == 6.0
+    assert "detect" not in {phase.name for phase in PRICES.phases(back)}
+    assert RecoveryPrices(stated_s={"shrink": 2.0}).duration_s(SHRINK) == 2.0
 
 
 @given(
@@ -146,8 +144,8 @@ def test_a_stage_takes_its_bytes_over_the_adapter_and_a_slow_one_longer(tmp_path
 def test_factors_of_a_tail_have_mean_one_and_are_the_seed_s_alone() -> None:
     prices = RecoveryPrices(spread=1.0, stated_s={"shrink": 10.0, "restart": 500.0})
     shrinks, restarts = (RecoveryTimes(prices, 3) for _ in range(2))
-    drawn = [shrinks.duration_s(SHRINK, 1) / 10.0 for _ in range(4000)]
-    assert drawn == pytest.approx([restarts.duration_s(RESTART, 1) / 500.0 for _ in range(4000)])
+    drawn = [shrinks.duration_s(SHRINK) / 10.0 for _ in range(4000)]
+    assert drawn == pytest.approx([restarts.duration_s(RESTART) / 500.0 for _ in range(4000)])
     # A lognormal of sigma 1: four standard errors of the mean of 4,000 are 8 %.
     assert fmean(drawn) == pytest.approx(1.0, abs=0.09)
     assert fmean(map(log, drawn)) == pytest.approx(-0.5, abs=0.07)
@@ -178,14 +176,14 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
     base = load_scenario(str(path), STANDBY | {"rejoin.when": "at-checkpoint"})
     quick = run(base.with_({"rejoin.repair_s": 60.0}), 1)
     never = run(base.with_({"rejoin.repair_s": 1e9}), 1)
-    each_s = recovery_prices(base).duration_s(RESTART, 8)
+    each_s = recovery_prices(base).duration_s(RESTART)
     assert quick["restart_s"] == pytest.approx(quick["restarts"] * each_s)
     late = never["restarts"] - 2
     assert late > 3
     assert never["restart_s"] == pytest.approx(never["restarts"] * each_s + late * 600.0)
     # Where there are none from the start, each restart finds another machine.
     none = base.with_({"recovery.standbys": 0})
-    found_s = recovery_prices(none).duration_s(RESTART, 8)
+    found_s = recovery_prices(none).duration_s(RESTART)
     assert found_s == pytest.approx(each_s + 600.0)
     record = run(none, 1)
     assert record["restart_s"] == pytest.approx(record["restarts"] * found_s)
@@ -253,10 +251,10 @@ def test_who_has_no_standby_waits_for_other_hardware() -> None:
     """In the phase of hardware, with its share of the tail; and on top of a time that is stated."""
     prices = RecoveryPrices(hardware_s=10.0, without_standby_s=80.0, launch_s=5.0)
     usual, lacking = RESTART, RESTART.without_standbys()
-    assert [phase[:2] for phase in prices.phases(usual, 4)] == [("hardware", 10), ("launch", 5)]
-    assert [phase[:2] for phase in prices.phases(lacking, 4)] == [("hardware", 90), ("launch", 5)]
+    assert [phase[:2] for phase in prices.phases(usual)] == [("hardware", 10), ("launch", 5)]
+    assert [phase[:2] for phase in prices.phases(lacking)] == [("hardware", 90), ("launch", 5)]
     stated = replace(prices, stated_s={"restart": 30.0})
-    assert (stated.duration_s(usual, 4), stated.duration_s(lacking, 4)) == (30.0, 110.0)
+    assert (stated.duration_s(usual), stated.duration_s(lacking)) == (30.0, 110.0)
 
 
 def test_spares_first_then_repaired_groups_in_the_order_of_their_failures() -> None:

@@ -97,8 +97,8 @@ def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, ask
     """The job fills its platform; each restart launches, and the first finds what stands by."""
     rows = ["10,host-1,hardware,,,200", "900,host-2,hardware,,,300"]
     keys = ["~times.restart_s", "job.steps=2000", "checkpoint.interval_steps=10"]
-    launch_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART_AS_IS, 4)
-    queue_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART, 4) - launch_s
+    launch_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART_AS_IS)
+    queue_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART) - launch_s
 
     def waited_s(*more: str) -> float:
         record = run(asked(rows, *keys, *more), 0, engine)

@@ -79,7 +79,7 @@ def test_a_shared_optimizer_needs_so_many_groups() -> None:
 @pytest.mark.parametrize("scheme", ["dp-drop", "ntp"])
 def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
     """Three of four replicas have lost a GPU each, and are dropped; one is too few, two are not."""
-    told: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "packing": False, **DOMAIN}
+    told: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "pod_groups": 1, **DOMAIN}
     strategy = built(scheme, **told)
     for group, left in enumerate([(1, 2, 3), (2, 3), ()]):
         strategy.on_hit(Hit(group, 3, 3, 16))

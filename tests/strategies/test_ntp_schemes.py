@@ -65,7 +65,7 @@ def test_nine_domains_fill_two_replicas_and_the_most_hit_groups_stay_away() -> N
     plan = struck(built(Scheme.DP_DROP), hits).plan()
     assert set(range(128)) - set(plan.members) == {5, 9}
     assert plan.batch_share == 126 / 128
-    apart = struck(built(Scheme.DP_DROP, packing=False), hits).plan()
+    apart = struck(built(Scheme.DP_DROP, pod_groups=1), hits).plan()
     assert set(range(128)) - set(apart.members) == {1, 2, 3, 4, 5, 9}
     assert apart.batch_share == 122 / 128
 
@@ -112,7 +112,7 @@ def test_a_domain_below_the_least_degree_takes_its_replica_with_it() -> None:
 def test_hosts_and_switches_may_lie_across_domains() -> None:
     """GPUs 28 to 35 are four of the first domain and four of the second; twice is no more."""
     hits = [Hit(0, 28, 35, GPUS), Hit(0, 28, 35, GPUS), Hit(0, 30, 31, GPUS)]
-    plan = struck(built(Scheme.NTP, packing=False), hits).plan()
+    plan = struck(built(Scheme.NTP, pod_groups=1), hits).plan()
     assert plan.batch_share == 1 - 2 / 1024
     assert struck(built(Scheme.NTP), hits).plan().batch_share == 1 - 2 / 1024
 
@@ -135,7 +135,7 @@ def test_the_batch_is_that_of_the_placement_study(
 ) -> None:
     """Any failed GPUs, four domains a replica: as `throughput` has it, pod by pod.
 
-    A pod of no group is no packing.
+    A pod of one group is no packing.
     """
     counts = counts[: len(counts) // 4 * 4]
     groups = len(counts) // 4
@@ -144,8 +144,7 @@ def test_the_batch_is_that_of_the_placement_study(
         for domain, failed in enumerate(counts)
         for place in range(failed)
     ]
-    chosen = {"pod_groups": pod} if pod else {"packing": False}
-    plan = struck(built(scheme, groups, **chosen), hits).plan()
+    plan = struck(built(scheme, groups, pod_groups=max(1, pod)), hits).plan()
     plans = replica_plans(scheme, ReplicaRules(32, 8, pipeline_time(3)))
     failed = np.array([counts])
     width = 4 * pod or len(counts)

@@ -87,8 +87,8 @@ def test_standbys_run_out_and_then_processes_start_on_what_is_found(tmp_path: Pa
     """Two standbys that nobody replaces, then 600 s more each; with a quick replacement, none."""
     asked = job_with(tmp_path, strategy__name="warm-standby", recovery__standbys=2)
     prices = recovery_prices(asked)
-    short_s = prices.duration_s(TAKEN_ROLE.without_standbys(), 8)
-    each_s = prices.duration_s(TAKEN_ROLE, 8)
+    short_s = prices.duration_s(TAKEN_ROLE.without_standbys())
+    each_s = prices.duration_s(TAKEN_ROLE)
     assert short_s == pytest.approx(each_s + 600.0 + prices.launch_s)
     quick, never = (run(asked.with_({"recovery.replenish_s": s}), 1) for s in (1.0, 1e9))
     for record in (quick, never):
@@ -119,7 +119,7 @@ def test_failures_of_software_restart_in_place_and_again_they_evict(
         checkpoint__interval_steps=1,
     )
     prices = recovery_prices(asked)
-    found_s, in_place_s = (prices.duration_s(one, 8) for one in (RESTART, RESTART_AS_IS))
+    found_s, in_place_s = (prices.duration_s(one) for one in (RESTART, RESTART_AS_IS))
     assert found_s - in_place_s == pytest.approx(prices.hardware_s)
     soft = run(asked.with_({"failures.hardware_share": 0.0}), 1, engine)  # type: ignore[arg-type]
     hard = run(asked.with_({"failures.hardware_share": 1.0}), 1, engine)  # type: ignore[arg-type]

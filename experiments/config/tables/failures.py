@@ -44,12 +44,6 @@ class FailureKindsTable(Table):
             "failures.kinds.slow": ("evict", "redeal", "swap", "restart", "ski-rental"),
         },
     )
-    redeal_s: float = seconds(
-        0.1,
-        "Time for which all wait while micro-batches are dealt anew.",
-        "Greyhound (ATC 2025): its solver takes 0.01 s for 64 replicas, 0.1 for 128, 6.8 for 256",
-        only_with={**_SEQUENCES, "failures.kinds.slow": ("redeal", "swap", "ski-rental")},
-    )
     swap_s: float = seconds(
         60.0,
         "Time for which all wait while nodes change places.",
@@ -143,21 +137,6 @@ class FailureKindsTable(Table):
         0.0,
         "Probability that a repair has not found the culprit, and the failure comes again.",
         "choice: repairs help; restart chains of 6 tries (Lablup) mean 0.2 to 0.7",
-        only_with=_MIXES,
-    )
-    recurs_after_s: float = seconds(
-        660.0,
-        "Mean of the exponential time from where the component is up until it fails again.",
-        "Lablup (504 B200): an automatic restart every 11 min",
-        above=(0, 1e9),
-        only_with=_MIXES,
-    )
-    recurs_at_most: int = key(
-        6,
-        "Times in a row that it comes again; then all around it is replaced.",
-        "Lablup (504 B200): 73 tries in 12 chains",
-        "1",
-        between=(1, 1000),
         only_with=_MIXES,
     )
 

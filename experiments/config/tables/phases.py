@@ -246,12 +246,6 @@ class TimesTable(Table):
     )
     restart_s: float | None = _whole("a restart until a group is up again", above=(0, 1e9))
     shrink_s: float | None = _whole("going on after groups have left")
-    shrink_per_member_s: float | None = seconds(
-        None,
-        "What that takes on top for each member that is left, where shrink_s is stated.",
-        "assumption: communicators of all sizes shrink alike",
-        1e6,
-    )
     rejoin_s: float | None = _whole(
         "joining and being sent the state, for which all wait when groups come back",
         1e11,

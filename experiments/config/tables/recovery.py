@@ -107,9 +107,6 @@ class RecoveryTable(Table):
     abort_s: float = seconds(
         0.0, "Time to stop what runs, before processes start anew.", "choice: part of launch_s"
     )
-    abort_per_doubling_s: float = seconds(
-        0.0, "What stopping takes longer for each doubling of the GPUs.", "choice: part of launch_s"
-    )
     hardware: Hardware | None = key(
         None,
         "Where other machines come from in a restart.",
@@ -158,15 +155,8 @@ class RecoveryTable(Table):
     )
     requeue_s: float = seconds(
         408.0,
-        "Time in the queue of a job of 2,048 GPUs; it grows by requeue_exponent.",
+        "Time in the queue of a job of 2,048 GPUs; it grows with the number of GPUs to the 0.255.",
         f"derived: {BYTEROBUST}: a requeue takes 454 s there, a hot update in place 46 s of them",
-    )
-    requeue_exponent: float = key(
-        0.255,
-        "How the time in the queue grows with the number of GPUs.",
-        f"derived: {BYTEROBUST}: 454, 545, 635 s on 2,048, 4,096, 8,192 GPUs less 46, 51, 54 s",
-        "1",
-        between=(0, 4),
     )
     reschedule_s: float = seconds(
         90.0,

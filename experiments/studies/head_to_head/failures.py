@@ -127,20 +127,23 @@ class EnteredTraining(Training):
         layout = self.work.layout
         assert layout is not None
         inherited = lived_through(self.strategy, self._past, layout, self._replaces_s)
-        self._hits.inherit(inherited.damage)
-        yield from self._wait_for_hardware()
-        self._contract.enter()
+        self.state.hits.inherit(inherited.damage)
+        yield from self.restarter.wait_for_hardware()
+        self.state.contract.enter()
         waited_s = self.progress.now_s
         members = set(self.strategy.plan().members)
         absent = tuple(group for group in range(self.work.groups) if group not in members)
         started = yield Restart(
-            self.work.groups, absent, self._asks, recovery=self.strategy.restart_recovery()
+            self.work.groups,
+            absent,
+            self.state.collects_failures,
+            recovery=self.strategy.restart_recovery(),
         )
-        self._hits.note(started.struck)
+        self.state.hits.note(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
         for dropped_s in inherited.dropped.values():
-            self._spares.bring(1, started.now_s + dropped_s)
+            self.machines.groups.bring(1, started.now_s + dropped_s)
         yield from super().loop()
 
 

@@ -120,7 +120,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         return nan
     job, groups = question.scenario.job, strategy.groups
     costs = replace(question.costs(), mtbf_s=mtbf_s)
-    failed_s = costs.all_reduce_s + question.durations.recovery.duration_s(SHRINK, groups)
+    failed_s = costs.all_reduce_s + question.durations.recovery.duration_s(SHRINK)
     prediction = predict(
         strategy.failure_course(),
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),

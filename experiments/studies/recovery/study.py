@@ -96,7 +96,7 @@ def _compared(
         job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
         scenario = load_scenario("head-to-head", {**job, **keys})
         known, needed = recovery_prices(scenario), _NEEDED.get(recovery)
-        modelled_s = known.duration_s(needed, 1) + copy_s if needed else known.communicator(gpus)
+        modelled_s = known.duration_s(needed) + copy_s if needed else known.communicator(gpus)
     high_s = low_s if high_s is None else high_s
     nearest = min(max(modelled_s, low_s), high_s)
     return {
@@ -138,7 +138,7 @@ def _standby_table() -> pd.DataFrame:
             {"model.name": "stated", "job.gpus": 16_384, "recovery.preset": "standby"},
         )
     )
-    modelled_s = prices.duration_s(RESTART, 1) - prices.detect_s
+    modelled_s = prices.duration_s(RESTART) - prices.detect_s
     return pd.DataFrame(
         {
             "machines": n,

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import faultline
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
-from faultline.experiments.commands.arguments import Command, declare
+from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.player import message_console
@@ -50,7 +51,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
         "known.version = version\n"
         "from faultline.experiments.entry import main; sys.exit(main())"
     )
-    words = [sys.executable, "-c", without, "--version"]
+    words = [sys.executable, "-c", without, "list"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: not installed: rich; ")
@@ -61,7 +62,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
     "words",
     [
         ("--help",),
-        ("platform", "list"),
+        ("list", "clusters"),
         pytest.param(("scenario", "show", "spare-study"), marks=pytest.mark.slow),
         ("doctor",),
     ],
@@ -100,54 +101,11 @@ def test_another_pipe_that_breaks_is_an_error(
     assert capsys.readouterr().err == "faultline: a worker: Broken pipe\n"
 
 
-def test_options_are_read_as_their_help_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
-    text = """\
-        FILE...  what is read
-        --count N [3]  how many, and a long
-            story about it
-        or --none  none at all
-
-        a title:
-        -o --output DIR!  where to
-        --kind a|b [b]
-        --window FROM TO
-        --set KEY=VALUE
-    """
-    whole = argparse.ArgumentParser()
-    declare(whole.add_subparsers(), [Command("try-it", "x", options=text)])
-    told = vars(whole.parse_args(["try-it", "x", "y", "-o", "z", "--window", "1", "2"]))
-    assert told == {
-        "file": [Path("x"), Path("y")],
-        "count": 3,
-        "none": False,
-        "json": False,
-        "output": Path("z"),
-        "kind": "b",
-        "window": [1.0, 2.0],
-        "settings": [],
-        "execute": "try_it",
-    }
-    told = vars(
-        whole.parse_args(
-            ["try-it", "x", "-o", "z", "--kind", "a", "--none", "--set", "a=1", "--set", "b=2"]
-        )
-    )
-    assert (told["kind"], told["none"], told["settings"]) == ("a", True, ["a=1", "b=2"])
-    for wrong in ("x", "x -o z --kind c", "x -o z --count 1 --none", "x -o z --count 0", "-o z"):
-        with pytest.raises(SystemExit):
-            whole.parse_args(["try-it", *wrong.split()])
-    with pytest.raises(SystemExit):
-        whole.parse_args(["try-it", "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "--count N how many, and a long story about it" in shown
-    assert "a title: -o DIR, --output DIR where to" in shown
-
-
 def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
-    assert ask("--version").startswith("faultline 0.1.0 (SimGrid 4.1, Python 3.")
+    assert ask("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
 
 
-@pytest.mark.parametrize("words", [["-q", "scenario", "list"], ["scenario", "list", "--quiet"]])
+@pytest.mark.parametrize("words", [["-q", "list", "scenarios"], ["list", "scenarios", "--quiet"]])
 def test_quiet_counts_before_and_after_the_command(
     words: list[str], monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
@@ -175,8 +133,8 @@ def test_a_quiet_sweep_tells_its_result_alone(
 
 
 def test_lists_are_json_too(ask: Ask, tmp_path: Path) -> None:
-    assert [one["name"] for one in ask.json("scenario", "list")] == shipped_scenarios()
-    assert "hgx-h100" in {one["name"] for one in ask.json("platform", "list")}
+    assert [one["name"] for one in ask.json("list", "scenarios")] == shipped_scenarios()
+    assert "hgx-h100" in {one["name"] for one in ask.json("list", "clusters")}
     sound = tmp_path / "sound.toml"
     sound.write_text("[job]\ngroups = 4\n")
     (found,) = ask.json("scenario", "check", str(sound))
@@ -262,12 +220,12 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
         ("plan spare-sound --no-simulation --seeds 3", "--seeds: has no effect with --no-sim"),
         ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
-        ("plot . --seed 0", "--seed: has no effect without --timeline"),
-        ("plot . --set job.steps=5", "--set: has no effect without --timeline"),
+        ("platform probe hgx-h100 --at 1ms", "--at: has no effect without --component"),
+        ("platform diff a b --set job.steps=5", "--set: has no effect without --scenario"),
         ("plot . --window 0 1", "--window: has no effect on pictures of a sweep"),
         ("head-to-head --only stalls --side 3", "--side: has no effect with --only stalls"),
         ("sweep first-look -o . --certificates .", "--certificates: has no effect without --sch"),
-        ("reproduce list --full", "--full: has no effect on the list"),
+        ("list studies --gpus 8", "--gpus: has no effect on studies"),
         (
             "run spare-sound --set detection.watchdog_s=9",
             "watchdog_s=9: has no effect with detection",
@@ -278,9 +236,58 @@ def test_an_option_without_effect_is_refused(words: str, told: str, ask: Ask) ->
     assert told in ask.refused(*words.split())
 
 
+def conditional() -> Parser:
+    read = Parser(prog="x")
+    read.add_argument("--m", action="store_true", help="other")
+    read.add_argument("--n", type=int, default=3, help="how many")
+    read.add_argument("--set", action="append", default=[])
+    read.add_argument("--kind", choices=("a", "b"))
+    read.not_with("--m", "--n")
+    read.only_with("--kind", "--set")
+    read.not_with("--kind", "--m", values=("b",))
+    return read
+
+
 def test_an_option_with_a_condition_keeps_its_default() -> None:
-    read = argparse.ArgumentParser()
-    declare(read.add_subparsers(), [Command("x", "", options="--n N [3]  (not with --m)\n--m  m")])
-    assert read.parse_args(["x"]).n == 3
-    assert read.parse_args(["x", "--m"]).n == 3
-    assert read.parse_args(["x", "--n", "4"]).n == 4
+    assert vars(conditional().parse_args([])) == {"m": False, "n": 3, "set": [], "kind": None}
+    assert conditional().parse_args(["--m"]).n == 3
+    assert conditional().parse_args(["--n", "4"]).n == 4
+    assert conditional().parse_args(["--set", "1", "--set", "2", "--kind", "a"]).set == ["1", "2"]
+    assert conditional().parse_args(["--m", "--kind", "a"]).m
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--m --n 3", "--n: has no effect with --m; leave one of them out"),
+        ("--set 1", "--set: has no effect without --kind; add that, or leave it out"),
+        ("--m --kind b", "--m: has no effect with --kind b; leave one of them out"),
+    ],
+)
+def test_a_condition_counts_for_what_is_stated(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        conditional().parse_args(words.split())
+    assert capsys.readouterr().err == f"x: error: {told}; see x --help\n"
+
+
+def test_help_says_the_conditions() -> None:
+    told = " ".join(conditional().format_help().split())
+    assert "how many (not with --m)" in told
+    assert "--set SET (only with --kind)" in told
+    assert "other (not with --kind b)" in told
+
+
+def test_help_names_what_is_shipped(ask: Ask) -> None:
+    told = " ".join(ask("run", "--help").split())
+    assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in told
+    assert "double-tree" in ask("platform", "probe", "--help")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_names_what_is_shipped_too(shell: str, ask: Ask) -> None:
+    pytest.importorskip("shtab")
+    script = ask("completion", shell)
+    assert "{scenarios}" not in script
+    assert ("spare-study" in script) == (shell == "zsh")

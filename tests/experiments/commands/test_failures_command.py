@@ -1,4 +1,4 @@
-"""``faultline failures``: what there is, what it produces, logs, and one line for mistakes."""
+"""``faultline failures``: what models produce, logs, and one line for mistakes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ from faultline.experiments.job.failure_model import failure_model
 from tests.experiments.asking import Ask
 
 COMMAND = ("failures",)
-
-
-def test_the_list_gives_each_mix_its_mean_time_between_failures(ask: Ask) -> None:
-    rows = {row["name"]: row for row in ask.json("list", "--gpus", "131072")}
-    assert set(rows) == {"llama3", "llama3-kinds", "rsc-1", "rsc-1-kinds", "rsc-2"}
-    assert rows["rsc-1"]["mtbf_s"] / 3600 == pytest.approx(0.23, abs=0.005)
-    assert rows["llama3"]["hardware_share"] == pytest.approx(0.78, abs=0.005)
-    assert len(rows["llama3"]["causes"]) == 18
-    printed = ask("list")
-    assert "every 3.09 h" in printed
-    assert "every 1.8 h" in printed
 
 
 def test_drawn_counts_are_within_what_a_poisson_process_gives(ask: Ask) -> None:

@@ -162,7 +162,7 @@ def faultline(shell: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "words", ["plan --help", pytest.param("scenario list", marks=pytest.mark.slow)]
+    "words", ["plan --help", pytest.param("list scenarios", marks=pytest.mark.slow)]
 )
 def test_a_full_or_closed_output_is_an_error(words: str) -> None:
     for where, told in ((">/dev/full", "No space left on device"), (">&-", "closed; send it")):
@@ -175,7 +175,7 @@ def test_a_full_or_closed_output_is_an_error(words: str) -> None:
 
 @pytest.mark.slow
 def test_closed_errors_do_not_get_into_the_output() -> None:
-    ended = faultline("scenario list 2>&-")
+    ended = faultline("list scenarios 2>&-")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "spare-study" in ended.stdout
     ended = faultline("run nonsense 2>&-")

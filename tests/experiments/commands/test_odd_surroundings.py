@@ -59,7 +59,7 @@ def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask:
 
 def test_commands_of_a_cluster_name_its_folder_for_a_shell(tmp_path: Path, ask: Ask) -> None:
     folder = tmp_path / "our keys;touch pwned"
-    told = ask("cluster", "certificates", folder)
+    told = ask("certificates", folder)
     for line in told.splitlines()[1:]:
         words = [word for word in shlex.split(line) if "our keys" in word]
         assert words
@@ -70,7 +70,7 @@ def test_a_folder_that_others_can_write_gets_no_certificates(tmp_path: Path, ask
     folder = tmp_path / "keys"
     folder.mkdir()
     folder.chmod(0o777)
-    assert "others can write there" in ask.refused("cluster", "certificates", folder)
+    assert "others can write there" in ask.refused("certificates", folder)
     assert list(folder.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""``faultline platform probe`` and ``break``: a collective, whole or struck by a failure."""
+"""``faultline platform probe``: a collective, whole or struck by a failure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> 
 def broken(ask: Ask, servers: Path, component: str, *more: str) -> Any:
     """Return what becomes of a ring of the first two servers."""
     words = ("--component", component, "--watchdog", "30s", "--ranks", 16, "--algorithm", "ring")
-    return ask.json("break", servers, *words, *more)
+    return ask.json("probe", servers, *words, *more)
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
@@ -125,10 +125,10 @@ def test_a_failure_after_the_end_hurts_nobody(ask: Ask, servers: Path) -> None:
 def test_bad_failures_are_told_in_one_line(
     ask: Ask, servers: Path, words: list[str], said: str
 ) -> None:
-    assert said in ask.refused("break", servers, *words)
+    assert said in ask.refused("probe", servers, *words)
 
 
 def test_people_get_a_table(ask: Ask, servers: Path) -> None:
-    printed = ask("break", servers, "--component", "gpu-000003")
+    printed = ask("probe", servers, "--component", "gpu-000003")
     assert "gpu gpu-000003 fails" in printed
     assert "hung until the watchdog" in printed

@@ -15,7 +15,7 @@ from faultline.experiments.figures.platform_sketch import (
     positions,
     sketch,
 )
-from faultline.platforms import ClusterSpec, load_preset, preset_names, read_platform, write_xml
+from faultline.platforms import ClusterSpec, load_preset, read_platform, write_xml
 
 from tests.experiments.asking import Ask
 
@@ -37,11 +37,6 @@ def platform(tmp_path: Path) -> Path:
     arguments = ["hgx-h100", "--set", "domains=4", "--set", "domains_per_leaf=2"]
     assert main(["platform", "generate", *arguments, "-o", str(path)]) == 0
     return path
-
-
-def test_list_names_the_presets(ask: Ask) -> None:
-    printed = ask("list")
-    assert tuple(line.split()[0] for line in printed.splitlines()) == preset_names()
 
 
 class TestGenerate:

@@ -104,13 +104,10 @@ def test_places_that_cannot_be_written_are_told_in_one_line(
 ) -> None:
     (tmp_path / "file").touch()
     assert "file" in ask.refused(str(directory), "-o", str(tmp_path / "file"))
-    odd = str(tmp_path / "run.odd")
-    assert "ends in .png" in ask.refused("--timeline", "spare-study", *SMALL, "-o", odd)
 
 
-def test_a_source_is_needed_and_one_only(directory: Path, ask: Ask) -> None:
+def test_a_source_is_needed(ask: Ask) -> None:
     assert "SOURCE" in ask.refused()
-    assert "SOURCE" in ask.refused(str(directory), "--timeline", "spare-study")
 
 
 def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
@@ -125,29 +122,27 @@ def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
             chosen_figure(frame, wanted)
 
 
-def test_a_run_is_played_and_drawn(tmp_path: Path, ask: Ask) -> None:
-    path = tmp_path / "new" / "run.svg"
-    asked = [*SMALL, "--set", "strategy.redundancy=3", "--seed", "3", "-o", str(path)]
-    assert (
-        ask("--timeline", "spare-study", *asked)
-        == f"{path}: spare-study: spare, r = 3, 24 groups, seed 3\n"
-    )
-    assert path.read_bytes().startswith(MAGIC["svg"])
+@pytest.fixture
+def timeline(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    assert main(["run", "spare-study", *SMALL, "--timeline", str(path)]) == 0
+    return path
 
 
-def test_a_title_can_be_left_to_the_caption(tmp_path: Path, ask: Ask) -> None:
+def test_a_title_can_be_left_to_the_caption(timeline: Path, tmp_path: Path, ask: Ask) -> None:
     titled, bare = tmp_path / "titled.svg", tmp_path / "bare.svg"
-    ask("--timeline", "spare-study", *SMALL, "-o", str(titled))
-    ask("--timeline", "spare-study", *SMALL, "-o", str(bare), "--no-title")
+    ask(str(timeline), "-o", str(titled))
+    ask(str(timeline), "-o", str(bare), "--no-title")
     assert len(bare.read_bytes()) < len(titled.read_bytes())
 
 
-def test_a_timeline_is_drawn_beside_its_file(tmp_path: Path, ask: Ask) -> None:
-    timeline = tmp_path / "run.csv"
-    assert main(["run", "spare-study", *SMALL, "--timeline", str(timeline)]) == 0
+def test_a_timeline_is_drawn_beside_its_file(timeline: Path, tmp_path: Path, ask: Ask) -> None:
     ask(str(timeline), "--window", "0", "500")
     assert (tmp_path / "run.png").read_bytes().startswith(MAGIC["png"])
     assert "window" in ask.refused(str(timeline), "--window", "500", "0")
+    assert "--kind: has no effect" in ask.refused(str(timeline), "--kind", "badput")
+    odd = str(tmp_path / "run.odd")
+    assert "ends in .png" in ask.refused(str(timeline), "-o", odd)
 
 
 events = st.builds(

@@ -137,6 +137,15 @@ def test_hash_randomisation_changes_nothing(ask: Ask) -> None:
     assert elsewhere.stdout == ask(*words)
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_timeline_is_drawn(suffix: str, ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / f"run.{suffix}"
+    assert "goodput" in ask(*arguments(SMALL, "--timeline", str(path)))
+    assert path.read_bytes().startswith(
+        {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix]
+    )
+
+
 def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "timeline.csv"
     record = ask.json(*arguments(SMALL, "--timeline", str(path)))

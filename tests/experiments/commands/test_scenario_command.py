@@ -42,12 +42,6 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_shipped_scenarios_are_listed_with_a_line_each(ask: Ask) -> None:
-    lines = ask("list").splitlines()
-    assert [line.split()[0] for line in lines] == shipped_scenarios()
-    assert all(len(line.split()) > 5 and line.endswith(".") for line in lines)
-
-
 SMALL = ["job.groups=24", "job.steps=60"]
 
 
@@ -55,9 +49,8 @@ SMALL = ["job.groups=24", "job.steps=60"]
     ("name", "settings", "how"),
     [
         ("spare-study", [], []),
-        ("spare-study", [], ["--plain"]),
         ("spare-study", [], ["--all"]),
-        ("spare-study", ["strategy.name=replication"], ["--plain"]),
+        ("spare-study", ["strategy.name=replication"], []),
         ("spare-study", ["strategy.name=checkpoint", "failures.distribution=exponential"], []),
         ("spare-study", ["detection.mode=watchdog", "~times.restart_s"], []),
         ("spare-sound", [], []),
@@ -179,13 +172,6 @@ def test_every_key_has_a_comment_with_its_unit() -> None:
         lines = [line for line in text.splitlines() if line.lstrip("# ").startswith(known.path[-1])]
         assert any(known.summary in line for line in lines), known.dotted
         assert known.unit in (None, "1") or any(f"[{known.unit}, " in line for line in lines)
-
-
-def test_plain_has_no_comments_and_says_the_same() -> None:
-    shown = resolved()
-    plain, commented = (scenario_toml(shown, comments=comments) for comments in (False, True))
-    assert "#" not in plain
-    assert tomlkit.parse(plain).unwrap() == tomlkit.parse(commented).unwrap()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_the_command_prints_the_page(ask: Ask) -> None:
-    assert ask("reference") == reference_page()
+    assert ask("explain", "--format", "markdown") == reference_page()
 
 
 def test_every_field_of_the_schema_is_there() -> None:
@@ -145,7 +145,7 @@ def test_documentation_keeps_what_it_was_told() -> None:
         ("groups", "job.groups"),
         ("[job]", "job"),
         ("strategy.spare", "strategy.spare"),
-        ("shrink_per_member_s", "times.shrink_per_member_s"),
+        ("hand_back_s", "times.hand_back_s"),
     ],
 )
 def test_a_key_is_found_by_its_path_or_a_name_of_its_own(name: str, found: str) -> None:
@@ -227,7 +227,7 @@ def test_a_key_that_is_none_is_told(key: str, told: str, ask: Ask) -> None:
 @pytest.fixture
 def validator(ask: Ask) -> Any:
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(ask("schema"))
+    schema = json.loads(ask("explain", "--format", "json-schema"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -253,7 +253,7 @@ def test_mistakes_are_found(validator: Any, wrong: dict[str, Any]) -> None:
 
 
 def test_keys_are_explained_with_their_unit(ask: Ask) -> None:
-    schema = json.loads(ask("schema"))
+    schema = json.loads(ask("explain", "--format", "json-schema"))
     compute = schema["$defs"]["TimesTable"]["properties"]["compute_s"]
     assert compute["description"].endswith("Unit: s.")
     assert "Time a group computes one shard type" in compute["description"]

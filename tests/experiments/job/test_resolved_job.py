@@ -24,7 +24,7 @@ from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.job import Rules
-from faultline.strategies.recovery import RESTART, SHRINK
+from faultline.strategies.recovery import RESTART
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,7 @@ def test_a_modelled_restart_follows_the_measured_ones(gpus: int, measured_s: flo
     scenario = load_scenario(
         "spare-sound", ["~times.restart_s", f"job.gpus={gpus}", "job.groups=16", *stock]
     )
-    assert recovery_prices(scenario).duration_s(RESTART, 16) == pytest.approx(measured_s, rel=0.02)
-
-
-def test_shrinking_a_communicator_costs_more_the_larger_it_is() -> None:
-    durations = durations_of(load_scenario("spare-study", ["times.shrink_per_member_s=0.01"]))
-    assert durations.recovery.duration_s(SHRINK, 0) == 0.1
-    assert durations.recovery.duration_s(SHRINK, 150) == pytest.approx(1.6)
+    assert recovery_prices(scenario).duration_s(RESTART) == pytest.approx(measured_s, rel=0.02)
 
 
 def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> None:

@@ -106,7 +106,7 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
         "[faultline.schemes]\nhalf=half:Half\nthief=thief\nabsent=nowhere:X\nnumber=math:pi\n"
         "[faultline.protections]\nbad=thief:Mine\n[faultline.mixes]\nfans=nowhere\n",
     )
-    done = faultline("failures", "list", "--json", path=tmp_path)
+    done = faultline("list", "mixes", "--json", path=tmp_path)
     assert done.returncode == 0
     assert {mix["name"] for mix in json.loads(done.stdout)} == {
         "llama3",
@@ -136,7 +136,7 @@ def test_a_mix_of_a_package_is_one_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "ours" / "__init__.py").touch()
     (tmp_path / "ours" / "fans.toml").write_text(_MIX)
     install(tmp_path, "[faultline.mixes]\nfans=ours\n")
-    done = faultline("failures", "list", "--json", path=tmp_path)
+    done = faultline("list", "mixes", "--json", path=tmp_path)
     assert "fans" in {mix["name"] for mix in json.loads(done.stdout)}, done.stderr
     asked = ["--set", "failures.model=mix", "--set", "failures.mix=fans", *SMALL, "--json"]
     hashes = []
@@ -172,7 +172,7 @@ def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_scheme_file_that_is_not_there_is_told() -> None:
-    done = faultline("--scheme-file", "nowhere.py", "scenario", "list")
+    done = faultline("--scheme-file", "nowhere.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: --scheme-file nowhere.py: no such file")
 
@@ -183,7 +183,7 @@ def test_a_scheme_file_is_never_taken_for_another(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine:other.py").write_text("")
     (tmp_path / "other.py").write_text("print('ran')")
-    done = faultline("--scheme-file", "mine:other.py", "scenario", "list")
+    done = faultline("--scheme-file", "mine:other.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
     assert "has ':' in its whole path; rename or move it" in done.stderr
 

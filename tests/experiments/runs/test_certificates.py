@@ -103,7 +103,7 @@ def test_only_their_owner_reads_the_keys(keys: Path) -> None:
 
 def test_certificates_are_not_made_twice_into_one_folder(keys: Path, ask: Ask) -> None:
     before = {path: path.read_bytes() for path in keys.iterdir()}
-    assert "not empty" in ask.refused("cluster", "certificates", keys)
+    assert "not empty" in ask.refused("certificates", keys)
     assert {path: path.read_bytes() for path in keys.iterdir()} == before
 
 

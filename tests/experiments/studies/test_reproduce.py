@@ -51,13 +51,6 @@ def test_unknown_reproduction_is_refused_in_one_line(capsys: pytest.CaptureFixtu
     assert message.count("\n") == 1
 
 
-def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "list"]) == 0
-    listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == list(all_studies())
-    assert all(len(line.split()) > 4 for line in listed)
-
-
 def test_every_folder_but_the_head_to_head_is_a_study_by_its_name() -> None:
     folders = {path.parent.name for path in Path(studies.__path__[0]).glob("*/__init__.py")}
     assert set(all_studies()) == {name.replace("_", "-") for name in folders - {"head_to_head"}}

@@ -285,12 +285,14 @@ def test_lemons_make_most_failures_at_the_same_mean_rate() -> None:
 
 
 def test_chains_of_the_same_failure_are_geometric_up_to_a_limit() -> None:
-    """With q = 0.5 and at most 2 in a row: none of a half, one of a quarter, two of a quarter."""
-    mix = CauseMix((HOST,), LARGE, dependence=Dependence(recurrence=0.5, recurs_at_most=2))
+    """With q = 0.5 none of a half, one of a quarter, and so on; six in a row is the most."""
+    mix = CauseMix((HOST,), LARGE, dependence=Dependence(recurrence=0.5))
     found = stops(mix, 4_000)
     lengths = Counter(len(one.recurs_s) for one in found)
-    shares = [lengths[length] / len(found) for length in range(3)]
-    assert shares == pytest.approx([0.5, 0.25, 0.25], abs=0.03)
+    shares = [lengths[length] / len(found) for length in range(7)]
+    expected = [*(0.5 ** (length + 1) for length in range(6)), 0.5**6]
+    assert shares == pytest.approx(expected, abs=0.03)
+    assert max(lengths) == 6
     delays_s = [delay_s for one in found for delay_s in one.recurs_s]
     assert stats.kstest(delays_s, "expon", (0, 660.0)).pvalue > 1e-3
 

@@ -1,0 +1,53 @@
+"""What ``faultline`` can be asked, declared apart from what answers it, so that help is quick.
+
+A module declares the commands that the module of the same name above executes.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import SUPPRESS, Action, ArgumentParser
+from collections.abc import Sequence
+
+from faultline.experiments.commands.declarations import (
+    failures,
+    plan,
+    platform,
+    plot,
+    preparing,
+    reproduce,
+    run,
+    scenario,
+    sweep,
+)
+from faultline.experiments.commands.declarations.parsing import Parser, add_common
+
+
+def parser() -> Parser:
+    """Return what reads the command line, with its commands in the order of ``--help``."""
+    whole = Parser(
+        prog="faultline",
+        description="Which fault-tolerance scheme trains this model soonest on this cluster?",
+    )
+    whole.add_argument("--version", action=_Version, help="print versions, and exit")
+    add_common(whole)
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for topic in (run, plan, sweep, plot, reproduce, scenario, platform, failures, preparing):
+        topic.declare(commands)
+    return whole
+
+
+class _Version(Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, default=SUPPRESS, help=help)
+
+    def __call__(self, parser: ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        from faultline.experiments.config.distribution import own_version
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        print(f"faultline {own_version()} (SimGrid {version('simgrid')}, Python {python})")
+        parser.exit()

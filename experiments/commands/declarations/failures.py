@@ -1,0 +1,125 @@
+"""``faultline failures``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline.experiments.commands.declarations import shared
+from faultline.experiments.commands.declarations.parsing import (
+    Commands,
+    Parser,
+    add_command,
+    add_group,
+)
+
+
+def declare(commands: Commands) -> None:
+    """Declare what is done with failure models and logs."""
+    failures = add_group(
+        commands,
+        "failures",
+        "draw what failure models produce, read and fit logs",
+        "Failure models: what they produce, and how logs become such.",
+    )
+
+    draw = add_command(
+        failures,
+        "draw",
+        "draw the failures of a model or a scenario",
+        "failures:execute_draw",
+        description="Draw failures and say by cause how many came and how many were expected. A "
+        f"model by itself strikes {shared.DRAWN_GPUS:,} GPUs in groups of "
+        f"{shared.DRAWN_GPUS_PER_GROUP}; a "
+        "scenario has a job of its own.",
+        epilog="example: faultline failures draw llama3 --days 54 -o llama3.png --csv llama3.csv",
+    )
+    draw.add_argument(
+        "what",
+        metavar="WHAT",
+        help="a mix ({mixes}, or a TOML file with causes), a trace (a CSV file), or a scenario "
+        "({scenarios}, or a TOML file)",
+    )
+    draw.add_argument("--gpus", metavar="N", type=shared.gpus, help="GPUs of the job")
+    draw.add_argument(
+        "--days",
+        metavar="D",
+        type=shared.number_to(1e6, " is no time: use days, such as 54 or 0.5"),
+        default=54.0,
+        help="how long to draw (default: 54)",
+    )
+    shared.add_seed(draw)
+    shared.add_settings(draw)
+    shared.add_output(draw, "FILE", "draw a figure (PNG)")
+    draw.add_argument(
+        "--csv", metavar="FILE", type=Path, help="write the failures as a trace to run again"
+    )
+
+    import_ = add_command(
+        failures,
+        "import",
+        "make a trace of a log: Slurm or CSV",
+        "failures:execute_import",
+        description="Read a log of failures and write it as a trace, each node a host of the job.",
+        epilog="example: faultline failures import sacct.txt -o trace.csv",
+    )
+    _add_log(import_)
+    shared.add_output(import_, "FILE", "the trace to write", required=True)
+
+    fit = add_command(
+        failures,
+        "fit",
+        "fit rates, shapes, lemons and repair times to a log",
+        "failures:execute_fit",
+        description="Fit a log of failures: rates by cause, Weibull shapes, how nodes differ, "
+        "times to repair, each with a 95 % interval or what speaks against it.",
+        epilog="example: faultline failures fit sacct.txt --mix ours.toml -o fit.png",
+    )
+    _add_log(fit)
+    shared.add_output(fit, "FILE", "draw a figure (PNG)")
+    fit.add_argument(
+        "--mix",
+        metavar="FILE",
+        type=Path,
+        help="write what was fitted as a mix that scenarios can use",
+    )
+
+
+def _add_log(parser: Parser) -> None:
+    parser.add_argument(
+        "log",
+        metavar="LOG",
+        type=Path,
+        help="sacct --parsable2, a CSV file with time,node, or a trace",
+    )
+    parser.add_argument(
+        "--nodes",
+        metavar="N",
+        type=shared.whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+        help="nodes of the cluster (default: those that the log names)",
+    )
+    parser.add_argument(
+        "--gpus-per-node",
+        metavar="N",
+        type=shared.whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
+        default=8,
+        help="GPUs of a node (default: 8)",
+    )
+    parser.add_argument(
+        "--span",
+        metavar="TIME",
+        type=shared.duration,
+        help="for how long the cluster was watched, if longer than the log shows, for example 90d",
+    )
+    parser.add_argument(
+        "--columns",
+        metavar="PAIR",
+        nargs="+",
+        help="what a CSV file calls its columns, as pairs NAME=COLUMN, for example "
+        "time=timestamp node=hostname repair=downtime_min; others are left out",
+    )
+    parser.add_argument(
+        "--smallest-job",
+        metavar="N",
+        type=shared.count,
+        help="nodes of the smallest job of Slurm whose failures of software count (default: 2)",
+    )

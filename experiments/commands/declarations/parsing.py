@@ -1,0 +1,210 @@
+"""What ``argparse`` lacks: conditions between options, errors in one line, names filled in late.
+
+Nothing in this folder imports what takes long: ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentParser,
+    HelpFormatter,
+    Namespace,
+    _SubParsersAction,
+)
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+_FILES = {"FILE", "GRID", "SCENARIO", "SPEC", "WHAT"}
+"""What stands for a file in a help text."""
+
+Commands: TypeAlias = "_SubParsersAction[Parser]"
+
+
+class _Condition(NamedTuple):
+    option: str  # It has no effect beside the other one, or else without that.
+    other: str
+    excluded: bool
+    values: Sequence[str]  # Of the other option; any if there are none.
+
+
+class Parser(ArgumentParser):
+    """Prints an error in one line, and refuses an option that has no effect beside the others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **options)
+        self._conditions: list[_Condition] = []
+
+    def not_with(self, other: str, *options: str, values: Sequence[str] = ()) -> None:
+        """Refuse options beside another one, or beside some of its values."""
+        self._add_conditions(other, options, True, values)
+
+    def only_with(self, other: str, *options: str) -> None:
+        """Refuse options without another one."""
+        self._add_conditions(other, options, False, ())
+
+    def _add_conditions(
+        self, other: str, options: Sequence[str], excluded: bool, values: Sequence[str]
+    ) -> None:
+        words = [other, "|".join(values)] if values else [other]
+        for option in options:
+            self._conditions.append(_Condition(option, other, excluded, values))
+            action = self._option_string_actions[option]
+            condition = f"({'not' if excluded else 'only'} with {' '.join(words)})"
+            action.help = f"{action.help} {condition}" if action.help else condition
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse an option that has no effect beside the others."""
+        namespace = Namespace() if namespace is None else namespace
+        actions = [self._option_string_actions[one.option] for one in self._conditions]
+        # A list, to a copy of which an option that is repeated can append.
+        unstated: list[str] = []
+        for action in actions:
+            setattr(namespace, action.dest, unstated)
+        parsed, others = super().parse_known_args(args, namespace)
+        stated = [getattr(parsed, action.dest) is not unstated for action in actions]
+        for action in actions:
+            if getattr(parsed, action.dest) is unstated:
+                setattr(parsed, action.dest, action.default)
+        for condition, is_stated in zip(self._conditions, stated, strict=True):
+            if is_stated:
+                self._check_effect(condition, parsed)
+        return parsed, others
+
+    def _check_effect(self, condition: _Condition, parsed: Namespace) -> None:
+        option, other, excluded, values = condition
+        value = getattr(parsed, self._option_string_actions[other].dest)
+        is_there = value in values if values else value not in (None, False, [])
+        if is_there and excluded:
+            written = f"{other} {value}" if values else other
+            self.error(f"{option}: has no effect with {written}; leave one of them out")
+        if not is_there and not excluded:
+            self.error(f"{option}: has no effect without {other}; add that, or leave it out")
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error without the usage, and exit with status 2."""
+        from faultline.platforms.errors import one_line
+
+        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    summary: str,
+    execute: str,
+    *,
+    description: str | None = None,
+    epilog: str | None = None,
+    has_json: bool = True,
+) -> Parser:
+    """Add a command.
+
+    Parameters
+    ----------
+    commands
+        Where it is chosen.
+    name, summary
+        The word that chooses it, and its line in the list of commands.
+    execute
+        What runs it, as ``module:function`` below `faultline.experiments.commands`: it is imported
+        when the command runs.
+    description, epilog
+        What its help says before the options, and after them.
+    has_json
+        Whether it prints JSON too.
+    """
+    parser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
+    parser.set_defaults(execute=execute)
+    add_common(parser, inner=True)
+    if has_json:
+        parser.add_argument("--json", action="store_true", help="print JSON, in SI units")
+    return parser
+
+
+def add_group(commands: Commands, name: str, summary: str, description: str) -> Commands:
+    """Add a word that others follow, and return where these are chosen."""
+    parser = commands.add_parser(name, help=summary, description=description)
+    add_common(parser, inner=True)
+    return parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+
+
+def add_common(parser: Parser, *, inner: bool = False) -> None:
+    """Add the options that every command has, before its name or after it.
+
+    An option that stands before a command's name is not reset by the command.
+    """
+    left_out: dict[str, Any] = {"default": SUPPRESS} if inner else {}
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help=SUPPRESS if inner else "results and errors only: no progress, no notes",
+        **left_out,
+    )
+    parser.add_argument(
+        "--scheme-file",
+        metavar="FILE",
+        action="append",
+        help=SUPPRESS
+        if inner
+        else "a Python file with a scheme or protection of your own; may be given more than once",
+        **(left_out or {"default": []}),
+    )
+
+
+def prepare_completion(parser: ArgumentParser) -> None:
+    """Name, for ``shtab``, the arguments that are files, and fill in the names in all texts."""
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for inner in action.choices.values():
+                prepare_completion(inner)
+        elif action.type is Path or action.metavar in _FILES:
+            vars(action)["complete"] = {
+                "bash": "_shtab_compgen_files",
+                "zsh": "_files",
+                "tcsh": "f",
+            }
+        if action.help not in (None, SUPPRESS):
+            action.help = filled(action.help or "")
+
+
+class _Formatter(HelpFormatter):
+    """Fills in names that come from the program where a text is shown."""
+
+    def _get_help_string(self, action: Action) -> str | None:
+        return filled(action.help or "")
+
+    def add_text(self, text: str | None) -> None:
+        super().add_text(text and filled(text))
+
+
+def filled(text: str) -> str:
+    """Return a text with the names in place of, say, ``{scenarios}``."""
+    return re.sub(r"\{(\w+)\}", lambda found: _NAMES[found[1]](), text)
+
+
+def _shipped(folder: str, package: str = "faultline.experiments.config") -> str:
+    """Return the names of the TOML files that come with Faultline in a folder of a package."""
+    spec = find_spec(package)
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return ", ".join(sorted(file.stem for at in places for file in Path(at, folder).glob("*.toml")))
+
+
+def _algorithms() -> str:
+    from faultline.simulator.collectives.catalogue import ALGORITHMS
+
+    return "; ".join(f"{name}: {', '.join(known)}" for name, known in ALGORITHMS.items())
+
+
+_NAMES: dict[str, Callable[[], str]] = {
+    "scenarios": lambda: _shipped("scenarios"),
+    "grids": lambda: _shipped("grids"),
+    "mixes": lambda: _shipped("mixes"),
+    "clusters": lambda: _shipped("presets", "faultline.platforms"),
+    "algorithms": _algorithms,
+}

@@ -1,0 +1,101 @@
+"""``faultline plan``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline.experiments.commands.declarations import shared
+from faultline.experiments.commands.declarations.parsing import Commands, add_command
+
+
+def declare(commands: Commands) -> None:
+    """Declare the planner."""
+    plan = add_command(
+        commands,
+        "plan",
+        "say which scheme to take, with which redundancy and checkpoint interval",
+        "plan:execute",
+        description="Find the best redundancy and checkpoint interval of each scheme by closed "
+        "forms, verify the best few by simulation, and say which scheme to take.",
+        epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
+    )
+    shared.add_scenario(plan)
+
+    cluster = plan.add_argument_group("the cluster, instead of the scenario's")
+    cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
+    cluster.add_argument(
+        "--groups", metavar="N", type=shared.count, help="data-parallel groups that they make"
+    )
+    cluster.add_argument(
+        "--mtbf",
+        metavar="TIME",
+        type=shared.duration,
+        help="mean time between failures of the whole job, for example 5min; default: the "
+        "scenario's, scaled with 1 / GPUs",
+    )
+    cluster.add_argument(
+        "--restart", metavar="TIME", type=shared.duration, help="time of a restart"
+    )
+    cluster.add_argument(
+        "--save", metavar="TIME", type=shared.duration, help="time to write a checkpoint"
+    )
+
+    method = plan.add_argument_group("how it is planned")
+    method.add_argument(
+        "--schemes",
+        metavar="A,B",
+        type=shared.names,
+        help="schemes that come into question; default: all; those that need the layout of a "
+        "group (ntp, mecefo, ...) where [model] states it",
+    )
+    method.add_argument(
+        "--protections",
+        metavar="A,B",
+        type=shared.names,
+        help="ways to keep the state that come into question; default: all that fit the job",
+    )
+    method.add_argument(
+        "--seeds",
+        metavar="N",
+        type=shared.count,
+        default=3,
+        help="seeds of a verification; default 3, and more for what they cannot tell apart",
+    )
+    method.add_argument(
+        "--verify",
+        metavar="N",
+        type=shared.count,
+        default=3,
+        help="choices to verify at least; each scheme's best over each protection always is; "
+        "default 3",
+    )
+    method.add_argument(
+        "--steps",
+        metavar="N",
+        type=shared.count,
+        help="steps of simulated jobs; default: enough for 1,000 failures, at most the whole job",
+    )
+    either = method.add_mutually_exclusive_group()
+    either.add_argument("--no-simulation", action="store_true", help="closed forms alone")
+    either.add_argument(
+        "--optimise",
+        action="store_true",
+        help="search the best redundancy and interval by simulation too",
+    )
+
+    plan.add_argument(
+        "--all",
+        action="store_true",
+        help="a row for each choice, not only for the soonest of each scheme",
+    )
+    shared.add_price(plan)
+    plan.add_argument(
+        "--page", metavar="FILE", type=Path, help="write one sheet of A4 for the decision (HTML)"
+    )
+    shared.add_output(
+        plan,
+        "FOLDER",
+        "draw each scheme's time to train over redundancy and interval, with its table",
+    )
+    plan.not_with("--no-simulation", "--seeds", "--verify", "--steps", "--output")
+    plan.not_with("--json", "--all")

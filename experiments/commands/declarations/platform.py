@@ -1,0 +1,207 @@
+"""``faultline platform``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline.experiments.commands.declarations import shared
+from faultline.experiments.commands.declarations.parsing import (
+    Commands,
+    Parser,
+    add_command,
+    add_group,
+)
+
+
+def declare(commands: Commands) -> None:
+    """Declare what is done with platforms."""
+    platform = add_group(
+        commands,
+        "platform",
+        "generate, check, draw and probe platforms",
+        "Platforms are SimGrid XML files, generated from a cluster spec and made to be edited. "
+        "docs/modelling-a-cluster.md goes through it step by step.",
+    )
+
+    generate = add_command(
+        platform,
+        "generate",
+        "write the XML of a cluster spec",
+        "platform:execute_generate",
+        epilog="example: faultline platform generate hgx-h100 --set domains=4 --set "
+        "nic.bandwidth=800Gbps -o four-servers.xml",
+    )
+    _add_spec(generate)
+    shared.add_output(generate, "FILE", "the platform", required=True)
+    generate.add_argument(
+        "--plane", action="store_true", help="only one rail plane, which stands for the cluster"
+    )
+
+    check = add_command(
+        platform,
+        "check",
+        "load a platform in SimGrid and say what it is, or what is broken in it",
+        "platform:execute_check",
+    )
+    check.add_argument("file", metavar="FILE", type=Path)
+
+    draw = add_command(platform, "draw", "draw the topology of a platform", "platform:execute_draw")
+    draw.add_argument("file", metavar="FILE", type=Path)
+    shared.add_output(draw, "FILE", "one that ends in .svg, .png or .pdf", required=True)
+
+    diff = add_command(
+        platform,
+        "diff",
+        "say which phases of a job an edit changes, and by how much",
+        "platform:execute_diff",
+        description="Time the phases of a job on two platforms: its step and what that is made of, "
+        "the all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
+        "scenario, a job of which each scale-up domain is a group.",
+        epilog="example: faultline platform diff servers.xml edited.xml --scenario mine.toml",
+    )
+    diff.add_argument("a", metavar="A", help="a platform XML, or a shipped cluster")
+    diff.add_argument("b", metavar="B", help="another one")
+    diff.add_argument(
+        "--scenario",
+        metavar="SCENARIO",
+        help="the job: a TOML file, or the name of a shipped scenario",
+    )
+    shared.add_settings(diff)
+    diff.only_with("--scenario", "--set")
+
+    import_ = add_command(
+        platform,
+        "import",
+        "make a platform of a graph, or a spec of a server's topology",
+        "platform:execute_import",
+        description="Make a platform XML of a graph (NetworkX's node-link JSON, or GraphML), or a "
+        "cluster spec of the topology of one server (what `nvidia-smi topo -m` prints, or the XML "
+        "that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of the switches that adapters are "
+        "plugged into. docs/modelling-a-cluster.md says what they contain.",
+        epilog="example: faultline platform import topo.txt --switches switches.csv --like "
+        "hgx-h100 -o ours.toml",
+    )
+    import_.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a graph (.json, .graphml), NCCL's topology (.xml), or what nvidia-smi topo -m prints",
+    )
+    shared.add_output(
+        import_,
+        "FILE",
+        "a platform XML of a graph, else a spec (TOML) for platform generate",
+        required=True,
+    )
+    import_.add_argument(
+        "--switches", metavar="FILE", type=Path, help="CSV with the columns node, nic and switch"
+    )
+    import_.add_argument(
+        "--like",
+        metavar="SPEC",
+        help="a shipped cluster whose GPUs, hosts and storage these servers have (default: "
+        "hgx-h100): {clusters}",
+    )
+
+    probe = add_command(
+        platform,
+        "probe",
+        "measure a collective on a platform, or let a component fail in the middle of it",
+        "collective:execute",
+        description="Measure one collective on an idle platform in SimGrid: its time, its "
+        "bandwidths as nccl-tests counts them, and which links limit it. Beside it stands the "
+        "alpha-beta time of the algorithm, as if all edges were like the one between the first and "
+        "the last rank. With --component, a GPU, host, scale-up domain, rack, switch or link "
+        "fails: tell which ranks die, which hang until their watchdog fires, and which got through "
+        "before.",
+        epilog="examples: faultline platform probe hgx-h100 --collective all-reduce --algorithm "
+        "ring --bytes 1GB --ranks 64; faultline platform probe hgx-h100 --ranks 64 --component "
+        "leaf-00000-03 --at 5ms --watchdog 30s. Algorithms: {algorithms}",
+    )
+    _add_collective(probe)
+    failure = probe.add_argument_group("a failure")
+    failure.add_argument(
+        "--component",
+        metavar="NAME",
+        help="what fails: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
+    )
+    failure.add_argument("--at", metavar="TIME", default="1ms", help="when it fails (default: 1ms)")
+    failure.add_argument(
+        "--watchdog",
+        metavar="TIME",
+        default="600s",
+        help="when ranks give up waiting (default: 600s)",
+    )
+    probe.only_with("--component", "--at", "--watchdog")
+
+    collisions = add_command(
+        platform,
+        "collisions",
+        "tell what hashing flows onto spines costs an all-reduce",
+        "platform:execute_collisions",
+        description="Compare routing by hash (ECMP, over several seeds) and by destination "
+        "(D-mod-k) with adaptive routing: how much longer the all-reduce of a job takes. Groups "
+        "take GPUs in order, and GPU k of every group sends to GPU k of the next, all at once.",
+        epilog="example: faultline platform collisions hgx-h100 --set domains=64 --set "
+        "domains_per_leaf=16 --set spines=16 --groups 4",
+    )
+    _add_spec(collisions)
+    collisions.add_argument(
+        "--groups",
+        metavar="N",
+        type=shared.count,
+        required=True,
+        help="how many groups the job has",
+    )
+    collisions.add_argument(
+        "--seeds",
+        metavar="N",
+        type=shared.count,
+        default=20,
+        help="seeds of the hash (default: 20)",
+    )
+
+
+def _add_spec(parser: Parser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="a TOML file, or one of: {clusters}")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one key of the spec, dotted or short; may be given more than once",
+    )
+
+
+def _add_collective(parser: Parser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
+    )
+    parser.add_argument(
+        "--collective", metavar="NAME", default="all-reduce", help="default: all-reduce"
+    )
+    parser.add_argument(
+        "--algorithm", metavar="NAME", help="default: the first one of the collective"
+    )
+    parser.add_argument(
+        "--bytes",
+        metavar="SIZE",
+        default="1GB",
+        help="what a rank reduces, sends or gets in all, like 1GB or 64MiB (default: 1GB)",
+    )
+    parser.add_argument(
+        "--ranks", metavar="N", type=int, help="how many GPUs take part (default: all)"
+    )
+    parser.add_argument(
+        "--fidelity",
+        choices=("flow", "chunk"),
+        default="flow",
+        help="one flow an edge of the algorithm (default), or every message",
+    )
+    parser.add_argument(
+        "--placement",
+        choices=("packed", "spread"),
+        default="packed",
+        help="ranks on the first GPUs (default), or on one GPU of each scale-up domain",
+    )

@@ -1,0 +1,52 @@
+"""``faultline run`` and ``explain-recovery``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline.experiments.commands.declarations import shared
+from faultline.experiments.commands.declarations.parsing import Commands, add_command
+
+
+def declare(commands: Commands) -> None:
+    """Declare what simulates one job."""
+    run = add_command(
+        commands,
+        "run",
+        "play one scenario and print what came of it",
+        "run:execute",
+        description="Play one scenario with one seed and print its record.",
+        epilog="example: faultline run spare-study --set job.groups=600 --set "
+        "strategy.name=replication --set strategy.redundancy=3",
+    )
+    shared.add_scenario(run)
+    run.add_argument(
+        "--engine",
+        choices=("replay", "simgrid"),
+        default="replay",
+        help="replay jumps from event to event (default); simgrid plays every rank and message",
+    )
+    shared.add_seed(run)
+    shared.add_price(run)
+    run.add_argument(
+        "--timeline",
+        metavar="FILE",
+        type=Path,
+        help="what happened when: a trace for Perfetto and chrome://tracing (.json), a table "
+        "(.csv, .parquet) or a drawing (.png, .svg, .pdf); or, with --engine simgrid, Paje of "
+        "what each link carries (.trace)",
+    )
+    run.not_with("--json", "--price")
+
+    recovery = add_command(
+        commands,
+        "explain-recovery",
+        "show what a failure costs under each scheme, phase by phase",
+        "run:execute_explain_recovery",
+        description="Show the phases of the recovery from the failure of one GPU under each "
+        "scheme, with seconds, ranks, bytes and where each number comes from. Prices of phases are "
+        "in the scenario's [recovery]; state moves over its platform.",
+        epilog="example: faultline explain-recovery head-to-head --set recovery.preset=standby",
+    )
+    shared.add_scenario(recovery)
+    shared.add_schemes(recovery, "only these (default: all)")

@@ -1,0 +1,125 @@
+"""What several commands share: arguments, and the functions that make their values of text."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, _ActionsContainer
+from collections.abc import Callable
+from pathlib import Path
+from sys import float_info
+
+PLOT_FORMATS = ("png", "svg", "pdf")
+
+DRAWN_GPUS = 16_384
+"""GPUs of the job, where a failure model is drawn by itself: those of Llama 3's pretraining."""
+
+DRAWN_GPUS_PER_GROUP = 128
+"""About as many make a group then: tensor parallelism 8 times pipeline parallelism 16."""
+
+
+def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[str], int]:
+    """Return what reads a whole number within bounds, or says what is `wrong` with the text."""
+
+    def read(text: str) -> int:
+        # Python reads whole numbers of 4,300 digits at most.
+        if not text.isdecimal() or len(text) > 4_000 or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"{text!r}{wrong}")
+        return int(text)
+
+    return read
+
+
+def number_to(most: float, wrong: str) -> Callable[[str], float]:
+    """Return what reads a number above zero, up to so much, or says what is `wrong` with a text."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 < number <= most:
+            raise ArgumentTypeError(f"{text!r}{wrong}")
+        return number
+
+    return read
+
+
+def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
+    """Return what reads a quantity with a unit: a time in seconds or a size in bytes, not zero."""
+
+    def read(text: str) -> float:
+        from faultline.platforms.errors import PlatformError
+        from faultline.platforms.units import SIZE, TIME, parse_quantity
+
+        try:
+            value = parse_quantity(text, TIME if kind == "time" else SIZE)
+        except PlatformError as error:
+            raise ArgumentTypeError(str(error)) from error
+        if value == 0:
+            raise ArgumentTypeError(f"{text!r}: {remedy}")
+        return value
+
+    return read
+
+
+def names(text: str) -> list[str]:
+    """Read names between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+count = whole(": use a whole number from 1")
+duration = above_zero("time", "use a time above zero, for example 5min")
+gpus = whole(" is no number of GPUs: use 1 to 1000000000", most=10**9)
+
+
+def add_settings(place: _ActionsContainer) -> None:
+    """Add ``--set``, which changes a scenario."""
+    place.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one dotted key of the scenario, or leave it open by ~KEY; may be given "
+        "more than once",
+    )
+
+
+def add_scenario(place: _ActionsContainer) -> None:
+    """Add a scenario, and what changes it."""
+    place.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or one of: {scenarios}")
+    add_settings(place)
+
+
+def add_seed(place: _ActionsContainer) -> None:
+    """Add ``--seed``."""
+    seed = whole(" is no seed: use a whole number from 0", 0)
+    place.add_argument("--seed", metavar="N", type=seed, default=0, help="default: 0")
+
+
+def add_workers(place: _ActionsContainer) -> None:
+    """Add ``--workers``."""
+    place.add_argument("--workers", metavar="N", type=count, help="processes; default: one a core")
+
+
+def add_price(place: _ActionsContainer) -> None:
+    """Add ``--price``."""
+    place.add_argument(
+        "--price",
+        metavar="X",
+        type=number_to(float_info.max, " is no price: use a number above zero, such as 2.5"),
+        help="of a GPU-hour, in any currency: tells the cost",
+    )
+
+
+def add_schemes(place: _ActionsContainer, meaning: str) -> None:
+    """Add ``--schemes`` with names after one another."""
+    place.add_argument("--schemes", metavar="NAME", nargs="+", help=meaning)
+
+
+def add_output(
+    place: _ActionsContainer, metavar: str, meaning: str, *, required: bool = False
+) -> None:
+    """Add ``-o``, the file or folder that a command writes."""
+    place.add_argument(
+        "-o", "--output", metavar=metavar, type=Path, required=required, help=meaning
+    )

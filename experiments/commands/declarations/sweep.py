@@ -1,0 +1,98 @@
+"""``faultline sweep`` and ``compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline.experiments.commands.declarations import shared
+from faultline.experiments.commands.declarations.parsing import Commands, add_command
+
+_NOTHING = "nothing runs within nothing; use more"
+
+
+def declare(commands: Commands) -> None:
+    """Declare what simulates a grid, and what compares its runs."""
+    sweep = add_command(
+        commands,
+        "sweep",
+        "play a grid of scenarios and seeds; goes on where it was interrupted",
+        "sweep:execute",
+        description="Play every point of a grid with every seed. Results land in DIR as they come; "
+        "the same command again plays only what is missing. Tables with a row a run stand in DIR "
+        "at the end.",
+        epilog="example: faultline sweep first-look -o results/first-look",
+    )
+    sweep.add_argument("grid", metavar="GRID", help="a TOML file, or one of: {grids}")
+    shared.add_output(sweep, "DIR", "where results are kept", required=True)
+    either = sweep.add_mutually_exclusive_group()
+    either.add_argument(
+        "--workers", metavar="N", type=shared.count, help="runs at a time; default: one a core"
+    )
+    either.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="play on the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
+        "tcp://127.0.0.1:PORT without",
+    )
+    sweep.add_argument(
+        "--certificates",
+        metavar="DIR",
+        type=Path,
+        help="the folder that faultline certificates made",
+    )
+    sweep.add_argument(
+        "--time-limit",
+        metavar="TIME",
+        type=shared.above_zero("time", _NOTHING),
+        help="real time a run may take, for example 10min; a run that takes longer has failed",
+    )
+    sweep.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        type=shared.above_zero("size", _NOTHING),
+        help="memory a run may take, for example 4GB; a run that takes more has failed",
+    )
+    sweep.add_argument(
+        "--retry-failed", action="store_true", help="play runs that failed before once more"
+    )
+    sweep.add_argument(
+        "--accept-other-code",
+        action="store_true",
+        help="keep results that were made before the simulation's source changed",
+    )
+    sweep.only_with("--scheduler", "--certificates")
+
+    compare = add_command(
+        commands,
+        "compare",
+        "compare the schemes of a sweep, seed by seed",
+        "sweep:execute_compare",
+        description="Tell what each scheme is at its best: goodput, days, GPU-hours. Then compare "
+        "the values of one axis of a sweep with a baseline: differences between runs of the same "
+        "seed and the same setting, with 95 % intervals by paired t. With --metric there are the "
+        "differences only.",
+        epilog="example: faultline compare results/mtbf --metric availability --baseline "
+        "replication",
+    )
+    compare.add_argument("dir", metavar="DIR", type=Path, help="what faultline sweep wrote")
+    compare.add_argument(
+        "--metric", metavar="NAME", help="column of the sweep's table; default: time_to_train_ratio"
+    )
+    compare.add_argument(
+        "--by",
+        metavar="KEY",
+        help="axis whose values are compared; default: strategy.name where it was varied, else "
+        "the first axis",
+    )
+    compare.add_argument(
+        "--baseline", metavar="VALUE", help="what to compare with; default: the axis's first value"
+    )
+    shared.add_price(compare)
+    compare.add_argument("--csv", metavar="FILE", type=Path, help="write all rows to a CSV file")
+    compare.add_argument(
+        "--latex",
+        metavar="FILE",
+        type=Path,
+        help="write the tables for a paper, with units and digits",
+    )
+    compare.not_with("--metric", "--price")

@@ -1,0 +1,349 @@
+"""The training loop: one generator, played by any engine.
+
+It knows steps, checkpoints and the scheme's verdicts. It knows neither a clock nor a random number
+nor SimGrid: it yields phases and is sent back what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from itertools import chain
+from math import ceil, inf
+
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.job import Rules, Work
+from faultline.simulator.phases import Inquiry, Outcome, Phase, QuietSteps, Saves, Snapshots
+from faultline.simulator.progress import Batches
+from faultline.simulator.step_phases import StepCosts, StepPhases, patch_compute
+from faultline.simulator.timeline import Event, EventKind
+from faultline.simulator.training.interruptions import Interruptions
+from faultline.simulator.training.machines import Machines
+from faultline.simulator.training.restarter import Restarter
+from faultline.simulator.training.saver import Saver
+from faultline.simulator.training.state import TrainingState
+from faultline.strategies.base import Continue, Strategy, WipeOut
+
+TrainingLoop = Generator[Phase, Outcome, None]
+
+
+class Training:
+    """A job under a scheme: steps, and what comes between them.
+
+    Parameters
+    ----------
+    work : Work
+        What is to be trained.
+    rules : Rules
+        The scenario's choices.
+    strategy : Strategy
+        The scheme.
+    record : callable, optional
+        Called with every `Event`; leave it out to run faster.
+    on_checkpoint : callable, optional
+        Called with the completed steps and the simulated time after every checkpoint; for progress
+        displays.
+
+    Attributes
+    ----------
+    state : TrainingState
+        What all parts read and change.
+    saver, machines, restarter, interruptions : Saver, Machines, Restarter, Interruptions
+        The parts: each does one kind of thing between steps.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        rules: Rules,
+        strategy: Strategy,
+        record: Callable[[Event], None] | None = None,
+        on_checkpoint: Callable[[int, float], None] | None = None,
+    ) -> None:
+        self.state = TrainingState(work, rules, strategy, record)
+        self.saver = Saver(self.state, on_checkpoint)
+        self.machines = Machines(self.state)
+        self.restarter = Restarter(self.state, self.saver, self.machines)
+        self.interruptions = Interruptions(self.state, self.saver, self.machines, self.restarter)
+        self.work, self.strategy, self.progress = work, strategy, self.state.progress
+        self._limit_s = inf if work.time_limit_s is None else work.time_limit_s
+        self._most_restarts = work.give_up_after_restarts
+
+    def loop(self) -> TrainingLoop:
+        """Return the generator of phases; it ends when the job is done or out of time."""
+        state, strategy, hits = self.state, self.strategy, self.state.hits
+        progress, seconds = self.progress, state.seconds
+        holds_last_step = state.memory.holds_last_step
+        meets_conditions = self.work.disturbances is not None
+        plays_steps = self.work.plays_steps
+        while not state.is_done() and self._goes_on():
+            if hits.next_repair_s <= progress.now_s:
+                yield from self.restarter.hand_back()
+            if state.plan is not strategy.plan():
+                state.contract.replanned()
+                state.follow_plan()
+            if meets_conditions and (yield from self.interruptions.react()):
+                state.follow_plan()
+                continue
+            step = state.step
+            quiet = self._quiet_steps(step)
+            if quiet is not None:
+                outcome = yield quiet
+                if outcome.steps and (yield from self._end_quiet_steps(step, quiet, outcome)):
+                    continue
+            state.disturbed = False
+            outcome, costs = (yield step.compute), step.costs
+            batches, reduced = costs.batches, (yield step.all_reduce)
+            missing, ended_s, disturbed_s = reduced.missing, outcome.now_s, outcome.disturbed_s
+            if missing and holds_last_step:
+                state.before_failure = state.to_save(progress.now_s)
+            if missing and plays_steps:
+                # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
+                ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
+            seconds["checkpoint"] += disturbed_s
+            state.book_compute(costs, 1, ended_s - progress.now_s - disturbed_s)
+            if missing:
+                progress.now_s = ended_s
+                if not (yield from self._repair(reduced)):
+                    yield from self._come_back()
+                    continue
+                # A group that has been dropped adds nothing to the step.
+                batches = state.step.costs.batches
+                self._book_less(costs, batches)
+            else:
+                seconds["checkpoint"] += reduced.disturbed_s
+                reduced_s = reduced.now_s - outcome.now_s - reduced.disturbed_s
+                state.book_all_reduce(reduced_s, costs.reduced_share)
+                progress.now_s = reduced.now_s
+            if self._commit(step, batches):
+                yield from self._end_step(step.down)
+
+    def _goes_on(self) -> bool:
+        """Return whether the job neither gives up nor is out of time."""
+        gives_up = self.state.restarts_since_save >= self._most_restarts
+        return self.progress.now_s < self._limit_s and not gives_up
+
+    def _come_back(self) -> Generator[Phase, Outcome, None]:
+        """Restart after a lost step, unless the job has given up."""
+        if self._goes_on():
+            yield from self.restarter.restart()
+
+    def _book_less(self, costs: StepCosts, batches: Batches) -> None:
+        """Book a step that trains less than was computed for it."""
+        if batches is not costs.batches:
+            less_s = costs.useful_s * (1.0 - batches.trained / costs.batches.trained)
+            self.state.seconds["compute"] -= less_s
+            self.state.seconds["degraded"] += less_s
+
+    def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
+        """Return when the passes of a step end that breaks and whose failure is noticed then.
+
+        Ranks that wait for a dead one end nowhere: the rest is until that is noticed. If the
+        slowest rank is the dead one, the others end sooner than planned, and less is degraded.
+        """
+        nominal_end_s = self.progress.now_s + costs.nominal_s
+        ended_s = min(nominal_end_s, noticed_s)
+        spared_s = min(nominal_end_s - ended_s, costs.degraded_s)
+        self.state.seconds["degraded"] -= spared_s
+        self.state.seconds["waiting"] += spared_s
+        return ended_s
+
+    def _commit(self, step: StepPhases, batches: Batches) -> bool:
+        """Count a step that is done; return whether anything may be due after it."""
+        state, progress = self.state, self.progress
+        progress.completed_steps += 1
+        if progress.completed_steps <= state.loaded.steps:
+            # It was saved already, and is done once more: it counts as it did.
+            progress.ledger.take_back(state.loaded.booked)
+            batches = state.loaded.last
+        progress.train(1, batches)
+        if state.record:
+            state.log(EventKind.STEP, stacks=step.compute.stacks)
+        is_below = progress.completed_steps < state.due_step and progress.now_s < state.due_s
+        return not is_below or state.is_done()
+
+    def _end_step(self, down: int) -> Generator[Phase, Outcome, None]:
+        """Save what is due after a step, the last of all included, and let groups rejoin."""
+        state = self.state
+        is_saved = yield from self.saver.save_what_is_due(down)
+        if not state.is_done():
+            if is_saved and state.readmits:
+                yield from self.restarter.readmit()
+        elif not (yield from self.saver.save()):
+            # No group was left to write the last checkpoint.
+            state.before_failure = state.to_save(self.progress.now_s)
+            yield from self.restarter.restart()
+
+    def _end_quiet_steps(
+        self, step: StepPhases, quiet: QuietSteps, outcome: Outcome
+    ) -> Generator[Phase, Outcome, bool]:
+        """Book steps in a row in which nothing happened; False where a failure may come next."""
+        state = self.state
+        if outcome.saves:
+            state.book_quiet_steps(
+                outcome.steps, outcome.now_s, outcome.all_reduce_s, outcome.save_s
+            )
+            self.saver.saved_now(outcome.saves)
+            return True
+        is_cut_short = outcome.steps < quiet.at_most and outcome.now_s < quiet.until_s
+        steps, all_reduce_s = outcome.steps, outcome.all_reduce_s
+        if quiet.snapshots and outcome.ends_s:
+            steps -= self.saver.take_on_the_way(quiet.snapshots, outcome, last=is_cut_short)
+            all_reduce_s *= steps / outcome.steps
+        if steps:
+            state.book_quiet_steps(steps, outcome.now_s, all_reduce_s)
+        if is_cut_short:
+            return False
+        yield from self._end_step(step.down)
+        return True
+
+    def _quiet_steps(self, step: StepPhases) -> QuietSteps | None:
+        """Return the next steps that the job can do without a look at each; None without any.
+
+        It looks at the end of each step that is recorded, and of one that was saved already.
+        """
+        state, progress, memory = self.state, self.progress, self.state.memory
+        now_s, done, down = progress.now_s, progress.completed_steps, step.down
+        state.due_step, every = 0, 0
+        if self.saver.has_put_off or state.record:
+            return None
+        if done < state.loaded.steps or not step.compute.members:
+            return None
+        due_step, until_s = state.policy.not_due_before(
+            done, now_s - state.unsaved_since_s, now_s, down
+        )
+        if memory.shelves:
+            waits = (down and state.readmits) or state.conditions.storage_back_s > now_s
+            every = 0 if waits else memory.snapshots_every
+        for shelf in () if every else memory.shelves:
+            shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
+            due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
+        for mirror in step.mirrors:
+            due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
+        if down and memory.holds_last_step and state.readmits:
+            # After each step groups may come back.
+            until_s = min(until_s, self.machines.groups.next_ready_s)
+        if not memory.shelves:
+            state.due_step, state.due_s = due_step, until_s
+        if state.disturbed:
+            return None
+        until_s = min(
+            until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
+        )
+        # Shares of a batch add up but for rounding.
+        steps_left = ceil(state.batches_left() / step.costs.batches.trained)
+        at_most = min(due_step - done, steps_left)
+        if state.responds:
+            until_s = min(until_s, state.response.quiet_until_s(now_s))
+            at_most = min(at_most, state.response.quiet_steps())
+        if at_most < 1 or until_s <= now_s:
+            return None
+        saves = state.saves_every and self._saves_on_the_way(step, int(at_most), steps_left)
+        snapshots = Snapshots(every - done % every, every) if every else None
+        return QuietSteps(
+            step.compute, step.all_reduce, int(at_most), until_s, saves or None, snapshots
+        )
+
+    def _saves_on_the_way(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
+        """Return the checkpoints between the next steps, where these are all that is to be done."""
+        state, every = self.state, self.state.saves_every
+        if first + every >= steps_left or not self.strategy.checkpoint_waits:
+            return None
+        if step.mirrors or (state.readmits and step.down):
+            return None
+        if state.conditions.storage_back_s > self.progress.now_s:
+            return None
+        if state.responds and state.response.quiet_steps() < inf:
+            return None
+        return Saves(step.compute.members[0], every, steps_left)
+
+    def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
+        """Bring a step with missing members to its end; False if it is lost.
+
+        A recovery that takes longer than the time between failures never gets there: the job gives
+        up as it does after as many restarts.
+        """
+        state, progress, machines, repairs = self.state, self.progress, self.machines, 0
+        strategy, optimizer = self.strategy, state.optimizer
+        identifies = machines.identifies_failures
+        self._book_detection(outcome)
+        while self._goes_on():
+            if repairs == self._most_restarts:
+                state.restarts_since_save = repairs
+                break
+            repairs += 1
+            missing, struck = outcome.missing, outcome.struck
+            if identifies or optimizer.asks_when:
+                struck = (yield Inquiry(missing)).struck
+            # The plan is not read between the hits and the verdict on them.
+            replaced = self._take_in(missing, struck) if identifies else set()
+            verdict = state.contract.verdict(missing)
+            progress.states_refused = strategy.states_refused
+            # Where there is nothing to recover from, what failed was of no use any more.
+            if (
+                optimizer.is_shared
+                and isinstance(verdict, Continue)
+                and verdict.recovery is not None
+                and optimizer.lose(state.plan.members, missing, struck)
+            ):
+                verdict = WipeOut(missing)
+            if isinstance(verdict, WipeOut):
+                machines.step_is_lost()
+                return False
+            dropped, patch, _, carried_on, recovery = verdict
+            # A group that stays though it is missing will be missing again.
+            state.disturbed = len(dropped) + len(carried_on) < len(missing)
+            if state.plan is not strategy.plan():
+                state.follow_plan()
+            step = state.step
+            found_s = yield from self.restarter.recover(recovery, dropped, carried_on)
+            if state.readmits:
+                sooner = len(replaced.intersection(dropped))
+                machines.drop_groups(len(dropped), sooner, found_s)
+            optimizer.recovered(progress.now_s)
+            if patch:
+                yield from self._patch(verdict)
+            elif state.rules.fixed_step == "commits":
+                return True
+            outcome = yield step.repeated
+            if not outcome.missing:
+                state.seconds["checkpoint"] += outcome.disturbed_s
+                reduced_s = outcome.now_s - progress.now_s - outcome.disturbed_s
+                state.book_all_reduce(reduced_s, step.costs.reduced_share)
+                progress.now_s = outcome.now_s
+                return True
+            self._book_detection(outcome)
+        return False
+
+    def _take_in(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
+        """Count what failures took; return the groups that others replace at once."""
+        machines, hits = self.machines, self.state.hits
+        lost = machines.lost_to(struck)
+        replaced = machines.replace_at_once(missing, struck, lost)
+        machines.lack(chain.from_iterable(lost.values()))
+        if hits.counts:
+            hits.strike(missing, struck, self.progress.now_s, replaced)
+        return replaced
+
+    def _book_detection(self, outcome: Outcome) -> None:
+        """Book the time until it showed which groups are missing."""
+        self.state.spend("detection", outcome)
+        if self.state.record:
+            self.state.log(EventKind.MISSING, groups=outcome.missing)
+
+    def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
+        """Compute once more what was lost, as the verdict says."""
+        state, plan, step = self.state, self.state.plan, self.state.step
+        self.progress.reorderings += 1
+        self.progress.moved_types += verdict.moved_types
+        self.progress.stack_computations += max(verdict.patch.values()) * plan.stack_size
+        if state.record:
+            state.log(
+                EventKind.REORDERED,
+                groups=tuple(sorted(verdict.patch)),
+                stacks=plan.stacks,
+                moved_types=verdict.moved_types,
+            )
+        without, slow = step.compute.without, step.slow
+        state.spend(
+            "patch_compute", (yield patch_compute(plan, verdict.patch, self.work, without, slow))
+        )

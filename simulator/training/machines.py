@@ -1,0 +1,187 @@
+"""Which machines stand in for those that failed: standbys, free ones, and what is repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import inf
+
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.phases import Inquiry, Outcome, Phase, Stall
+from faultline.simulator.spare_pool import SparePool, is_over
+from faultline.simulator.training.state import TrainingState
+from faultline.strategies.recovery import Recovery
+
+
+class Machines:
+    """Counts the machines of a job, and those that may replace them.
+
+    Parameters
+    ----------
+    state : TrainingState
+        The job.
+
+    Attributes
+    ----------
+    groups : SparePool
+        Hardware for whole groups, for jobs whose groups rejoin at checkpoints.
+    identifies_failures : bool
+        Whether it has to be known what failed, before the scheme decides about a step.
+    is_counted : bool
+        Whether the machines that stand in for others are counted: then they may run out.
+    """
+
+    def __init__(self, state: TrainingState) -> None:
+        work, rules = state.work, state.rules
+        self._state = state
+        self.groups = SparePool(work.spare_groups, work.repair_s)
+        lives = work.standby_lives
+        self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
+        free = work.free_machines
+        self._free = None if free is None else SparePool(free, work.repair_s)
+        # When each machine is repaired that has failed, and in whose place there is no other yet.
+        self._lacking_until_s: list[float] = []
+        # When the job waited for machines last: from and to; and whether it has waited for some in
+        # whose places they are still to be put.
+        self._waited_s = (-inf, -inf)
+        self._was_waited_for = False
+        self._starts_in_place = rules.transient == "in-place"
+        self._processes_failed = False
+        self.is_counted = work.standbys > 0 or free is not None
+        counts_hits = state.hits.counts
+        self.identifies_failures = counts_hits or self._starts_in_place or self.is_counted
+        self._sends_standbys = work.standbys > 0 and (counts_hits or state.readmits)
+
+    def lack(self, repaired_s: Iterable[float]) -> None:
+        """Note machines that failed, by the times at which they are repaired, in seconds."""
+        self._lacking_until_s += repaired_s
+
+    def lack_for(self, struck: Iterable[Failure], *, at_once: bool = False) -> None:
+        """Note the machines that failures have taken (see `lost_to`)."""
+        self.lack(chain.from_iterable(self.lost_to(struck, at_once=at_once).values()))
+
+    def forget_repaired(self) -> None:
+        """Forget machines that work again in their own places."""
+        now_s = self._state.progress.now_s
+        self._lacking_until_s = [
+            until_s for until_s in self._lacking_until_s if not is_over(until_s, now_s)
+        ]
+
+    def only_groups_lack(self, down: int) -> None:
+        """Forget all lacking machines but those of the groups that are down."""
+        del self._lacking_until_s[down:]
+
+    def drop_groups(self, dropped: int, replaced: int, found_s: float) -> None:
+        """Let groups wait for hardware, in seconds from when it was known what failed.
+
+        Standbys have `replaced` what failed of some of them: these wait only until one is in place.
+        """
+        self.groups.bring(replaced, found_s, self._state.work.standby_s)
+        self.groups.bring(dropped - replaced, found_s)
+
+    def step_is_lost(self) -> None:
+        """Note a step that is lost: where no machine lacks, processes alone have failed."""
+        self._processes_failed = self._starts_in_place and not self._lacking_until_s
+
+    def needed_to_restart(self, needed: Recovery) -> Recovery:
+        """Return what a restart needs; on the same machines if processes alone have failed.
+
+        That is tried for the first time since something was saved.
+        """
+        if self._processes_failed and self._state.restarts_since_save == 1:
+            needed = replace(needed, replaces_hardware=False)
+        self._processes_failed = False
+        return needed
+
+    def lost_to(
+        self, struck: Iterable[Failure], *, at_once: bool = False
+    ) -> dict[Failure, list[float]]:
+        """Return when each machine is repaired that a failure has taken, in seconds, by failure.
+
+        A repair begins now, or when the failure happened if it was noticed `at_once`. Software that
+        fails everywhere at once takes no machine.
+        """
+        work, transient = self._state.work, self._state.rules.transient
+        now_s, usual_s, readmits = self._state.progress.now_s, work.repair_s, self._state.readmits
+        layout, lost = work.layout, dict[Failure, list[float]]()
+        # Standbys take the places of what failed first.
+        for failure in sorted(struck, key=lambda one: (one.time_s, one.number)):
+            if failure.kind == "software" and (transient != "replaced" or failure.level == "job"):
+                continue
+            own_s = None if readmits else failure.repair_s
+            noticed_s = failure.time_s if at_once else now_s
+            repaired_s = noticed_s + (usual_s if own_s is None else own_s)
+            lost[failure] = [repaired_s] * (layout.machines_of(failure) if layout else 1)
+        return lost
+
+    def fill_places(
+        self, needed: Recovery, cause: str, up: Sequence[int]
+    ) -> Generator[Phase, Outcome, Recovery]:
+        """Fill the places of what failed: by standbys, free machines, and what is repaired first.
+
+        What fails of the groups that are `up` while the job waits needs another machine too.
+        Returns what is needed then; what was waited for is booked under a cause.
+        """
+        state, begun_s = self._state, self._state.progress.now_s
+        lacking_until_s, self._lacking_until_s = self._lacking_until_s, []
+        lacking = len(lacking_until_s) - self._send_standbys(len(lacking_until_s), begun_s)
+        was_waited_for, self._was_waited_for = self._was_waited_for, False
+        if not (lacking or was_waited_for):
+            return needed
+        needed, free = needed.without_standbys(), self._free
+        if free is None:
+            return needed
+        for repaired_s in lacking_until_s[len(lacking_until_s) - lacking :]:
+            free.bring(1, repaired_s, 0.0)
+        filled_s = begun_s
+        while lacking:
+            now_s = state.progress.now_s
+            filled_s = max(filled_s, min(free.next_ready_s, self._standbys.next_ready_s))
+            if filled_s > now_s:
+                state.spend(cause, (yield Stall((), filled_s - now_s)))
+                due = (yield Inquiry(tuple(up))).struck
+                failed = [one for one in due if now_s < one.time_s <= state.progress.now_s]
+                for repaired_s in chain(*self.lost_to(failed, at_once=True).values()):
+                    free.bring(1, repaired_s, 0.0)
+                    lacking += 1
+            lacking -= len(free.collect(range(lacking), filled_s))
+            lacking -= self._send_standbys(lacking, filled_s)
+        if filled_s > begun_s:
+            self._waited_s = begun_s, state.progress.now_s
+            was_waited_for = True
+        if was_waited_for:
+            needed = replace(needed, replaces_hardware=False, lacks_standbys=False)
+        return needed
+
+    def replace_at_once(
+        self, missing: Sequence[int], struck: Sequence[Failure], lost: dict[Failure, list[float]]
+    ) -> set[int]:
+        """Take out of what is lost that for which there is a machine at once.
+
+        What failed while the job waited for machines was known then, and the job has waited for
+        others in these places. Standbys replace a failure's machines all together, or none of them.
+        Returns the groups that lack nothing any more.
+        """
+        replaced: set[int] = set()
+        now_s, (waited_from_s, waited_to_s) = self._state.progress.now_s, self._waited_s
+        for failure, repairs_s in list(lost.items()):
+            if waited_from_s < failure.time_s <= waited_to_s:
+                self._was_waited_for = True
+            elif self._sends_standbys and self._standbys.ready(now_s) >= len(repairs_s):
+                self._send_standbys(len(repairs_s), now_s)
+            else:
+                continue
+            del lost[failure]
+            groups = (group for group, its in zip(missing, struck, strict=True) if its == failure)
+            replaced.update(groups)
+        return replaced
+
+    def _send_standbys(self, failed: int, at_s: float) -> int:
+        """Send standbys to the places of what has failed, at that time; return how many."""
+        if not self._state.work.standbys or not failed:
+            return 0
+        sent = len(self._standbys.collect(range(failed), at_s))
+        self._state.progress.standby_failures = self._standbys.failures
+        self._standbys.bring(sent, at_s)
+        return sent

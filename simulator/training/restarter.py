@@ -1,0 +1,246 @@
+"""How training comes back: restarts, recoveries short of one, and groups that rejoin."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from math import inf
+
+from faultline.simulator.failures.failure import Failure
+from faultline.simulator.phases import Load, Outcome, Phase, Reconfigure, Rejoin, Restart, Stall
+from faultline.simulator.snapshots import Saved
+from faultline.simulator.timeline import EventKind
+from faultline.simulator.training.machines import Machines
+from faultline.simulator.training.saver import Saver
+from faultline.simulator.training.state import TrainingState
+from faultline.strategies.recovery import Recovery, rejoining
+
+_UNTIL_KNOWN = ("detect", "diagnose")
+"""Phases of a recovery before anything is repaired."""
+
+
+class Restarter:
+    """Brings a job back.
+
+    Parameters
+    ----------
+    state : TrainingState
+        The job.
+    saver : Saver
+        What it saves with.
+    machines : Machines
+        What it runs on.
+
+    Attributes
+    ----------
+    clean : dict of Failure to Saved
+        By silent corruption that is not found yet: the newest state on storage that is older.
+    restarted_s : float
+        When the last restart was through, in seconds of simulated time.
+    """
+
+    def __init__(self, state: TrainingState, saver: Saver, machines: Machines) -> None:
+        self._state, self._saver, self._machines = state, saver, machines
+        self.clean: dict[Failure, Saved] = {}
+        self.restarted_s = -inf
+
+    def recover(
+        self,
+        recovery: Recovery | None,
+        dropped: tuple[int, ...] = (),
+        carried_on: tuple[int, ...] = (),
+    ) -> Generator[Phase, Outcome, float]:
+        """Let all groups wait for what a failure, or a repair, needs short of a restart.
+
+        Returns when it was known what had failed, in seconds: repairs begin then.
+        """
+        state = self._state
+        if recovery and recovery.replaces_hardware:
+            recovery = yield from self._machines.fill_places(recovery, "reconfigure", state.members)
+            recovery = recovery if state.work.standbys else recovery.without_standbys()
+        members, begun_s = state.members, state.progress.now_s
+        outcome = yield Reconfigure(members, dropped, carried_on, recovery, state.collects_failures)
+        state.spend("reconfigure", outcome)
+        if state.record and recovery is not None:
+            self._log_phases(begun_s, outcome, "state")
+            state.log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
+        if state.collects_failures:
+            state.memory.strike(outcome.struck)
+            state.hits.hear(outcome.struck, state.progress.now_s)
+        if state.optimizer.is_shared:
+            state.optimizer.deal(members, (*dropped, *carried_on))
+        if not outcome.phases:
+            return begun_s
+        return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
+
+    def hand_back(self) -> Generator[Phase, Outcome, None]:
+        """Let repaired components work again, in their places."""
+        recovery = self._state.hits.repair(self._state.progress.now_s)
+        self._machines.forget_repaired()
+        if recovery is not None:
+            yield from self.recover(recovery)
+
+    def readmit(self) -> Generator[Phase, Outcome, None]:
+        """Take back those groups for which there is hardware again."""
+        state, now_s, spares = self._state, self._state.progress.now_s, self._machines.groups
+        if not spares.has_ready(now_s):
+            return
+        members = set(state.members)
+        down = [group for group in range(state.work.groups) if group not in members]
+        returning = spares.collect(down, now_s)
+        if not returning:
+            return
+        recovery = rejoining(returning)
+        members.update(returning)
+        outcome = yield Rejoin(returning, tuple(sorted(members)), recovery)
+        state.spend("load", outcome)
+        state.unsaved_since_s = state.progress.now_s
+        state.strategy.on_return(returning)
+        state.contract.returned(returning)
+        self._machines.only_groups_lack(len(down) - len(returning))
+        state.optimizer.deal(state.members, returning)
+        state.progress.rejoined += len(returning)
+        if state.record:
+            self._log_phases(now_s, outcome, "state")
+            state.log(EventKind.REJOINED, groups=returning, stacks=state.strategy.plan().stacks)
+
+    def _log_phases(self, begun_s: float, outcome: Outcome, rest: str) -> None:
+        """Record when each phase of a recovery ended, and what took the rest of its time."""
+        end_s = begun_s
+        for name, duration_s in outcome.phases:
+            end_s = min(end_s + duration_s, outcome.now_s)
+            self._state.log(EventKind.PHASE, time_s=end_s, recovery=name)
+        # Sums of times differ in their last digits.
+        if outcome.phases and outcome.now_s - end_s > 1e-6:
+            self._state.log(EventKind.PHASE, time_s=outcome.now_s, recovery=rest)
+
+    def restart(
+        self, clean: Saved | None = None, *, is_expected: bool = False
+    ) -> Generator[Phase, Outcome, None]:
+        """Bring the job back, to a state that is not corrupt if one is given.
+
+        A restart that is expected was announced, or is for what has been found already.
+        """
+        state, strategy = self._state, self._state.strategy
+        state.progress.restarts += 1
+        state.restarts_since_save += 1
+        if state.record:
+            state.log(EventKind.WIPE_OUT)
+        up = state.members
+        yield from self._begin_anew()
+        state.contract.restarted()
+        state.progress.states_refused = strategy.states_refused
+        members = state.members
+        absent: tuple[int, ...] = ()
+        if len(members) < state.work.groups:
+            absent = tuple(sorted(set(range(state.work.groups)).difference(members)))
+        begun_s = state.progress.now_s
+        needed = replace(strategy.restart_recovery(), is_expected=is_expected)
+        needed = self._machines.needed_to_restart(needed)
+        struck = yield from self._start_processes(needed, up, absent)
+        state.hits.note(struck)
+        if state.record:
+            state.log(EventKind.RESTARTED)
+        self._machines.groups.restart()
+        yield from self._load(*self._found(struck, clean))
+        # The restart has reported all that had failed when it began. What fails from then on, and
+        # is not reported yet, is lost after it.
+        state.memory.guard(members, begun_s, state.progress.now_s)
+        state.unsaved_since_s = state.progress.now_s
+        if state.record:
+            state.log(EventKind.LOADED)
+
+    def restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:
+        """Restart although no member is missing: survivors hold the state of now."""
+        self._state.before_failure = self._state.to_save(self._state.progress.now_s)
+        yield from self.restart(is_expected=is_expected)
+
+    def _found(self, struck: Sequence[Failure], clean: Saved | None) -> tuple[Saved, float | None]:
+        """Return the state that a restart finds, and the time to load it; None from storage."""
+        state, progress = self._state, self._state.progress
+        found, where, duration_s = state.memory.recover(state.before_failure, state.saved, struck)
+        if clean is not None:
+            state.memory.forget()
+            found, where, duration_s = clean, "storage", None
+            state.saved_before = state.saved = clean
+        # Corruption that a state is older than has not touched it.
+        self.clean = {
+            failure: kept for failure, kept in self.clean.items() if found.batches > kept.batches
+        }
+        self.restarted_s, state.due_step = progress.now_s, 0
+        self._saver.forget_put_off()
+        progress.restarts_from_memory += where == "local"
+        progress.restarts_from_peers += where == "peers"
+        return found, duration_s
+
+    def _start_processes(
+        self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
+    ) -> Generator[Phase, Outcome, list[Failure]]:
+        """Find machines and start all processes; again where a restart loses machines that lack.
+
+        Returns what has failed before and meanwhile, if the job collects that; `up` are the groups
+        that were up when it began.
+        """
+        state, machines = self._state, self._machines
+        counts_machines = machines.is_counted and needed.replaces_hardware
+        on_these = needed
+        if not needed.replaces_hardware:
+            machines.forget_repaired()
+        else:
+            on_these = yield from machines.fill_places(needed, "restart", up)
+        struck: list[Failure] = []
+        while True:
+            begun_s = state.progress.now_s
+            collects = state.collects_failures or counts_machines
+            outcome = yield Restart(state.work.groups, absent, collects, on_these)
+            state.spend("restart", outcome)
+            struck += outcome.struck if state.collects_failures else ()
+            if state.record:
+                self._log_phases(begun_s, outcome, "wait")
+                for time_s, group in outcome.failures:
+                    state.log(EventKind.FAILURE_IN_RESTART, time_s=time_s, groups=(group,))
+            if not counts_machines:
+                return struck
+            failed = [one for one in outcome.struck if one.time_s > begun_s]
+            machines.lack_for(failed, at_once=True)
+            launched_s, up = state.progress.now_s, state.members
+            on_these = yield from machines.fill_places(needed, "restart", up)
+            # Other machines that are there at once have started with the rest.
+            if state.progress.now_s <= launched_s:
+                return struck
+
+    def _load(self, found: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
+        """Go back to a state: from memory in so many seconds, or from storage.
+
+        Domains that change their place migrate after a load from memory; where all load from
+        storage, they load what they need there.
+        """
+        state, progress = self._state, self._state.progress
+        progress.ledger.take_back(found.booked)
+        state.loaded = found
+        redone = state.rules.resume == "redo" and found is state.saved and found.steps > 0
+        progress.completed_steps = found.steps - 1 if redone else found.steps
+        progress.trained, progress.samples = found.batches.plus(-1 if redone else 0, found.last)
+        if duration_s is None:
+            yield from self._saver.await_storage("load")
+        members, migration = state.members, state.strategy.migration()
+        state.spend("load", (yield Load(members, duration_s)))
+        if migration is not None and duration_s is not None:
+            state.spend("load", (yield Reconfigure(members, recovery=migration)))
+
+    def _begin_anew(self) -> Generator[Phase, Outcome, None]:
+        """Let the scheme start with what is not broken."""
+        self._state.strategy.restart()
+        self._state.hits.after_restart(self._state.progress.now_s)
+        yield from self.wait_for_hardware()
+
+    def wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
+        """Wait for repairs where there is nothing to work with."""
+        state = self._state
+        if state.members:
+            return
+        wait_s = state.hits.enough_repaired_s() - state.progress.now_s
+        if wait_s > 0.0:
+            state.spend("restart", (yield Stall((), wait_s)))
+        state.strategy.restart()
+        state.hits.after_restart(state.progress.now_s)

@@ -1,0 +1,177 @@
+"""How training saves: checkpoints, snapshots, mirrors, and storage that is away for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from itertools import count
+
+from faultline.simulator.background import Write
+from faultline.simulator.phases import Background, Outcome, Phase, Save, Send, Snapshots, Stall
+from faultline.simulator.snapshots import Shelf
+from faultline.simulator.timeline import EventKind
+from faultline.simulator.training.state import TrainingState
+
+
+class Saver:
+    """Writes what a job has to be able to go back to.
+
+    Parameters
+    ----------
+    state : TrainingState
+        The job.
+    on_checkpoint : callable, optional
+        Called with the completed steps and the simulated time after every checkpoint; for progress
+        displays.
+    """
+
+    def __init__(
+        self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None
+    ) -> None:
+        self._state, self._on_checkpoint = state, on_checkpoint
+        # What was due while storage was away: shelves, and None for a checkpoint.
+        self._put_off: set[Shelf | None] = set()
+
+    @property
+    def has_put_off(self) -> bool:
+        """Whether something was due while storage was away."""
+        return bool(self._put_off)
+
+    def forget_put_off(self) -> None:
+        """Save nothing late: the job went back to what was saved before."""
+        self._put_off.clear()
+
+    def save_what_is_due(self, down: int) -> Generator[Phase, Outcome, bool]:
+        """Send mirrors, take snapshots and write a checkpoint after a step, as far as due.
+
+        Returns whether there is a new state that groups may rejoin with.
+        """
+        state, progress = self._state, self._state.progress
+        if state.strategy.plan().mirrors:
+            yield from self._send_mirrors()
+        # Where survivors are asked for the last step, all that has been done is as good as saved.
+        saved = state.memory.holds_last_step
+        if state.memory.shelves:
+            saved |= yield from self._take_snapshots(down)
+        unsaved_s = progress.now_s - state.unsaved_since_s
+        due = state.policy.due(progress.completed_steps, unsaved_s, progress.now_s, down)
+        if (due or self._put_off) and not state.is_done() and self._can_save(due, None):
+            saved |= yield from self.save()
+        return saved
+
+    def _can_save(self, due: bool, what: Shelf | None) -> bool:
+        """Return whether a snapshot, or else a checkpoint, is taken now.
+
+        While storage is away steps go on, and what is due is put off until it is back.
+        """
+        if not due and what not in self._put_off:
+            return False
+        self._put_off.discard(what)
+        if self._storage_is_away():
+            self._put_off.add(what)
+            return False
+        return True
+
+    def _storage_is_away(self) -> bool:
+        conditions, now_s = self._state.conditions, self._state.progress.now_s
+        conditions.advance(now_s)
+        return conditions.storage_back_s > now_s
+
+    def await_storage(self, cause: str) -> Generator[Phase, Outcome, None]:
+        """Wait until storage is there; book the wait under a cause."""
+        state = self._state
+        while self._storage_is_away():
+            wait_s = state.conditions.storage_back_s - state.progress.now_s
+            state.spend(cause, (yield Stall(state.members, wait_s)))
+
+    def save(self) -> Generator[Phase, Outcome, bool]:
+        """Write a checkpoint; False if no writer got through."""
+        state, progress = self._state, self._state.progress
+        members, last = state.members, state.is_done()
+        yield from self.await_storage("checkpoint")
+        waits = state.strategy.checkpoint_waits or last
+        for writer in members:
+            outcome = yield Save(members, writer, waits)
+            state.spend("checkpoint", outcome)
+            if not outcome.missing:
+                # A group that writes while the others go on is late for the next step.
+                state.disturbed = not waits
+                self.saved_now()
+                if state.record:
+                    state.log(EventKind.CHECKPOINT, groups=(writer,))
+                return True
+            if state.record:
+                state.log(EventKind.CHECKPOINT_SKIPPED, groups=(writer,))
+            if state.rules.failed_writer == "skips" and not last:
+                break
+        if self._on_checkpoint:
+            self._on_checkpoint(progress.completed_steps, progress.now_s)
+        return False
+
+    def saved_now(self, checkpoints: int = 1) -> None:
+        """Note that the last of some checkpoints has been written at this moment."""
+        state, progress = self._state, self._state.progress
+        progress.checkpoints += checkpoints
+        state.saved_before, state.saved = state.saved, state.to_save(progress.now_s)
+        state.unsaved_since_s = progress.now_s
+        state.restarts_since_save = 0
+        if self._on_checkpoint:
+            self._on_checkpoint(progress.completed_steps, progress.now_s)
+
+    def _send_mirrors(self) -> Generator[Phase, Outcome, None]:
+        """Send the mirrors of state that are due at the end of a step."""
+        state = self._state
+        for mirror in state.strategy.plan().mirrors:
+            if state.progress.completed_steps % mirror.every_steps == 0:
+                state.spend("checkpoint", (yield Send(mirror.moves)))
+                if state.record:
+                    groups = tuple(sorted({sent.move.group for sent in mirror.moves}))
+                    state.log(EventKind.MIRRORED, groups=groups)
+
+    def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
+        """Take the snapshots that are due; return whether there was one."""
+        state, progress, taken = self._state, self._state.progress, False
+        for shelf in state.memory.shelves:
+            due = shelf.due(progress.completed_steps, progress.now_s, down)
+            if self._can_save(due, shelf) if shelf.is_on_storage else due:
+                if shelf.tier.stall_s > 0.0:
+                    stall = Stall(state.members, shelf.tier.stall_s)
+                    state.spend("checkpoint", (yield stall))
+                times, write = state.work.writes.get(shelf.tier.name), None
+                if times is not None:
+                    writer = state.members[0] if shelf.is_on_storage else None
+                    write = Write(times, writer)
+                shelf.put(state.to_save(progress.now_s), write)
+                if write is not None:
+                    yield Background(write)
+                progress.snapshots += 1
+                state.restarts_since_save = 0
+                taken = True
+        return taken
+
+    def take_on_the_way(self, due: Snapshots, outcome: Outcome, *, last: bool) -> int:
+        """Take snapshots that were due on the way through quiet steps, and book these so far.
+
+        Of those on a shelf a failure can find the last two. What is due after the last step of all
+        is taken here only if the job does not look at that step. Returns the steps that were
+        booked.
+        """
+        state, progress = self._state, self._state.progress
+        begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
+        numbers = count(begun + due.first, due.every)
+        ends_s = dict(zip(numbers, outcome.ends_s, strict=False))
+        if not last:
+            ends_s.pop(begun + outcome.steps, None)
+        kept: dict[int, list[Shelf]] = {}
+        for shelf in state.memory.shelves:
+            taken = shelf.taken_of(ends_s)
+            progress.snapshots += len(taken)
+            for done in taken[-2:]:
+                kept.setdefault(done, []).append(shelf)
+        for done in sorted(kept):
+            steps = done - progress.completed_steps
+            state.book_quiet_steps(steps, ends_s[done], steps * each_s)
+            snapshot, state.restarts_since_save = state.to_save(ends_s[done]), 0
+            for shelf in kept[done]:
+                shelf.settle(snapshot.at_s)
+                shelf.put(snapshot)
+        return progress.completed_steps - begun

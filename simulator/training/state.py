@@ -1,0 +1,192 @@
+"""What a training job knows at a moment, and how its seconds are booked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from faultline.simulator.conditions import UNDISTURBED, Conditions
+from faultline.simulator.contract import Contract
+from faultline.simulator.hit_list import HitList
+from faultline.simulator.job import Rules, Work
+from faultline.simulator.memory import Memory
+from faultline.simulator.phases import Outcome
+from faultline.simulator.progress import Batches, Progress
+from faultline.simulator.response import Response
+from faultline.simulator.shared_optimizer import SharedOptimizer
+from faultline.simulator.snapshots import Saved
+from faultline.simulator.step_phases import StepCosts, StepPhases
+from faultline.simulator.timeline import Event, EventKind
+from faultline.strategies.base import Strategy
+
+_ROUNDING = 1e-9
+
+
+class TrainingState:
+    """A job under a scheme: what all parts of training read and change.
+
+    Parameters
+    ----------
+    work : Work
+        What is to be trained.
+    rules : Rules
+        The scenario's choices.
+    strategy : Strategy
+        The scheme.
+    record : callable, optional
+        Called with every `Event`; leave it out to run faster.
+
+    Attributes
+    ----------
+    progress : Progress
+        Steps, batches and seconds so far; `seconds` are its seconds by cause.
+    contract : Contract
+        Checks what the scheme returns.
+    plan : StepPlan
+        The plan that the next steps follow.
+    step : StepPhases
+        The phases of the next steps.
+    saved, saved_before : Saved
+        The last checkpoint, and the one before it.
+    loaded : Saved
+        The state that the last restart went back to.
+    before_failure : Saved
+        What survivors of the last failure hold, where a restart finds that.
+    unsaved_since_s : float
+        When the work began that no checkpoint holds.
+    restarts_since_save : int
+        Restarts since the last checkpoint or snapshot.
+    disturbed : bool
+        Whether something keeps the next step from being played with others in a row.
+    due_step, due_s : float
+        Below both the steps and the time, in seconds, nothing is due at the end of a step.
+    saves_every : int
+        Steps between checkpoints, where steps need nothing else beside them; 0 where there may be
+        more.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        rules: Rules,
+        strategy: Strategy,
+        record: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.work, self.rules, self.strategy = work, rules, strategy
+        self.contract = Contract(strategy, work.groups)
+        self.progress = Progress()
+        self.seconds = self.progress.seconds
+        self.record = record
+        self.plan = strategy.plan()
+        self.saved = self.saved_before = self.loaded = self.before_failure = self.to_save(0.0)
+        self.unsaved_since_s = 0.0
+        self.restarts_since_save = 0
+        self.disturbed = False
+        self.due_step, self.due_s = 0.0, 0.0
+        self.optimizer = SharedOptimizer(strategy.shape.optimizer_backup, work.groups)
+        self.memory = Memory(work, self.optimizer)
+        self.hits = HitList(strategy, work)
+        self.conditions = Conditions(work.disturbances)
+        self.progress.disturbances = self.conditions.counts
+        self.response = Response(work, self.conditions)
+        self.progress.remedies = self.response.taken
+        # What follows holds for the whole run: a run pays nothing at a failure for what it lacks.
+        self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
+        self.readmits = rules.rejoin == "at-checkpoint"
+        self.responds = work.slow_response is not None
+        is_plain = not (self.memory.shelves or self.memory.holds_last_step)
+        self.policy = work.checkpoint_policy
+        self.saves_every = self.policy.every_steps if is_plain else 0
+        self._enough = work.steps - _ROUNDING
+        self.step = StepPhases(self.plan, work)
+        self.step = self.step_phases()
+
+    def follow_plan(self) -> None:
+        """Make the phases of the next steps, as the scheme has planned them."""
+        self.plan = self.strategy.plan()
+        self.step = self.step_phases()
+        if not self.saves_every or self.step.mirrors:
+            # With other members, other things may be due.
+            self.due_step = 0
+
+    def step_phases(self) -> StepPhases:
+        """Return the phases of the next steps."""
+        slow = self.response.slowdown(self.plan) if self.conditions.slow else UNDISTURBED
+        step = StepPhases(self.plan, self.work, self.conditions.without, slow, self.step)
+        if self.responds:
+            sound_s = step.costs.nominal_s / step.compute.slow.slowest
+            self.response.follow(self.plan, sound_s, slow)
+        return step
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The groups that take part in the next step."""
+        return self.strategy.plan().members
+
+    def is_done(self) -> bool:
+        """Return whether all steps are trained."""
+        return self.progress.trained >= self._enough
+
+    def batches_left(self) -> float:
+        """Return how many full batches are still to be trained."""
+        return self._enough - self.progress.trained
+
+    def to_save(self, now_s: float) -> Saved:
+        """Return what there is to save at this moment."""
+        progress = self.progress
+        last = Batches.of(self.strategy.plan(), self.work.approximation_loss)
+        return Saved(
+            progress.completed_steps, progress.completed, last, now_s, progress.ledger.mark()
+        )
+
+    def book_compute(self, costs: StepCosts, steps: int, duration_s: float) -> None:
+        """Book the compute of steps, whatever comes of them."""
+        progress, seconds = self.progress, self.seconds
+        for cause, each_s in costs.booked:
+            seconds[cause] += steps * each_s
+        seconds["waiting"] += duration_s - steps * costs.nominal_s
+        if costs.raised_power_s:
+            progress.raised_power_s += steps * costs.raised_power_s
+        progress.played_steps += steps
+        if self.responds:
+            self.response.met(steps)
+        progress.stack_computations += steps * costs.types
+
+    def book_quiet_steps(
+        self, steps: int, now_s: float, all_reduce_s: float, save_s: float = 0.0
+    ) -> None:
+        """Book steps in a row in which nothing happened, the checkpoints between them included."""
+        progress, step = self.progress, self.step
+        self.book_compute(step.costs, steps, now_s - progress.now_s - all_reduce_s - save_s)
+        self.book_all_reduce(all_reduce_s, step.costs.reduced_share)
+        self.seconds["checkpoint"] += save_s
+        progress.now_s = now_s
+        progress.completed_steps += steps
+        progress.train(steps, step.costs.batches)
+
+    def book_all_reduce(self, duration_s: float, useful_share: float) -> None:
+        """Book a good all-reduce, of which a share is useful (`StepPhases.reduced_share`)."""
+        self.seconds["all_reduce"] += duration_s * useful_share
+        if useful_share < 1.0:
+            self.seconds["degraded"] += duration_s * (1.0 - useful_share)
+
+    def spend(self, cause: str, outcome: Outcome) -> None:
+        """Book all the time until the end of a phase under one cause."""
+        progress, now_s = self.progress, outcome.now_s
+        self.seconds[cause] += now_s - progress.now_s
+        progress.now_s = now_s
+
+    def log(
+        self,
+        kind: EventKind,
+        *,
+        time_s: float | None = None,
+        groups: tuple[int, ...] = (),
+        stacks: int = 0,
+        moved_types: int = 0,
+        recovery: str = "",
+    ) -> None:
+        """Record an event, now or at a time; for runs that are recorded."""
+        assert self.record is not None
+        now_s = self.progress.now_s if time_s is None else time_s
+        done = self.progress.completed_steps
+        self.record(Event(now_s, kind, done, groups, stacks, moved_types, recovery))
