@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind, Level
-from faultline.strategies.slow_parts import SlowPolicy
+from faultline.strategies.stragglers import StragglerPolicy
 
 
 class SlowReaction(Protocol):
@@ -46,7 +46,7 @@ class Evict:
 class SlowResponse:
     """What is done about slow components while the job has them, and what there is to deal."""
 
-    policy: SlowPolicy  # Which remedies, and when.
+    policy: StragglerPolicy  # Which remedies, and when.
     micro_batches: int  # Micro-batches of a group.
     # What a group's passes take besides those, in micro-batches: the filling of its pipeline.
     fill: float

@@ -119,11 +119,11 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
     for words in (
         "half of plugged (half:Half) is left out: ZeroDivisionError",
         "absent of plugged (nowhere:X) is left out: ModuleNotFoundError",
-        "number of plugged (math:pi) is left out: TypeError: names no subclass of Strategy",
+        "number of plugged (math:pi) is left out: TypeError: has no subclass of Strategy",
         "thief of plugged (thief) is left out: 'spare' is the name of strategies/spare.py",
         "Loud.name is 'LOUD!': use small letters",
-        "NoOptions.Options is no subclass of StrategyOptions",
-        "bad of plugged (thief:Mine) is left out: TypeError: names no subclass of Protection",
+        "NoOptions.Options is not a subclass of StrategyOptions",
+        "bad of plugged (thief:Mine) is left out: TypeError: has no subclass of Protection",
         "fans (nowhere) is left out: there is no fans.toml in that package",
     ):
         assert sum(words in line for line in said) == 1, words
@@ -277,7 +277,7 @@ def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert f"{file} is left out: SystemExit: 0" in done.stderr
-    assert f"{pipe} is left out: ImportError: is no regular file" in done.stderr
+    assert f"{pipe} is left out: ImportError: is not a regular file" in done.stderr
 
 
 def test_an_interrupt_of_the_user_in_a_scheme_is_the_user_s() -> None:
