@@ -19,7 +19,7 @@ from faultline.strategies.base import (
     StrategyOptions,
     Verdict,
     WipeOut,
-    without,
+    remaining_members,
 )
 from faultline.strategies.recovery import RecoveryKind
 from pydantic import Field
@@ -72,7 +72,7 @@ class ReplicaDrop(Strategy):
         return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        left = without(self._plan.members, missing)
+        left = remaining_members(self._plan.members, missing)
         if len(left) < self._options.least_replicas:
             return WipeOut(tuple(missing))
         self._set_members(left)
