@@ -286,7 +286,7 @@ class Strategy(ABC):
     def migration(self) -> Recovery | None:
         """Return what members lack that do another part of the job than before; None for nothing.
 
-        The loop calls this once after each restart. It needs the answer where the state was found in
+        The loop calls this once after each restart, and uses it where the state was found in
         memory: what is loaded from storage is loaded to where it is needed.
         """
         return None
