@@ -181,11 +181,12 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
         one.plot(places, mine["left"], marker="o", color=colour, label=f"{total} micro-batches")
     one.plot(range(len(LEFT)), list(LEFT.values()), "k*", ms=11, label="published")
     one.axhline(SLOW, color="#999999", ls=":")
-    one.annotate("ignored", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
+    one.annotate("nothing is done", (len(LEFT) - 1, SLOW), ha="right", va="top", fontsize=9)
     one.set_ylim(1.0, 1.75)
     one.set_xticks(range(len(LEFT)), [str(replicas) for replicas in LEFT])
     one.set_xlabel("replicas, one of them 1.7 times as slow")
-    one.set_ylabel("step, dealt anew, over a sound one")
+    one.set_ylabel("step over one without a straggler")
+    one.set_title("A straggler's micro-batches dealt to others")
     one.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     names = [*REACTIONS, "ski-rental,\nswept"]
     usual, mine = speeds.head(len(REACTIONS)), swept(speeds)
@@ -197,9 +198,10 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     published = [(0, WITHOUT), (len(usual), WITH)]
     other.plot(*zip(*published, strict=True), "k*", ms=11, label="published")
     other.axhline(SOUND, color="#999999", ls=":")
-    other.annotate("sound", (0, SOUND), va="top", fontsize=9)
+    other.annotate("no straggler", (0, SOUND), va="top", fontsize=9)
     other.set_xticks(range(len(names)), names, fontsize=8)
-    other.set_ylabel("steps a minute")
+    other.set_ylabel("steps per minute")
+    other.set_title("Speed by the reaction to stragglers")
     other.set_ylim(bottom=0.0)
     other.legend(fontsize=8, loc="lower right")
     return figure

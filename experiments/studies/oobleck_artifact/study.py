@@ -304,7 +304,8 @@ def draw_planned(table: pd.DataFrame) -> Figure:
     axis.invert_xaxis()
     axis.set_ylim(0, 1.08)
     axis.set_xlabel("nodes")
-    axis.set_ylabel("speed of 6.7B over that with 30 nodes")
+    axis.set_ylabel("speed over that with 30 nodes")
+    axis.set_title("6.7B after lost nodes: Oobleck's planner and its artifact")
     axis.legend(loc="lower left")
     return figure
 

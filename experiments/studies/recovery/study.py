@@ -171,6 +171,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
         axis.plot([], [], "o", color=colour, label=system)
     axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="fitted on")
     axis.set(xscale="log", yscale="log", xlim=ends, xlabel="published (s)", ylabel="modelled (s)")
+    axis.set_title("Time of recoveries: modelled beside published (grey: within 15 %)")
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.yaxis.set_major_formatter(ScalarFormatter())
     figure.legend(loc="outside lower center", ncols=4)
