@@ -360,7 +360,7 @@ def _step_time(
     shares: StepShares | None = None,
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
-    def believable(stored: dict[str, Any]) -> StepTime:
+    def from_cache(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
         if not all(value >= 0.0 for value in stored.values()):
@@ -375,4 +375,4 @@ def _step_time(
 
     key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
-        return cached(path, key, play, believable)
+        return cached(path, key, play, from_cache)

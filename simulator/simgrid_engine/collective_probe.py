@@ -112,7 +112,7 @@ def probe_collective(
         return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
 
     asked = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
-    return cached(platform_xml, asked, measure, _believable, directory)
+    return cached(platform_xml, asked, measure, _from_cache, directory)
 
 
 def prepare(
@@ -140,7 +140,7 @@ def prepare(
     return schedule, [gpu.name for gpu in gpus], alpha_beta_s
 
 
-def _believable(stored: dict[str, Any]) -> CollectiveResult:
+def _from_cache(stored: dict[str, Any]) -> CollectiveResult:
     known = CollectiveResult(**stored)
     for field in fields(known):
         wanted = _TYPES.get(field.name, float)

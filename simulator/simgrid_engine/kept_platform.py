@@ -50,7 +50,7 @@ class PlayedTime:
         return cls(engine.clock)
 
     @classmethod
-    def believable(cls, stored: dict[str, Any]) -> PlayedTime:
+    def from_cache(cls, stored: dict[str, Any]) -> PlayedTime:
         """Return one from what a file says; raises an error where that is none."""
         known = cls(**stored)
         if not known.duration_s >= 0.0:

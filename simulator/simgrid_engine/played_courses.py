@@ -80,7 +80,7 @@ class PlayedCourses:
     def _played(self, parts: tuple[Part, ...], at_least: int) -> Course:
         copies = sum(isinstance(part, Copy) for part in parts)
 
-        def believable(stored: dict[str, Any]) -> Course:
+        def from_cache(stored: dict[str, Any]) -> Course:
             known = Course(**stored)
             if len(known.ends_s) < at_least or len(known.over_s) != copies:
                 raise ValueError("is another course")
@@ -93,7 +93,7 @@ class PlayedCourses:
             return played_on(self.platform, play_course, self, parts, at_least)
         measure = partial(played_on, self.platform, play_course, self, parts, at_least)
         asked = [_VERSION, "course", repr(self), repr(parts), at_least]
-        return cached(self.platform, asked, measure, believable)
+        return cached(self.platform, asked, measure, from_cache)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:

@@ -174,7 +174,7 @@ def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
 def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
     measure = partial(played_on, platform, _play_flows, flows)
     asked = [_FLOWS_VERSION, flows]
-    return cached(platform, asked, measure, partial(_believable, len(flows))).arrived_s
+    return cached(platform, asked, measure, partial(_from_cache, len(flows))).arrived_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class _PlayedFlows:
     arrived_s: Sequence[float]
 
 
-def _believable(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
+def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
     known = _PlayedFlows(**stored)
     if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
         raise ValueError("has times that are none")
@@ -199,7 +199,7 @@ def _cached(
     **kwargs: Arguments.kwargs,
 ) -> PlayedTime:
     measure = partial(played_on, platform, play, *args, **kwargs)
-    return cached(platform, asked, measure, PlayedTime.believable)
+    return cached(platform, asked, measure, PlayedTime.from_cache)
 
 
 def _play_all_reduce(

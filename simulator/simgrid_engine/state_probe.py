@@ -123,7 +123,7 @@ def cached_state_probe(
         Where entries are kept; the cache of all probes by default.
     """
 
-    def believable(stored: dict[str, Any]) -> StateTransferTimes:
+    def from_cache(stored: dict[str, Any]) -> StateTransferTimes:
         known = StateTransferTimes(**stored)
         known.check()
         return known
@@ -140,7 +140,7 @@ def cached_state_probe(
                 memory_bytes_per_s,
                 alike=edited is None,
             ),
-            believable,
+            from_cache,
             directory,
         )
     return replace(times, host_memory_bytes=spec.host.memory_bytes)

@@ -59,7 +59,7 @@ def write_beside_steps(
         Which GPUs share which components; needed where some are slow.
     """
 
-    def believable(stored: dict[str, Any]) -> PlayedBeside:
+    def from_cache(stored: dict[str, Any]) -> PlayedBeside:
         known = PlayedBeside(**stored)
         if not all(min(part) >= 0.0 for part in known.parts):
             raise ValueError("has a time that is none")
@@ -68,7 +68,7 @@ def write_beside_steps(
     def measure() -> PlayedBeside:
         return played_on(platform, play_beside, traffic)
 
-    found = cached(platform, [_VERSION, repr(traffic)], measure, believable)
+    found = cached(platform, [_VERSION, repr(traffic)], measure, from_cache)
     parts, sent = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
     if traffic.snapshot:
         sent = parts.pop()

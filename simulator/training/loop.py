@@ -204,25 +204,25 @@ class Training:
         state, progress, memory = self.state, self.progress, self.state.memory
         now_s, done, down = progress.now_s, progress.completed_steps, step.down
         state.due_step, every = 0, 0
-        if self.saver.has_put_off or state.record:
+        if self.saver.has_postponed or state.record:
             return None
         if done < state.loaded.steps or not step.compute.members:
             return None
         due_step, until_s = state.policy.not_due_before(
             done, now_s - state.unsaved_since_s, now_s, down
         )
-        if memory.shelves:
+        if memory.slots:
             waits = (down and state.readmits) or state.conditions.storage_back_s > now_s
             every = 0 if waits else memory.snapshots_every
-        for shelf in () if every else memory.shelves:
-            shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
-            due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
+        for slot in () if every else memory.slots:
+            slot_step, slot_s = slot.not_due_before(done, now_s, down)
+            due_step, until_s = min(due_step, slot_step), min(until_s, slot_s)
         for mirror in step.mirrors:
             due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
         if down and memory.holds_last_step and state.readmits:
             # After each step groups may come back.
             until_s = min(until_s, self.machines.groups.next_ready_s)
-        if not memory.shelves:
+        if not memory.slots:
             state.due_step, state.due_s = due_step, until_s
         if state.disturbed:
             return None
@@ -320,7 +320,7 @@ class Training:
         lost = machines.lost_to(struck)
         replaced = machines.replace_at_once(missing, struck, lost)
         machines.lack(chain.from_iterable(lost.values()))
-        if hits.counts:
+        if hits.tracks_components:
             hits.strike(missing, struck, self.progress.now_s, replaced)
         return replaced
 

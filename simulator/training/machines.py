@@ -49,9 +49,9 @@ class Machines:
         self._starts_in_place = rules.transient == "in-place"
         self._processes_failed = False
         self.is_counted = work.standbys > 0 or free is not None
-        counts_hits = state.hits.counts
-        self.identifies_failures = counts_hits or self._starts_in_place or self.is_counted
-        self._sends_standbys = work.standbys > 0 and (counts_hits or state.readmits)
+        tracks_components = state.hits.tracks_components
+        self.identifies_failures = tracks_components or self._starts_in_place or self.is_counted
+        self._sends_standbys = work.standbys > 0 and (tracks_components or state.readmits)
 
     def lack(self, repaired_s: Iterable[float]) -> None:
         """Note machines that failed, by the times at which they are repaired, in seconds."""

@@ -66,7 +66,7 @@ class Restarter:
             state.log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
         if state.collects_failures:
             state.memory.strike(outcome.struck)
-            state.hits.hear(outcome.struck, state.progress.now_s)
+            state.hits.note_reconfigured(outcome.struck, state.progress.now_s)
         if state.optimizer.is_shared:
             state.optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
@@ -138,7 +138,7 @@ class Restarter:
         needed = replace(strategy.restart_recovery(), is_expected=is_expected)
         needed = self._machines.needed_to_restart(needed)
         struck = yield from self._start_processes(needed, up, absent)
-        state.hits.note(struck)
+        state.hits.note_unreported(struck)
         if state.record:
             state.log(EventKind.RESTARTED)
         self._machines.groups.restart()
@@ -168,7 +168,7 @@ class Restarter:
             failure: kept for failure, kept in self.clean.items() if found.batches > kept.batches
         }
         self.restarted_s, state.due_step = progress.now_s, 0
-        self._saver.forget_put_off()
+        self._saver.forget_postponed()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"
         return found, duration_s

@@ -93,7 +93,7 @@ class TrainingState:
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
         self.responds = work.slow_response is not None
-        is_plain = not (self.memory.shelves or self.memory.holds_last_step)
+        is_plain = not (self.memory.slots or self.memory.holds_last_step)
         self.policy = work.checkpoint_policy
         self.saves_every = self.policy.every_steps if is_plain else 0
         self._enough = work.steps - _ROUNDING
@@ -148,7 +148,7 @@ class TrainingState:
             progress.raised_power_s += steps * costs.raised_power_s
         progress.played_steps += steps
         if self.responds:
-            self.response.met(steps)
+            self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types
 
     def book_quiet_steps(
