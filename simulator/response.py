@@ -1,7 +1,7 @@
-"""What becomes of slow parts as a job goes on: found, dealt around, moved, left behind.
+"""Mitigation of stragglers during a run: work dealt around them, parts moved or left behind.
 
-Time is lost by the step: what one takes with what is slow, over a sound one, both as nominal, so
-that it is known ahead how many steps are left until a remedy is due.
+Each step loses the same time: its nominal time with stragglers minus that of a sound step. So the
+number of steps until a remedy is due is known ahead.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from faultline.strategies.slow_parts import (
 
 @dataclass(frozen=True)
 class MitigationState:
-    """What has been done about which parts."""
+    """The mitigations in force, by straggler."""
 
     dealt: frozenset[Failure] = frozenset()  # Micro-batches are dealt by their pace.
-    # Where they have been given another place, or None where they do no harm.
+    # The new place of each moved straggler; None if it has no effect there.
     moved: dict[Failure, Failure | None] = field(default_factory=dict)
-    left: frozenset[Failure] = frozenset()  # Not in the job any more.
+    left: frozenset[Failure] = frozenset()  # These have left the job.
 
 
 class Response:
-    """What is done about slow parts in a run.
+    """Mitigates the stragglers of a run.
 
     Parameters
     ----------
     work : Work
-        The job; without a `slow_response` it goes on at the pace of what is slow.
+        The job; without a `slow_response` it goes on at the pace of its stragglers.
     conditions : Conditions
-        What is slow.
+        The stragglers.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class Response:
         self._considered: list[Failure] = []
 
     def slowdown(self, plan: StepPlan) -> Slowdown:
-        """Return what slows a step, as far as nothing is done about it."""
+        """Return the slowdown of a step with the mitigations in force."""
         return (
             self._slowdown_with(self._mitigations, plan) if self._conditions.slow else UNDISTURBED
         )
 
     def follow(self, plan: StepPlan, sound_s: float, slow: Slowdown) -> None:
-        """Take in what the next steps are: how long a sound one computes, and what slows them."""
+        """Note the next steps' plan, their compute time without stragglers, and their slowdown."""
         if self._settings is None:
             return
         self._fold()
@@ -83,17 +83,17 @@ class Response:
         self._lost_a_step_s = self._lost_by(slow)
         self._useless.clear()
         if not self._present():
-            # What has left stays away as long as it is slow.
+            # A part that has left stays away as long as it is slow.
             still = {part for part, _ in self._conditions.slow}
             self._mitigations = MitigationState(left=self._mitigations.left & still)
             self._lost_s = dict.fromkeys(self._lost_s, 0.0)
 
     def count_steps(self, steps: int) -> None:
-        """Count steps that were played, whatever came of them."""
+        """Count executed steps, whether they committed or not."""
         self._steps += steps
 
     def quiet_until_s(self, now_s: float) -> float:
-        """Return when something is found next, in seconds of simulated time."""
+        """Return when the next straggler is found, in seconds of simulated time."""
         if self._settings is None:
             return inf
         after_s = self._settings.policy.found_after_s
@@ -101,7 +101,7 @@ class Response:
         return min((time_s for time_s in times if time_s > now_s), default=inf)
 
     def quiet_steps(self) -> float:
-        """Return after how many steps a remedy may be due."""
+        """Return the number of steps after which a remedy may be due."""
         if self._settings is None or self._lost_a_step_s <= 0.0:
             return inf
         policy, left = self._settings.policy, inf
@@ -134,7 +134,7 @@ class Response:
         return next_remedy(self._settings.policy, self._lost_so_far_s(), helps)
 
     def take(self, remedy: Remedy, now_s: float) -> int:
-        """Take a remedy; return how many parts leave the job by it."""
+        """Apply a remedy; return how many parts leave the job by it."""
         self._fold()
         self._lost_s[remedy.name] = 0.0
         self.taken[remedy.name] += 1
@@ -150,7 +150,7 @@ class Response:
         return {name: lost_s + more_s for name, lost_s in self._lost_s.items()}
 
     def _lost_by(self, slow: Slowdown | Effect) -> float:
-        """Return what a step takes longer, in seconds."""
+        """Return by how much a step takes longer, in seconds."""
         assert self._settings is not None
         compute = slow.slowest if isinstance(slow, Slowdown) else slow.compute
         reducing_s = self._settings.all_reduce_s * (slow.collective - 1.0)
@@ -167,7 +167,7 @@ class Response:
         return [part for part in self._present() if part.time_s + after_s <= now_s]
 
     def _with(self, remedy: Remedy, found: Sequence[Failure]) -> MitigationState:
-        """Return what will have been done about what is found once a remedy is taken."""
+        """Return the mitigations once a remedy is applied to the stragglers that are found."""
         mitigations = self._mitigations
         if remedy.name == "redeal":
             return replace(mitigations, dealt=frozenset(found))
@@ -188,7 +188,7 @@ class Response:
             if part in mitigations.dealt:
                 dealt.append(parts[-1])
         slow = self._slowdown_of(parts, plan)
-        # Where the scheme itself has groups take other shares, these are left as they are.
+        # If the scheme itself changes the shares of groups, these stay as they are.
         known = self._slowdown_of(dealt, plan).compute
         return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
 
@@ -198,13 +198,13 @@ class Response:
     def _dealt(
         self, slow: Slowdown, known: Mapping[int, float], members: tuple[int, ...]
     ) -> Slowdown:
-        """Return what slows a step of micro-batches that are dealt by what is known."""
+        """Return the slowdown of a step whose micro-batches are dealt by the known paces."""
         settings = self._settings
         assert settings is not None
         each, fill = settings.micro_batches, settings.fill
 
         def pace(factor: float) -> float:
-            # All but the fill is by micro-batches; the slow stage holds up each of them.
+            # All compute but the fill is per micro-batch; the slow stage delays each of them.
             return (factor * (each + fill) - fill) / each
 
         shares = best_deal([pace(known.get(group, 1.0)) for group in members], each * len(members))
@@ -217,7 +217,7 @@ class Response:
         return replace(slow, compute=compute, deal=deal)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
-        """Give slow parts the places where they hurt least; slow nodes those of few groups."""
+        """Move stragglers to where they cost least; gather slow nodes in few groups."""
         effects, layout = self._conditions.effect, self._work.layout
         single = [part for part in found if len(part.groups) == 1]
         nodes = [part for part in single if part.level not in NETWORK]
