@@ -176,7 +176,7 @@ class Response:
         return replace(mitigations, moved=self._swapped(found))
 
     def _slowdown_with(self, mitigations: MitigationState, plan: StepPlan) -> Slowdown:
-        """Return what slows a step under an mitigations."""
+        """Return the slowdown of a step under some mitigations."""
         if self._settings is None:
             return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
