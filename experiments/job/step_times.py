@@ -364,7 +364,7 @@ def _step_time(
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
         if not all(value >= 0.0 for value in stored.values()):
-            raise ValueError("has a time that is none")
+            raise ValueError("the entry has a time out of range")
         return StepTime(**stored)
 
     def play() -> StepTime:

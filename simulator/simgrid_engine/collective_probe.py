@@ -111,8 +111,8 @@ def probe_collective(
         factor = bus_factor(collective, len(hosts))
         return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
 
-    asked = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
-    return cached(platform_xml, asked, measure, _from_cache, directory)
+    request = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
+    return cached(platform_xml, request, measure, _from_cache, directory)
 
 
 def prepare(

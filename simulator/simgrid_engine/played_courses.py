@@ -85,15 +85,15 @@ class PlayedCourses:
             if len(known.ends_s) < at_least or len(known.over_s) != copies:
                 raise ValueError("is another course")
             if not all(time_s >= 0.0 for time_s in (*known.ends_s, *known.over_s)):
-                raise ValueError("has a time that is none")
+                raise ValueError("the entry has a time out of range")
             return known
 
         if any(isinstance(part, Fails) for part in parts):
             # At that very moment nothing fails in another run: to keep it is of no use.
             return played_on(self.platform, play_course, self, parts, at_least)
         measure = partial(played_on, self.platform, play_course, self, parts, at_least)
-        asked = [_VERSION, "course", repr(self), repr(parts), at_least]
-        return cached(self.platform, asked, measure, from_cache)
+        request = [_VERSION, "course", repr(self), repr(parts), at_least]
+        return cached(self.platform, request, measure, from_cache)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:

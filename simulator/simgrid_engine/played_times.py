@@ -52,9 +52,9 @@ def cached_all_reduce(
     shares : tuple of (str, float)
         What some links have of their bandwidth.
     """
-    asked = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
+    request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
     left = dict(shares)
-    return _cached(platform, asked, _play_all_reduce, hosts, bytes_per_host, fidelity, left)
+    return _cached(platform, request, _play_all_reduce, hosts, bytes_per_host, fidelity, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class PlayedStorageTimes:
             named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
             hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
-            asked = [_STORAGE_VERSION, "load", *given]
-            self._loads_s[loading] = _cached(self.platform, asked, _play_load, *given).duration_s
+            request = [_STORAGE_VERSION, "load", *given]
+            self._loads_s[loading] = _cached(self.platform, request, _play_load, *given).duration_s
         return self._loads_s[loading]
 
 
@@ -144,11 +144,11 @@ class PlayedMoves:
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""
-        asked = tuple(moves)
-        if asked not in self._known:
+        request = tuple(moves)
+        if request not in self._known:
             flows = self.state.flows(moves)
-            self._known[asked] = self._of_groups(flows) if flows else {}
-        return self._known[asked]
+            self._known[request] = self._of_groups(flows) if flows else {}
+        return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
         group_of = {host: group for group, hosts in enumerate(self.state.hosts) for host in hosts}
@@ -173,8 +173,8 @@ def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
 
 def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
     measure = partial(played_on, platform, _play_flows, flows)
-    asked = [_FLOWS_VERSION, flows]
-    return cached(platform, asked, measure, partial(_from_cache, len(flows))).arrived_s
+    request = [_FLOWS_VERSION, flows]
+    return cached(platform, request, measure, partial(_from_cache, len(flows))).arrived_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +193,13 @@ def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
 
 def _cached(
     platform: Path,
-    asked: Sequence[object],
+    request: Sequence[object],
     play: Callable[Concatenate[simgrid.Engine, Arguments], PlayedTime],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> PlayedTime:
     measure = partial(played_on, platform, play, *args, **kwargs)
-    return cached(platform, asked, measure, PlayedTime.from_cache)
+    return cached(platform, request, measure, PlayedTime.from_cache)
 
 
 def _play_all_reduce(

@@ -129,10 +129,10 @@ def cached_state_probe(
         return known
 
     with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        asked = ["state", _VERSION, asdict(layout), asdict(transfers)]
+        request = ["state", _VERSION, asdict(layout), asdict(transfers)]
         times = cached(
             path,
-            asked,
+            request,
             lambda: _measured(
                 _in_simgrid(path),
                 layout,

@@ -62,7 +62,7 @@ def write_beside_steps(
     def from_cache(stored: dict[str, Any]) -> PlayedBeside:
         known = PlayedBeside(**stored)
         if not all(min(part) >= 0.0 for part in known.parts):
-            raise ValueError("has a time that is none")
+            raise ValueError("the entry has a time out of range")
         return known
 
     def measure() -> PlayedBeside:
