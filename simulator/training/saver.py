@@ -13,7 +13,7 @@ from faultline.simulator.training.state import TrainingState
 
 
 class Saver:
-    """Writes what a job has to be able to go back to.
+    """Writes the states that a job may go back to.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Saver:
         self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None
     ) -> None:
         self._state, self._on_checkpoint = state, on_checkpoint
-        # What was due while storage was away: slots, and None for a checkpoint.
+        # Slots that were due while storage was away, and None for a checkpoint.
         self._postponed: set[SnapshotSlot | None] = set()
 
     @property
@@ -37,18 +37,18 @@ class Saver:
         return bool(self._postponed)
 
     def forget_postponed(self) -> None:
-        """Save nothing late: the job went back to what was saved before."""
+        """Drop postponed saves: the job went back to an earlier state."""
         self._postponed.clear()
 
     def save_what_is_due(self, down: int) -> Generator[Phase, Outcome, bool]:
-        """Send mirrors, take snapshots and write a checkpoint after a step, as far as due.
+        """Send mirrors, take snapshots and write a checkpoint after a step, if due.
 
         Returns whether there is a new state that groups may rejoin with.
         """
         state, progress = self._state, self._state.progress
         if state.strategy.plan().mirrors:
             yield from self._send_mirrors()
-        # Where survivors are asked for the last step, all that has been done is as good as saved.
+        # If survivors can supply the last step, all completed work counts as saved.
         saved = state.memory.holds_last_step
         if state.memory.slots:
             saved |= yield from self._take_snapshots(down)
@@ -61,7 +61,7 @@ class Saver:
     def _can_save(self, due: bool, what: SnapshotSlot | None) -> bool:
         """Return whether a snapshot, or else a checkpoint, is taken now.
 
-        While storage is away steps go on, and what is due is put off until it is back.
+        While storage is away, steps go on, and due saves are postponed.
         """
         if not due and what not in self._postponed:
             return False
@@ -77,14 +77,14 @@ class Saver:
         return conditions.storage_back_s > now_s
 
     def await_storage(self, cause: str) -> Generator[Phase, Outcome, None]:
-        """Wait until storage is there; book the wait under a cause."""
+        """Wait until storage is available; book the wait under a cause."""
         state = self._state
         while self._storage_is_away():
             wait_s = state.conditions.storage_back_s - state.progress.now_s
             state.spend(cause, (yield Stall(state.members, wait_s)))
 
     def save(self) -> Generator[Phase, Outcome, bool]:
-        """Write a checkpoint; False if no writer got through."""
+        """Write a checkpoint; return False if no writer succeeded."""
         state, progress = self._state, self._state.progress
         members, last = state.members, state.is_done()
         yield from self.await_storage("checkpoint")
@@ -108,7 +108,7 @@ class Saver:
         return False
 
     def saved_now(self, checkpoints: int = 1) -> None:
-        """Note that the last of some checkpoints has been written at this moment."""
+        """Note that the last of some checkpoints has just been written."""
         state, progress = self._state, self._state.progress
         progress.checkpoints += checkpoints
         state.saved_before, state.saved = state.saved, state.to_save(progress.now_s)
@@ -149,11 +149,10 @@ class Saver:
         return taken
 
     def take_on_the_way(self, due: Snapshots, outcome: Outcome, *, last: bool) -> int:
-        """Take snapshots that were due on the way through quiet steps, and book these so far.
+        """Take the snapshots that were due during quiet steps, and book the steps so far.
 
-        Of those on a slot a failure can find the last two. What is due after the last step of all
-        is taken here only if the job does not look at that step. Returns the steps that were
-        booked.
+        A failure can find the last two of each slot. A snapshot after the very last step is taken
+        here only if the job does not check that step. Returns the number of booked steps.
         """
         state, progress = self._state, self._state.progress
         begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
