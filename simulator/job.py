@@ -150,7 +150,7 @@ class Work:
     ) -> float:
         """Return how long a step computes, over `compute_s` for each shard type.
 
-        It is simulated on the platform if it is known to differ; the wait of `least_pace` is left out.
+        It is simulated on the platform if known to differ; the wait of `least_pace` is left out.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class Work:
         return busy
 
     def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
-        """Return the groups that compute a phase to its end: groups that are up do all their stages.
+        """Return the groups that finish a phase: groups that are up compute all their stages.
 
         Idle groups compute nothing.
         """

@@ -332,7 +332,7 @@ def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
     for time_s in range(100, 10_000, 10):
         hits.strike([0], [shared(time_s, 25.0)], time_s)
         hits.note_reconfigured([shared(time_s, 25.0)], time_s)
-        assert len(hits._told) <= 3
+        assert len(hits._reported) <= 3
         assert len(hits._known) <= 3
 
 
