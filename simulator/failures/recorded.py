@@ -41,7 +41,7 @@ class RecordedFailures(Sequence[Failure]):
     # The groups that stop, the last one excluded.
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
-    # As there.
+    # As in `Failure`.
     lasts_s: NDArray[np.float64]
     factor: NDArray[np.float64]
     causes: tuple[str, ...]  # Names of all causes.

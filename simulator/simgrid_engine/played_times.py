@@ -1,7 +1,7 @@
-"""How long state and gradients take on their way, by who sends: SimGrid plays each once.
+"""Transfer times of state and gradients, by sender: SimGrid simulates each transfer once.
 
-What a distinct question takes is remembered, here and in the cache of the platform. Parts of a
-platform stand for others only where a look at its cables has found both alike.
+The result of each distinct request is kept in memory and in the platform's cache. One part of a
+platform represents another only if its cables show that both are alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-# Raise one when the same would be played otherwise.
+# Raise one when the same request would be simulated differently.
 _ALL_REDUCE_VERSION, _STORAGE_VERSION, _FLOWS_VERSION = 1, 1, 4
 
 
@@ -37,7 +37,7 @@ def cached_all_reduce(
     fidelity: Fidelity,
     shares: tuple[tuple[str, float], ...],
 ) -> PlayedTime:
-    """Return the time of an all-reduce of some groups, from the cache if it is there.
+    """Return the time of an all-reduce of some groups, from the cache if it holds it.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ def cached_all_reduce(
     hosts : tuple of tuple of str
         The GPU hosts of each group.
     bytes_per_host : float
-        Bytes of gradients that each carries.
+        Bytes of gradients per host.
     fidelity : {"flow", "chunk"}
-        How exactly it is played.
+        How exactly it is simulated.
     shares : tuple of (str, float)
-        What some links have of their bandwidth.
+        Share of the bandwidth that remains on some links.
     """
     request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
     left = dict(shares)
@@ -59,7 +59,7 @@ def cached_all_reduce(
 
 @dataclass(frozen=True, slots=True)
 class PlayedStorageTimes:
-    """Times of checkpoints by who writes and who loads.
+    """Times of checkpoints by the groups that write or load them.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class PlayedStorageTimes:
     symmetry : callable
         Returns which parts of the platform are alike.
     save_by_first_s, load_by_all_s : float
-        What is known: the first group writes, all load; in seconds. What is not measured takes
-        that whoever does it.
+        Known times, in seconds: the first group writes, all groups load. They apply to all groups
+        if the phase is not simulated.
     """
 
     platform: Path
@@ -126,7 +126,7 @@ class PlayedMoves:
     platform : Path
         Platform XML.
     state : GroupState
-        Where the state lies.
+        Where the state is.
     symmetry : callable
         Returns which parts of the platform are alike.
     """
@@ -161,12 +161,12 @@ class PlayedMoves:
         return busy_s
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the bytes that arrive at all receivers together."""
         return self.state.size_bytes(moves)
 
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
-    """Return flows that take as long, on the first of all parts of the platform that are alike."""
+    """Return equally long flows on the first of the platform's parts that are alike."""
     named = symmetry.stand_ins(host for flow in flows for host in (flow.sender, flow.receiver))
     return [Flow(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
 
@@ -179,7 +179,7 @@ def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
 
 @dataclass(frozen=True, slots=True)
 class _PlayedFlows:
-    """When each of some flows has arrived that begin at once, in seconds."""
+    """When each of some flows that begin at once has arrived, in seconds."""
 
     arrived_s: Sequence[float]
 
@@ -187,7 +187,7 @@ class _PlayedFlows:
 def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
     known = _PlayedFlows(**stored)
     if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
-        raise ValueError("has times that are none")
+        raise ValueError("the entry has a time out of range")
     return known
 
 
