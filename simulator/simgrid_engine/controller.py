@@ -212,7 +212,7 @@ class SimgridEngine:
             if group not in spared
         }
         idle = {group for group in phase.members if group not in stacks and group not in down}
-        # Rank actors execute groups that may fail or are not free yet; SimGrid tasks the others.
+        # Rank actors compute for groups that may fail or are not free yet; this actor for the rest.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():

@@ -294,9 +294,9 @@ def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:
     parts = {kind: _total(player.spans, kind) for kind in kinds}
     duration_s = player.passed_s - begun_s
     bubble_s = duration_s - sum(parts.values())
-    # What is left of sums that ought to be equal is no time.
+    # The difference of sums that should be equal is rounding.
     parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
-    # What was to hide behind the passes, and lasts longer than they do.
+    # Gradients that should hide behind the passes and last longer.
     parts["gradient"] = max(0.0, player.ended_s - player.passed_s)
     return parts
 
