@@ -62,7 +62,7 @@ class CoursePlayer:
         elif isinstance(part, Written):
             transfer(traffic.write_of(part.writer))
         elif not transfer(traffic.state.flows(part.moves)):
-            # Nobody knows that something is lacking before all of it should be there.
+            # A missing part goes unnoticed until the transfer should have ended.
             ends_s = max(begun_s + part.alone_s, simgrid.Engine.clock)
             simgrid.this_actor.sleep_until(ends_s)
 
@@ -111,7 +111,7 @@ class CoursePlayer:
 
     def _pass(self, part: Passes) -> None:
         steps = self._steps
-        assert steps is not None, "passes are played where steps are"
+        assert steps is not None, "no step is simulated"
         shares = steps.shares(part.members, part.pipelines, part.slow, part.stack_size)
         stacks = dict.fromkeys(part.members, part.stacks)
         if part.patch is not None:

@@ -1,4 +1,4 @@
-"""What a snapshot on its way and steps cost each other: SimGrid plays both at once."""
+"""How a snapshot in flight and steps slow each other: SimGrid simulates both at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import simgrid
     from faultline.simulator.simgrid_engine.graph_player import HostOf
 
-# Raise it when the same would be played otherwise.
+# Raise it when the same request would be simulated differently.
 _VERSION = 2
 
 
@@ -45,7 +45,7 @@ class PlayedBeside:
 def write_beside_steps(
     platform: Path, traffic: Traffic, layout: JobLayout | None = None
 ) -> WriteBesideSteps:
-    """Return what a write and a job's steps cost each other.
+    """Return how a write and a job's steps slow each other.
 
     That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
 
