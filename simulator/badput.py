@@ -31,7 +31,7 @@ detection
     Failed all-reduces, up to the moment when the failure is noticed; of steps that ranks play, all
     after the nominal passes.
 reconfigure, checkpoint, restart, load
-    The controller and the shrinking of the communicator; writing checkpoints, as far as somebody
+    The controller and the shrinking of the communicator; writing checkpoints, as far as a group
     waits for it, and mirrors of state that a scheme sends; global restarts; loading checkpoints.
 """
 

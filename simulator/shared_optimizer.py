@@ -57,8 +57,8 @@ class SharedOptimizer:
         if not self.is_shared:
             return False
         (before, gone), self._last_loss = self._last_loss, (members, missing)
-        # Lost before the last recovery had made good what those had who were lost before them. One
-        # failure of many groups is told for each of them.
+        # Lost before the last recovery had restored the shares of groups lost earlier. One failure
+        # of several groups is reported for each of them.
         early = {one.groups for one in failures if one.time_s <= self._mended_s}
         unmended = [group for group in missing if any(group in groups for groups in early)]
         lost = loses_a_share(members, missing, self._backup)

@@ -28,7 +28,7 @@ class Dependence:
     # Mean length of a burst, the first failure included; at least 1. The length is geometric, and
     # the component of each failure is drawn independently.
     correlated_excess: float = 1.0
-    # Mean of the exponential time between failures of a burst, in seconds.
+    # Mean of the exponential time from the first failure of a burst to each other one, in seconds.
     excess_within_s: float = 600.0
     # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None if all are
     # alike.
@@ -79,12 +79,12 @@ class DependentFailures:
 
     def followers(self, failures: Iterable[Failure]) -> list[Failure]:
         """Return the further failures of the bursts that some failures start, in no order."""
-        said, layout, found = self._dependence, self._layout, []
-        if said.correlated_excess <= 1.0:
+        dependence, layout, found = self._dependence, self._layout, []
+        if dependence.correlated_excess <= 1.0:
             return []
         for failure in failures:
-            for _ in range(self._bursts.geometric(1.0 / said.correlated_excess) - 1):
-                after_s = float(self._bursts.exponential(said.excess_within_s))
+            for _ in range(self._bursts.geometric(1.0 / dependence.correlated_excess) - 1):
+                after_s = float(self._bursts.exponential(dependence.excess_within_s))
                 gpu = int(self._bursts.integers(layout.gpus))
                 number = gpu // (layout.gpus_per_component(failure.level) or 1)
                 groups = layout.groups_of(failure.level, number)
@@ -95,11 +95,11 @@ class DependentFailures:
 
     def as_they_come(self, failures: Sequence[Failure]) -> list[Failure]:
         """Return the failures that happen, in the order of time, with their recurrences."""
-        said = self._dependence
+        dependence = self._dependence
         happening = failures
-        if self._factors is not None and said.evicted_after is not None:
-            happening = [one for one in failures if self._happens(one, said.evicted_after)]
-        if said.recurrence <= 0.0:
+        if self._factors is not None and dependence.evicted_after is not None:
+            happening = [one for one in failures if self._happens(one, dependence.evicted_after)]
+        if dependence.recurrence <= 0.0:
             return list(happening)
         return [self._recurring(failure) for failure in happening]
 
@@ -118,11 +118,11 @@ class DependentFailures:
         return True
 
     def _recurring(self, failure: Failure) -> Failure:
-        said, times = self._dependence, 0
+        dependence, times = self._dependence, 0
         # A preempted machine is not repaired.
         if failure.kind == "preemption":
             return failure
-        while times < _RECURS_AT_MOST and self._repairs.random() < said.recurrence:
+        while times < _RECURS_AT_MOST and self._repairs.random() < dependence.recurrence:
             times += 1
         if not times:
             return failure

@@ -100,7 +100,7 @@ class Failure(NamedTuple):
     number: int  # Number of the component at its level, from 0.
     cause: str  # Name of the cause.
     kind: Kind  # What kind of repair it calls for.
-    repair_s: float | None  # Seconds until the component is as good as new; None where nobody says.
+    repair_s: float | None  # Seconds to repair the component; None if not stated.
     groups: range  # Groups that stop or are affected: all that have GPUs on the component.
     # Duration of kinds that do not stop it, in seconds: of the condition, until a hang times out,
     # until corruption is found, or from the notice of maintenance to its start.

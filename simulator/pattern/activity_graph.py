@@ -265,7 +265,7 @@ class _Replica:
     def _hide(self, rank: Rank, pass_: Pass, waits_for: tuple[int, ...]) -> tuple[int, ...]:
         """Send the messages hidden behind a pass: weights, or gradients of its part.
 
-        Return what a next pass waits for of it; for gradients nobody waits but the step's end.
+        Return the activities that the next pass awaits; only the step's end awaits gradients.
         """
         pattern, graph, stage = self._pattern, self._graph, rank.stage
         if not (pass_.micro_batch == 0 if pass_.forward else self._is_last(stage, pass_)):

@@ -95,15 +95,15 @@ class BreakableGraph:
 
     def _run(self) -> None:
         ready = deque(number for number, left in enumerate(self._waiting_for) if not left)
-        told = False
+        reported = False
         while ready or self._running:
             self._begin(ready)
-            if not told and not any(self._waited_for[number] for number in self._running):
+            if not reported and not any(self._waited_for[number] for number in self._running):
                 self._ended.release()
-                told = True
+                reported = True
             if self._running:
                 self._wait_for_any(ready)
-        if not told:
+        if not reported:
             self._ended.release()
         self._over.release()
 

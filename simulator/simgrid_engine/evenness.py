@@ -63,7 +63,7 @@ def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     """Return latency in s, and s a byte, of equal flows that start at once over some edges.
 
     The flows through the link with the most of them for its bandwidth all get the least share, so
-    they end last, together: max-min fairness gives nobody less.
+    they end last, together: max-min fairness gives no flow less.
     """
     latest_s, longest_s = 0.0, 0.0
     busy_s: dict[str, float] = {}

@@ -85,9 +85,9 @@ class PlayedSteps:
         self._under_way: list[GraphPlayer] = []
         self._left: list[BreakableGraph] = []
         # Built before any actor starts: within an actor, each task costs thread switches.
-        everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._players_of(everybody, everybody.members, everybody.members, alike=True)
-        self._sync_of(everybody)
+        all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
+        self._players_of(all_groups, all_groups.members, all_groups.members, alike=True)
+        self._sync_of(all_groups)
         self.activities = 0
         self._at_work: set[int] = set()
         self._interrupted = ""

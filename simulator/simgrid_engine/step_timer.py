@@ -257,8 +257,8 @@ class _Passes:
 
 def _teams(hosts: Hosts, pattern: StepPattern, shares: StepShares | None) -> Teams:
     """Return the teams of a step of some groups; of all, doing all alike, by default."""
-    everybody = tuple(range(pattern.data // pattern.context))
-    return Teams(pattern, shares or StepShares(everybody), domains_of_ranks(hosts))
+    all_groups = tuple(range(pattern.data // pattern.context))
+    return Teams(pattern, shares or StepShares(all_groups), domains_of_ranks(hosts))
 
 
 def _replicas(teams: Teams) -> list[int]:

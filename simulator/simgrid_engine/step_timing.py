@@ -4,9 +4,9 @@ Not all equal ranks are simulated. Replicas and tensor-parallel positions fold i
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
 the same share of their narrowest link while all ranks send; positions into two where something
 else is on the links of their ring. Gradients that hide behind the passes come in from replicas that
-are not played as they leave those that are. A link that carries messages of several, of which fewer
-are played, is narrowed by as much. On a platform that is uneven anywhere on the way, everybody
-plays.
+are not simulated just as they leave those that are. A link that carries messages of several ranks,
+of which fewer are simulated, is narrowed by as much. On a platform that is uneven anywhere on the
+route, all ranks are simulated.
 Groups with other work are simulated as well, each as if the other groups were like it.
 In a small step, and in one with slow ranks, all ranks are simulated.
 """

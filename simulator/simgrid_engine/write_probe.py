@@ -146,8 +146,8 @@ def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:
     from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
 
     pattern = step.pattern
-    everybody = StepShares(tuple(range(pattern.data // pattern.context)))
-    teams = Teams(pattern, everybody, domains_of_ranks(step.hosts))
+    all_groups = StepShares(tuple(range(pattern.data // pattern.context)))
+    teams = Teams(pattern, all_groups, domains_of_ranks(step.hosts))
     writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
     hosts = teams.hosts(teams.teams[0], step.hosts)
     yield passes_graph(teams.teams[0].pattern, writing), hosts_of_ranks(hosts).__getitem__
