@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-full lint docs format clean distclean
+.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,10 +26,13 @@ help: ## list these targets
 	@echo "  A sweep has a GRID and a DIR, as in: make sweep GRID=spare-full DIR=results/spare-full"
 
 setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
-	@bash .ci/setup
+	@bash .ci/setup --runtime
 
-# Like setup, but without a word when there is nothing to do.
+# What the program needs, without a word when there is nothing to do; and the developers' tools as well.
 ready:
+	@bash .ci/setup --quiet --runtime
+
+ready-to-develop:
 	@bash .ci/setup --quiet
 
 reproduce: ready ## reproduce the published SPARe results, the quick way
@@ -86,20 +89,20 @@ sweep: ready ## play the grid GRID into DIR, or what is missing of it
 report: ready ## write the report of the sweep in DIR
 	@$(BIN)/faultline report $(DIR) -o $(DIR)/report.html $(ARGS)
 
-publish: ready ## make all of results/published anew, or some recipes: make publish ARGS="spare ntp"
+publish: ready-to-develop ## make all of results/published anew, or some recipes: make publish ARGS="spare ntp"
 	@$(BIN)/python .ci/publish $(ARGS)
 
-bench: ready ## measure the speed of the simulator
+bench: ready-to-develop ## measure the speed of the simulator
 	@$(BIN)/python -m pytest -q -o addopts="--import-mode=importlib" --benchmark-quiet tests/benchmarks/bench_speed.py $(ARGS)
 
-bench-against: ready ## compare the speed with that of a commit: make bench-against COMMIT=main
+bench-against: ready-to-develop ## compare the speed with that of a commit: make bench-against COMMIT=main
 	@$(if $(COMMIT),,$(error bench-against needs a commit, as in: make bench-against COMMIT=main))
 	@.ci/bench-against $(COMMIT) $(ARGS)
 
 doctor: ready ## print versions, limits of this machine, and a self-test
 	@$(BIN)/faultline doctor $(ARGS)
 
-release-check: ready ## build wheel and sdist, check them, and try the wheel in an empty environment
+release-check: ready-to-develop ## build wheel and sdist, check them, and try the wheel in an empty environment
 	@.ci/release-check
 
 test: lint ## lint, then run the tests in parallel, without the slow ones
@@ -108,17 +111,17 @@ test: lint ## lint, then run the tests in parallel, without the slow ones
 test-full: lint ## lint, then run all tests, heavy reproductions included
 	@$(PYTEST) $(ARGS)
 
-lint: ready ## check style, formatting, types, and who imports whom
+lint: ready-to-develop ## check style, formatting, types, and who imports whom
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m mypy
 	@told=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$told"; exit 1; }
 
-docs: ready ## make the site of all pages in build/site (python -m http.server -d build/site)
+docs: ready-to-develop ## make the site of all pages in build/site (python -m http.server -d build/site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 	@echo "build/site/index.html"
 
-format: ready ## format the code and mend what the linter can
+format: ready-to-develop ## format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 

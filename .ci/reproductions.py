@@ -18,7 +18,7 @@ HEAD = """\
 
 Made by `.ci/reproductions.py` from the marks of the tests. `pytest -m paper --collect-only -q`
 lists them, `pytest -m paper` runs them; those marked fast are part of `make test`, the others of
-`make test-full`. Each `make` target plays the whole comparison beside the published values.
+`make test-full`. Each `make` target runs the whole comparison with the published values.
 
 | paper | what | make | runtime | test |
 | --- | --- | --- | --- | --- |

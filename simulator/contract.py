@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from math import lcm
 from typing import NamedTuple, NoReturn
 
-from faultline.strategies.base import Continue, StepPlan, Strategy, Verdict, WipeOut, without
+from faultline.strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    Verdict,
+    WipeOut,
+    remaining_members,
+)
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import PowerCurve
 from faultline.strategies.recovery import Mirror, Move, SentMove
@@ -188,7 +195,7 @@ class Contract:
         staying = [group for group in dropped if _has(members, group)]
         wrong = len(members) != len(before) - len(dropped)
         if len(before) <= _FEW or self._verdicts % _FEW == 1:
-            wrong = members != without(before, dropped)
+            wrong = members != remaining_members(before, dropped)
         if staying or wrong:
             what = "has other members than before without those dropped"
             if staying:
@@ -227,7 +234,7 @@ class Contract:
     def _check_numbers(self, plan: StepPlan) -> None:
         if plan is self._checked:
             return
-        if plan.members and plan.but_members == self._sound_numbers:
+        if plan.members and plan.all_but_members == self._sound_numbers:
             return
         if not (_is_count(plan.stacks, 1) and _is_count(plan.stack_size, 1)):
             self._breach(
@@ -255,7 +262,7 @@ class Contract:
             self._check_mirrors(plan)
         self._checked = plan
         depends_on_members = plan.approximate or plan.pipelines or plan.mirrors or not plan.members
-        self._sound_numbers = None if depends_on_members else plan.but_members
+        self._sound_numbers = None if depends_on_members else plan.all_but_members
 
     def _check_pipelines(self, plan: StepPlan) -> None:
         """Check the pipelines: members, with nodes of the job, by one cut of the model."""

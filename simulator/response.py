@@ -21,11 +21,11 @@ from faultline.simulator.conditions import (
 from faultline.simulator.failures.failure import NETWORK, Failure
 from faultline.simulator.job import Work
 from faultline.strategies.base import StepPlan
-from faultline.strategies.slow_parts import (
+from faultline.strategies.stragglers import (
     Remedy,
     RemedyName,
-    best_deal,
-    gathered,
+    balanced_shares,
+    gather_stragglers,
     next_remedy,
 )
 
@@ -207,7 +207,9 @@ class Response:
             # All compute but the fill is per micro-batch; the slow stage delays each of them.
             return (factor * (each + fill) - fill) / each
 
-        shares = best_deal([pace(known.get(group, 1.0)) for group in members], each * len(members))
+        shares = balanced_shares(
+            [pace(known.get(group, 1.0)) for group in members], each * len(members)
+        )
         deal = {group: n for group, n in zip(members, shares, strict=True) if n != each}
         compute = {}
         for group in (*deal, *(group for group in slow.compute if group not in deal)):
@@ -223,7 +225,7 @@ class Response:
         nodes = [part for part in single if part.level not in NETWORK]
         nodes.sort(key=lambda part: -effects(part).compute)
         room = layout.gpus_per_group // layout.gpus_per_host if layout else 1
-        homes = gathered([part.groups[0] for part in nodes], max(room, 1))
+        homes = gather_stragglers([part.groups[0] for part in nodes], max(room, 1))
         wanted = [*zip(nodes, homes, strict=True)]
         wanted += [(part, part.groups[0]) for part in single if part.level in NETWORK]
         moved: dict[Failure, Failure | None] = {}

@@ -149,7 +149,7 @@ class StepPhases:
             self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
-        shared = plan.but_members, without, self.slow
+        shared = plan.all_but_members, without, self.slow
         if before is not None and shared == before._shared:
             self.costs, self._shared = before.costs, shared
         else:

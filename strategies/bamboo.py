@@ -1,14 +1,14 @@
-"""Bamboo: every node also has the next stage of its pipeline, and does it when it is lost.
+"""Bamboo: each node also holds the next stage of its pipeline, and computes it if that node fails.
 
 Thorpe et al. 2023 (Bamboo, NSDI 2023). The groups of the job are its data-parallel pipelines. When
-a node is lost, the node before it (the last before the first) does its work beside its own, and the
-pipeline meets in a local rendezvous. So overloaded, it makes the pipeline slower until the next
-global rendezvous, which spreads the work over all nodes there are. A second loss that touches an
-overloaded node is fatal to the pipeline: all meet in a global rendezvous at once. So does any loss
-where two stages do not fit into a GPU.
+a node is lost, the node before it (the last one before the first) does the work of both, and the
+pipeline holds a local rendezvous. The overloaded node slows its pipeline until the next global
+rendezvous, which spreads the work over all available nodes. A second loss that involves an
+overloaded node is fatal to the pipeline: all groups hold a global rendezvous at once. So does each
+loss if two stages do not fit into a GPU.
 
-The cost of computing everything twice is in the stated time of a step without failures; where
-steps are played, shadows compute the forward pass of the next stage behind their own.
+The stated time of a step without failures includes the redundant computation. If steps are
+simulated on the platform, shadows compute the forward pass of the next stage after their own.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class BambooOptions(StrategyOptions):
         0.05,
         ge=0,
         le=1,
-        description="All pipelines are formed anew as soon as twice the overloaded nodes are more "
-        "than this share of all nodes.",
+        description="All pipelines are re-formed as soon as twice the number of overloaded nodes "
+        "exceeds this share of all nodes.",
         json_schema_extra={"source": f"{_SIMULATOR}: 5 %", "unit": "1"},
     )
     spread_share: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="Share of a step that takes longer as fewer nodes do the work: by all nodes "
-        "over those left.",
+        description="Share of a step that grows as fewer nodes do the work: by all nodes over "
+        "remaining nodes.",
         json_schema_extra={"source": "assumption: all of it", "unit": "1"},
     )
 
@@ -62,7 +62,7 @@ class BambooOptions(StrategyOptions):
 def _with_shadows(
     stages: tuple[StageShare, ...], lost: frozenset[tuple[int, int]]
 ) -> tuple[StageShare, ...]:
-    """Return stages whose nodes have shadows, which do the work of those that are lost."""
+    """Return stages in which shadows do the work of lost nodes."""
     doers = []
     for place in range(len(stages)):
         before = place
@@ -72,7 +72,7 @@ def _with_shadows(
     shares = []
     for place, (stage, doer) in enumerate(zip(stages, doers, strict=True)):
         after = (place + 1) % len(stages)
-        # Who does two stages has no time for a third, and nobody's shadow is doubled.
+        # A node with two stages shadows no third one, and shadow work is not doubled.
         shadows = doers.count(doer) == 1 and after != place
         group, node = doer
         shadow = after if shadows else None
@@ -81,7 +81,7 @@ def _with_shadows(
 
 
 class Bamboo(PipelineScheme):
-    """Pipelines whose nodes each have a shadow."""
+    """Pipelines in which each node has a shadow."""
 
     name: ClassVar[str] = "bamboo"
     summary: ClassVar[str] = "Bamboo: the node before a lost one does its work as well"
@@ -106,11 +106,11 @@ class Bamboo(PipelineScheme):
 
     @property
     def stages_held(self) -> float:
-        """A node's own stage and the next one's from the beginning, if they fit."""
+        """2 if a node's own stage and the next one fit into a GPU, else 1."""
         return 2.0 if self._has_shadows else 1.0
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Let shadows work, or form all pipelines anew where a shadow is lost as well."""
+        """Let shadows work, or re-form all pipelines if a shadow is lost as well."""
         if not self._enough():
             return WipeOut(tuple(missing))
         struck = {group: set(self._newly.get(group, ())) for group in self._interrupted(missing)}
@@ -120,7 +120,7 @@ class Bamboo(PipelineScheme):
         return Continue((), dict.fromkeys(struck, 1), 0, tuple(missing), recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Form pipelines with the nodes that are back, in a global rendezvous."""
+        """Re-form pipelines with the returned nodes, in a global rendezvous."""
         if not self._lost.repair(hit):
             return None
         self._plan = None
@@ -128,7 +128,7 @@ class Bamboo(PipelineScheme):
         return replace(self._global_rendezvous(), is_expected=True)
 
     def _recovery(self, struck: Mapping[int, set[int]]) -> Recovery:
-        """Return what losses need at once, and note who is overloaded from now on."""
+        """Return the recovery from losses, and record the overloaded nodes."""
         fatal = any(self._is_fatal(group, newly) for group, newly in struck.items())
         for group, newly in struck.items():
             self._shadowed.setdefault(group, set()).update(newly)
@@ -146,7 +146,7 @@ class Bamboo(PipelineScheme):
         return Recovery("local-rendezvous", (Communicators(1, 1 / self.groups),))
 
     def _global_rendezvous(self) -> Recovery:
-        """Return what pipelines of all nodes need: each lacks what it does newly."""
+        """Return the recovery of a global rendezvous: nodes fetch the state of their new layers."""
         stages = self.shape.stages
         share = min(1.0, 1.0 - self._lost.all_nodes_left() / self._nodes)
         live = map(self._lost.live, range(self.groups) if share else ())
@@ -154,9 +154,9 @@ class Bamboo(PipelineScheme):
         return Recovery("re-form", moves=tuple(moves))
 
     def _is_fatal(self, group: int, newly: set[int]) -> bool:
-        """Return whether somebody is lost who would have to do another's work, or does it.
+        """Return whether a node is lost that does, or would have to do, another's work.
 
-        Stages that were lost before the last global rendezvous have been dealt out anew.
+        Stages that were lost before the last global rendezvous are already redistributed.
         """
         waiting = newly | self._shadowed.get(group, set())
         hosts = [(stage - 1) % self.shape.stages for stage in waiting]
@@ -175,14 +175,14 @@ class Bamboo(PipelineScheme):
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines())
 
     def _pipelines(self) -> tuple[Pipeline, ...]:
-        """Return what the nodes do: each its stage, and the next one's forward pass or all of it.
+        """Return the work of the nodes: their own stages, and shadow work for the next ones.
 
-        Pipelines are those of the last global rendezvous, of the nodes that were left then.
+        Pipelines consist of the nodes that were up at the last global rendezvous.
         """
         shadowed = frozenset(
             (group, node) for group, lost in self._shadowed.items() for node in lost
         )
-        met = [
+        nodes_at_rendezvous = [
             [
                 (group, stage)
                 for stage in range(self.shape.stages)
@@ -193,7 +193,7 @@ class Bamboo(PipelineScheme):
             for group in range(self.groups)
         ]
         least = min(self.shape.least_stages, self.shape.stages)
-        pipelines = formed(regrouped(met, least), self.groups, self.shape)
+        pipelines = formed(regrouped(nodes_at_rendezvous, least), self.groups, self.shape)
         nodes = ({stage[:2] for stage in one.stages} if shadowed else () for one in pipelines)
         return tuple(
             replace(one, stages=_with_shadows(one.stages, shadowed.intersection(mine)))
@@ -201,5 +201,5 @@ class Bamboo(PipelineScheme):
         )
 
     def _enough(self) -> bool:
-        """Return whether the nodes that are left make up a pipeline."""
+        """Return whether the remaining nodes can form a pipeline."""
         return self._lost.all_nodes_left() >= self.shape.stages

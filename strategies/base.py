@@ -4,12 +4,12 @@ A scheme is one module in this package with one `Strategy` subclass; the registr
 `name`. Its life in a job::
 
     restart()                 all groups are up, the state is as at the start
-      plan()                  what the next step computes, and who takes part
+      plan()                  what the next step computes, and which groups take part
       on_failures(groups)     an all-reduce found these members missing: go on, or restart?
       on_return(groups)       groups that were dropped are back, at a checkpoint
 
 A scheme that works around broken components, so that a group goes on with less, also hears of each
-of them: ``on_hit`` before ``on_failures``, and ``on_repair`` when it is as good as new.
+of them: ``on_hit`` before ``on_failures``, and ``on_repair`` when it works again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class StepPlan(NamedTuple):
     power : float
         Mean power of all the job's GPUs while they compute, over their rating.
     approximate : tuple of Task
-        Stages whose gradients are approximate, and who does them.
+        Stages whose gradients are approximate, with the nodes that compute them.
     stages : int
         Stages of a group.
     idle : tuple of int
@@ -90,8 +90,8 @@ class StepPlan(NamedTuple):
     mirrors: tuple[Mirror, ...] = ()
 
     @property
-    def but_members(self) -> tuple[object, ...]:
-        """All of it but its members."""
+    def all_but_members(self) -> tuple[object, ...]:
+        """Everything that the plan says but its members."""
         return self[1:]
 
     @property
@@ -121,7 +121,7 @@ class Hit(NamedTuple):
     gpus_per_group: int
 
 
-def without(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
+def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
     """Return the members, in ascending order, that are left when some are dropped."""
     for group in dropped:
         place = bisect_left(members, group)
@@ -232,10 +232,10 @@ class Strategy(ABC):
     what is best today."""
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     tracks_components: ClassVar[bool] = False
-    """Whether it wants to hear of broken components."""
+    """Whether the loop reports broken and repaired components to it (`on_hit`, `on_repair`)."""
     needs_layout: ClassVar[bool] = False
     """Whether it depends on how a group is cut into stages or domains (`JobShape`), which not every
-    scenario states. A plan without that has it only if it is named."""
+    scenario states. Without that, a plan includes the scheme only if the user names it."""
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
     """The kinds of recovery that it can need, besides restarts."""
     restart_replaces: ClassVar[bool] = True
@@ -286,17 +286,17 @@ class Strategy(ABC):
     def migration(self) -> Recovery | None:
         """Return what members lack that do another part of the job than before; None for nothing.
 
-        Asked once after each restart. It is needed where the state was found in memory: what is
-        loaded from storage is loaded to where it is needed.
+        The loop calls this once after each restart, and uses it where the state was found in
+        memory: what is loaded from storage is loaded to where it is needed.
         """
         return None
 
     def on_hit(self, hit: Hit) -> None:
-        """Hear what is broken of a group: right before `on_failures`, or right after `restart`.
+        """Note what is broken of a group: right before `on_failures`, or right after `restart`.
 
-        Only where `tracks_components` is true; a scheme that says so overrides this.
+        The loop calls this where `tracks_components` is true; such a scheme overrides it.
         """
-        raise NotImplementedError(f"{self.name} tracks components, and does not listen")
+        raise NotImplementedError(f"{self.name} tracks components, but has no on_hit()")
 
     def on_repair(self, hit: Hit) -> Recovery | None:
         """Take back what a hit had broken; returns what that needs, None where it is nothing."""

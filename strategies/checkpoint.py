@@ -37,7 +37,7 @@ class Checkpoint(Strategy):
         return WipeOut(tuple(missing))
 
     def failure_course(self) -> FailureCourse:
-        """Return the closed forms of a life: sets of one group, which no failure spares."""
+        """Return the closed forms of a life: sets of one group, so that each failure is fatal."""
         return FailureCourse(
             DisjointSets(self.groups, 1), np.ones(self.groups), np.zeros(self.groups)
         )
@@ -47,5 +47,5 @@ class Checkpoint(Strategy):
         return 1.0
 
     def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
+        """Return 1: each group computes its one shard type."""
         return 1.0

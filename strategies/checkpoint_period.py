@@ -1,14 +1,14 @@
 """How often to write a checkpoint: the closed forms shared by all schemes.
 
-Derivation (Saxena et al. 2024, in the notation of Lee et al. 2026 (SPARe)). Of every period T_c the
-first T_s go into saving, a share 1 - T_s/T_c is left. A life of T_f seconds ends at an arbitrary
-moment of a period, so T_c/2 of it is lost, and costs a restart T_r. To first order in T_c/T_f the
-share of time that is progress is therefore
+Derivation (Saxena et al. 2024, in the notation of Lee et al. 2026 (SPARe)). Saving takes the first
+T_s of each period T_c, which leaves a share of 1 - T_s/T_c. A life of T_f seconds ends at an
+arbitrary moment of a period: it loses T_c/2 on average and costs a restart T_r. To first order in
+T_c/T_f the share of time that is progress is therefore
 
     A(T_c) = (1 - T_s/T_c) * T_f / (T_f + T_r + T_c/2),
 
-and dA/dT_c = 0 gives T_c^2 - 2 T_s T_c - 2 T_s (T_f + T_r) = 0, the root of `best_period_s`. For
-lives that are not long beside the period, `closed_forms.lifetimes` has the exact form.
+and dA/dT_c = 0 gives T_c^2 - 2 T_s T_c - 2 T_s (T_f + T_r) = 0, the root of `best_period_s`.
+`closed_forms.lifetimes` has the exact form, also for lives that are short relative to the period.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from math import sqrt
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Times that the closed forms need, all in seconds.
+    """Times of the closed forms, all in seconds.
 
     Attributes
     ----------
     mtbf_s : float
-        Mean time between failures of the whole system, all groups up.
+        Mean time between failures of the whole system with all groups up.
     save_s, restart_s : float
-        Time to write a checkpoint, and of a global restart.
+        Times of a checkpoint write and of a global restart.
     compute_s, all_reduce_s : float
-        Time to compute one shard type, and of the all-reduce of a step.
+        Times to compute one shard type, and of a step's all-reduce.
     """
 
     mtbf_s: float
@@ -38,16 +38,16 @@ class Costs:
     all_reduce_s: float
 
     def availability(self, period_s: float, time_to_failure_s: float) -> float:
-        """Return A(T_c), the share of the time that goes into progress; 0 where none is left.
+        """Return A(T_c), the share of time that is progress, at least 0.
 
         Parameters
         ----------
         period_s : float
-            Time T_c between the starts of two checkpoints, saving included, in seconds.
+            Time T_c between the starts of two checkpoints, including saving, in seconds.
         time_to_failure_s : float
             Mean time T_f from a restart to the failure that causes the next, in seconds.
         """
-        # What costs nothing is done all the time.
+        # A checkpoint that costs nothing is written continuously.
         saving = 1.0 - self.save_s / period_s if period_s > 0.0 else 1.0
         return max(
             0.0, saving * time_to_failure_s / (time_to_failure_s + self.restart_s + period_s / 2)
@@ -62,6 +62,7 @@ def best_period_s(save_s: float, time_to_failure_s: float, restart_s: float) -> 
     Parameters
     ----------
     save_s, time_to_failure_s, restart_s : float
-        Saving time T_s, mean time between restarts' causes T_f, restart time T_r, in seconds.
+        Saving time T_s, mean time from a restart to the next failure that forces one T_f, restart
+        time T_r, in seconds.
     """
     return save_s + sqrt(save_s * save_s + 2.0 * save_s * (time_to_failure_s + restart_s))

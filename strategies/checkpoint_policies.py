@@ -1,4 +1,4 @@
-"""When to write a checkpoint: decided at the end of every step, usable with every scheme."""
+"""When to write a checkpoint: decided at the end of each step, for all schemes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from faultline.strategies.checkpoint_period import best_period_s
 
-_A_MOMENT_EARLY = 1.0 - 1e-12
+_ROUNDING_MARGIN = 1.0 - 1e-12
 
 
 class CheckpointPolicy(Protocol):
@@ -16,15 +16,15 @@ class CheckpointPolicy(Protocol):
 
     @property
     def every_steps(self) -> int:
-        """Steps between two checkpoints where nothing else decides; 0 where something does."""
+        """Steps between two checkpoints; 0 if the interval does not decide."""
 
     def due(self, completed_steps: int, unsaved_s: float, now_s: float, down: int) -> bool:
-        """Whether to write a checkpoint now.
+        """Return whether to write a checkpoint now.
 
         Parameters
         ----------
         completed_steps : int
-            Steps done so far.
+            Steps completed so far.
         unsaved_s : float
             Time since the last checkpoint was written or loaded, in seconds.
         now_s : float
@@ -36,22 +36,21 @@ class CheckpointPolicy(Protocol):
     def not_due_before(
         self, completed_steps: int, unsaved_s: float, now_s: float, down: int
     ) -> tuple[float, float]:
-        """Return how long nobody has to ask: while steps and time are both below what it returns.
+        """Return a step count and a time; below both, `due` stays False.
 
-        The parameters are those of `due`. The job is at work meanwhile, and as many groups are
-        down.
+        Parameters as in `due`. This assumes that the job runs and that the number of groups that
+        are down does not change.
 
         Returns
         -------
         float, float
-            Completed steps, and time since the job began in seconds; infinite where there is no
-            bound.
+            Completed steps, and time since the job began in seconds; infinite without a bound.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class EverySteps:
-    """A checkpoint every `interval_steps` steps, whatever happens."""
+    """A checkpoint every `interval_steps` steps."""
 
     interval_steps: int
 
@@ -70,7 +69,7 @@ class EverySteps:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """No checkpoint, but for the last one: what is saved is saved in the background."""
+    """No checkpoint except the last one: state is saved in the background."""
 
     @property
     def every_steps(self) -> int:
@@ -86,7 +85,7 @@ class Never:
 
 
 class FailureRate(Protocol):
-    """Failures of one group per second, by the time since the job began; piece by piece constant.
+    """Failures per second of one group over the time since the job began; piecewise constant.
 
     Times are in seconds.
     """
@@ -95,33 +94,32 @@ class FailureRate(Protocol):
         """Return the rate at a time."""
 
     def holds_until_s(self, now_s: float) -> float:
-        """Return when the rate of a time ends; infinite if it never changes any more."""
+        """Return when the rate next changes; infinite if never."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowingHazard:
-    """A checkpoint as soon as the unsaved work is worth its price under the hazard of the moment.
+    """A checkpoint as soon as the unsaved work exceeds the optimum for the current hazard.
 
-    For a constant hazard h of losing the unsaved work the best amount of it between checkpoints is
-    ``T_c* - T_s = sqrt(T_s^2 + 2 T_s (1/h + T_r))`` (`best_period_s`). Here h is not constant:
+    For a constant hazard h of losing the unsaved work, the optimal amount between checkpoints is
+    ``T_c* - T_s = sqrt(T_s^2 + 2 T_s (1/h + T_r))`` (`best_period_s`). Here h varies:
     ``h = groups up * failure rate of a group * P(the next failure forces a restart)``. The last
-    factor is 0 right after a restart of a scheme that masks failures, and grows with every group
-    that is down; the rate follows the distribution of the times between failures. Putting the
-    hazard of the moment into the period of a constant one is the approach of Ling, Mi & Lin 2001
-    (checkpoint density sqrt(h(t) / 2 T_s)) and, for parallel jobs under Weibull failures, of
-    the dynamic policies in Bougeret et al. 2011.
+    factor is 0 right after a restart of a scheme that masks failures, and grows with each group
+    that is down. The rate follows the distribution of the times between failures. Ling, Mi & Lin
+    2001 use the current hazard in the same way (checkpoint density sqrt(h(t) / 2 T_s)), and so do,
+    for parallel jobs under Weibull failures, the dynamic policies in Bougeret et al. 2011.
 
     Attributes
     ----------
     save_s, restart_s : float
-        Time to write a checkpoint, and of a restart, in seconds.
+        Times of a checkpoint write and of a restart, in seconds.
     groups : int
         Data-parallel groups N.
     rate : FailureRate
         Failures of one group per second.
     forces_restart : tuple of float
-        Probability that the next failure forces a restart, by the number of groups that are down;
-        the last one stands for all larger numbers.
+        Probability that the next failure forces a restart, by the number of groups that are down.
+        The last value holds for all larger numbers.
     """
 
     save_s: float
@@ -140,12 +138,12 @@ class FollowingHazard:
     def not_due_before(
         self, completed_steps: int, unsaved_s: float, now_s: float, down: int
     ) -> tuple[float, float]:
-        # A moment early, so that rounding never makes it late.
-        due_s = (now_s - unsaved_s + self._worth_saving_s(now_s, down)) * _A_MOMENT_EARLY
+        # Slightly early, so that rounding never makes it late.
+        due_s = (now_s - unsaved_s + self._worth_saving_s(now_s, down)) * _ROUNDING_MARGIN
         return inf, min(due_s, self.rate.holds_until_s(now_s))
 
     def _worth_saving_s(self, now_s: float, down: int) -> float:
-        """Return how much unsaved work makes a checkpoint due, in seconds."""
+        """Return the seconds of unsaved work at which a checkpoint is due."""
         probability = self.forces_restart[min(down, len(self.forces_restart) - 1)]
         hazard = (self.groups - down) * self.rate(now_s) * probability
         if hazard <= 0.0:

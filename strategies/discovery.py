@@ -1,7 +1,7 @@
-"""Finds classes by their names, so that a new one joins by its own file or its own package.
+"""Finds classes by their names, so that a plug-in needs only its own file or package.
 
-They come from the modules of a package of ours, from files that a user names (`plugged`), and from
-installed packages, which name theirs as entry points.
+Classes come from the modules of a package of Faultline, from files that a user lists (`plugged`),
+and from installed packages, which list theirs as entry points.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[Named]):
-    """What a package has: classes by name, those that nothing is wrong with.
+    """The valid classes of a package, by name.
 
-    `broken` has a line for each file that cannot be used, and each name that two classes claim.
+    `broken` has a line for each file that cannot be used and for each duplicate name.
     """
 
     classes: dict[str, type[Named]]
@@ -43,7 +43,7 @@ class Found(Generic[Named]):
         Raises
         ------
         StrategyError
-            If there is none, with what is broken: it may be that.
+            If there is none. The message lists the broken files, as the class may be in one.
         """
         if name in self.classes:
             return self.classes[name]
@@ -51,104 +51,106 @@ class Found(Generic[Named]):
         raise StrategyError(where, what, f"use one of {', '.join(self.classes)}")
 
 
-class _Place(NamedTuple):
-    """Where classes may be: how to call it, how to get at it, and whether it comes with us."""
+class _Source(NamedTuple):
+    """A source of classes: its label, its loader, and whether it is part of Faultline."""
 
-    called: str
+    label: str
     load: Callable[[], Any]
-    is_ours: bool
+    is_shipped: bool
 
 
-class _Claim(NamedTuple):
-    """A class that wants to be known by its name, and where it was found."""
+class _Candidate(NamedTuple):
+    """A class with a name, and its source."""
 
     value: type[Any]
-    place: _Place
+    source: _Source
 
 
 def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> Found[Named]:
-    """Return every subclass of `base` with a `name`.
+    """Return the subclasses of `base` with a `name`.
 
-    What cannot be imported takes nobody else down with it. Of two classes with one name neither is
-    used, as which one was meant cannot be known; but nobody takes the name of one of ours.
+    An import error leaves out only its own file. If two classes have one name, neither is used,
+    since the choice would be arbitrary. A shipped class keeps its name against plug-ins.
 
     Parameters
     ----------
     package : module
-        Of ours, whose modules are looked through.
+        The package of Faultline whose modules are searched.
     base : type
-        What the classes derive from.
+        The base of the classes.
     group : str
-        Entry points of installed packages: each names a class, or a module with classes.
+        Entry points of installed packages: each refers to a class or a module with classes.
     """
-    claims: dict[str, dict[str, _Claim]] = {}
+    candidates: dict[str, dict[str, _Candidate]] = {}
     broken = []
-    for place in _places(package, group):
+    for source in _sources(package, group):
         try:
-            found = _named_in(place.load(), base, place.is_ours)
+            found = _named_in(source.load(), base, source.is_shipped)
         except BaseException as error:
             if not (isinstance(error, Exception) or is_foreign(error)):
                 raise
-            broken.append(f"{place.called} is left out: {_told(error)}")
+            broken.append(f"{source.label} is left out: {_error_line(error)}")
             continue
         for value in found:
-            wrong = _what_is_wrong(value)
-            if wrong:
-                broken.append(f"{place.called} is left out: {wrong}")
+            fault = _fault(value)
+            if fault:
+                broken.append(f"{source.label} is left out: {fault}")
             else:
-                same = claims.setdefault(vars(value)["name"], {})
-                same.setdefault(value.__module__ + value.__qualname__, _Claim(value, place))
+                same_name = candidates.setdefault(vars(value)["name"], {})
+                same_name.setdefault(
+                    value.__module__ + value.__qualname__, _Candidate(value, source)
+                )
     used: dict[str, type[Named]] = {}
-    for name, each in sorted(claims.items()):
-        ours = [claim for claim in each.values() if claim.place.is_ours]
-        chosen = ours or list(each.values())
+    for name, same_name in sorted(candidates.items()):
+        shipped = [one for one in same_name.values() if one.source.is_shipped]
+        chosen = shipped or list(same_name.values())
         if len(chosen) == 1:
-            if not chosen[0].place.is_ours:
+            if not chosen[0].source.is_shipped:
                 guard(chosen[0].value, is_shipped)
             used[name] = chosen[0].value
             taken = f"{name!r} is the name of {_file(chosen[0].value)}, choose another"
-            others = [claim for claim in each.values() if claim is not chosen[0]]
-            broken += [f"{claim.place.called} is left out: {taken}" for claim in others]
+            others = [one for one in same_name.values() if one is not chosen[0]]
+            broken += [f"{one.source.label} is left out: {taken}" for one in others]
         else:
             where = " and ".join(
-                _file(claim.value) if claim.place.is_ours else claim.place.called
-                for claim in chosen
+                _file(one.value) if one.source.is_shipped else one.source.label for one in chosen
             )
-            broken.append(f"{where} are left out: both are called {name!r}, rename one")
+            broken.append(f"{where} are left out: both are named {name!r}, rename one")
     return Found(used, tuple(dict.fromkeys(broken)))
 
 
-def _places(package: ModuleType, group: str) -> Iterator[_Place]:
+def _sources(package: ModuleType, group: str) -> Iterator[_Source]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        called = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
-        yield _Place(called, partial(import_module, module.name), is_ours=True)
+        label = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
+        yield _Source(label, partial(import_module, module.name), is_shipped=True)
     for path, load in plugged.files().items():
-        yield _Place(path, load, is_ours=False)
-    for point in sorted(entry_points(group=group), key=lambda one: (one.name, one.value)):
+        yield _Source(path, load, is_shipped=False)
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         origin = f" of {point.dist.name}" if point.dist else ""
-        yield _Place(f"{group}: {point.name}{origin} ({point.value})", point.load, is_ours=False)
+        label = f"{group}: {point.name}{origin} ({point.value})"
+        yield _Source(label, point.load, is_shipped=False)
 
 
-def _named_in(loaded: Any, base: type[Named], is_ours: bool) -> list[type[Named]]:
+def _named_in(loaded: Any, base: type[Named], from_shipped: bool) -> list[type[Named]]:
     if isinstance(loaded, ModuleType):
         values = vars(loaded).values()
-        own = [one for one in values if isinstance(one, type) and issubclass(one, base)]
-        # What a plug-in imports of ours is none of its own.
-        own = [one for one in own if is_ours or not is_shipped(one)]
-        return [one for one in own if "name" in vars(one)]
+        own = [value for value in values if isinstance(value, type) and issubclass(value, base)]
+        # Shipped classes that a plug-in imports do not belong to it.
+        own = [value for value in own if from_shipped or not is_shipped(value)]
+        return [value for value in own if "name" in vars(value)]
     if isinstance(loaded, type) and issubclass(loaded, base) and "name" in vars(loaded):
         return [loaded]
-    raise TypeError(f"names no subclass of {base.__name__} with a name of its own")
+    raise TypeError(f"has no subclass of {base.__name__} with its own name")
 
 
 def is_shipped(value: type[Any]) -> bool:
-    """Return whether a class comes with Faultline."""
+    """Return whether a class is part of Faultline."""
     module = value.__module__
     return module.startswith("faultline.") and not module.startswith(f"{plugged.__name__}.")
 
 
-def _what_is_wrong(value: type[Any]) -> str:
-    """Return why a class cannot be used; it would else be in every command's way."""
+def _fault(value: type[Any]) -> str:
+    """Return why a class cannot be used; empty if it can."""
     if isabstract(value):
         lacking = sorted(getattr(value, "__abstractmethods__", ()))
         return f"{value.__name__} lacks {', '.join(lacking)}"
@@ -156,10 +158,10 @@ def _what_is_wrong(value: type[Any]) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{value.__name__}.name is {name!r}: use small letters, digits and hyphens"
     if not isinstance(getattr(value, "summary", None), str):
-        return f"{value.__name__} lacks a summary: say in a line what it is"
+        return f"{value.__name__} lacks a summary: describe it in one line"
     options = getattr(value, "Options", None)
     if not (isinstance(options, type) and issubclass(options, StrategyOptions)):
-        return f"{value.__name__}.Options is no subclass of StrategyOptions"
+        return f"{value.__name__}.Options is not a subclass of StrategyOptions"
     return ""
 
 
@@ -167,7 +169,7 @@ def _file(value: type[Any]) -> str:
     return f"{value.__module__.removeprefix('faultline.').replace('.', '/')}.py"
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     return told(error)

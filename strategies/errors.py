@@ -1,19 +1,19 @@
-"""What a strategy raises when it cannot be set up as asked."""
+"""The error of a scheme whose values are invalid."""
 
 from __future__ import annotations
 
 
 class StrategyError(ValueError):
-    """A scheme cannot be built from the values it was given.
+    """A scheme cannot be built from its values.
 
     Parameters
     ----------
     where : str
-        Dotted key of the value at fault, as a user writes it in a scenario.
+        Dotted key of the invalid value, as written in a scenario.
     what : str
-        What is wrong with it.
+        The fault.
     remedy : str
-        What would be right.
+        A valid choice.
     """
 
     def __init__(self, where: str, what: str, remedy: str) -> None:

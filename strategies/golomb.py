@@ -1,8 +1,8 @@
 """Golomb rulers and the cyclic layout of shard types that SPARe builds from them.
 
-A Golomb ruler is a set of marks whose pairwise differences are all distinct. Placing shard type
-``(w + mark) mod N`` on group ``w`` for every mark makes any two shard types share at most one host
-group, so that the loss of one group never takes two copies of the same pair of types (the
+A Golomb ruler is a set of marks whose pairwise differences are all distinct. Group ``w`` hosts
+shard type ``(w + mark) mod N`` for each mark. Any two shard types then share at most one host
+group, so that the loss of one group never removes two copies of the same pair of types (the
 independence condition of Lee et al. 2026 (SPARe), Theorem 4.1).
 """
 
@@ -16,10 +16,10 @@ from faultline.strategies.errors import StrategyError
 
 @cache
 def optimal_rulers() -> dict[int, tuple[int, ...]]:
-    """Return the optimal Golomb rulers known, by order (number of marks), each starting at 0.
+    """Return the known optimal Golomb rulers, by order (number of marks), each starting at 0.
 
-    The table is tracked as ``strategies/golomb_rulers.csv``; the rulers of order 1 to 28 are the
-    ones proved optimal to date.
+    The table is ``strategies/golomb_rulers.csv``: the rulers of order 1 to 28, which are all that
+    are proved optimal to date.
     """
     rulers: dict[int, tuple[int, ...]] = {}
     table = files("faultline.strategies").joinpath("golomb_rulers.csv").read_text(encoding="utf-8")
@@ -57,9 +57,9 @@ def ruler_for(groups: int, redundancy: int) -> tuple[int, ...]:
     Raises
     ------
     StrategyError
-        If no optimal ruler of that order is known, or if it is too long for N: differences stay
-        distinct modulo N only if ``N > 2 max(offset)``: with twice the largest mark as N, that mark
-        and its negative are the same step around the circle.
+        If no optimal ruler of that order is known, or if it is too long for N. Differences stay
+        distinct modulo N only if ``N > 2 max(offset)``: if N is twice the largest mark, that mark
+        and its negative are equal modulo N.
     """
     rulers = optimal_rulers()
     if redundancy not in rulers:

@@ -1,4 +1,4 @@
-"""What schemes are told of the job: how it is cut, what fits into a GPU, who has which state."""
+"""A job as schemes see it: parallel layout, memory limits, placement of state."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from faultline.strategies.pipeline_schedule import approximate_iteration
 from faultline.strategies.rerouted_schedule import SplitBackward
 
 OptimizerBackup = Literal["neighbour", "none"]
-"""Who else has a group's share of the optimizer's state."""
+"""Which other group has a copy of a group's share of the optimizer state."""
 
 
 def loses_a_share(
     members: Sequence[int], missing: Sequence[int], backup: OptimizerBackup | None
 ) -> bool:
-    """Return whether a share of the optimizer's state is lost with some groups.
+    """Return whether the failure of some groups loses a share of the optimizer state.
 
-    Members that lie next to each other keep each other's shares, two by two, the last three of an
-    odd number in a ring; shares are dealt anew whenever members leave or come. Weights are to be
-    had from any member.
+    Neighbouring members back up each other's shares in pairs; the last three of an odd number form
+    a ring. Shares are redistributed whenever members leave or join. Each member has all weights.
 
     Parameters
     ----------
     members : sequence of int
-        Groups among whom the state was shared, in ascending order.
+        Groups that shared the state, in ascending order.
     missing : sequence of int
-        Those of them that are lost at the same time.
+        Members that are lost at the same time.
     backup : {"neighbour", "none"} or None
-        Who else has a member's share; None where each has all of the state.
+        Which other member has a copy of a share; None if each member has all of the state.
     """
     if backup is None or not missing:
         return False
@@ -45,37 +44,37 @@ def loses_a_share(
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """A job in words that schemes need, none of them a second or a byte a second.
+    """The layout and memory limits of a job, without times and bandwidths.
 
     The defaults are a 7B model on pipelines of eight GPUs (MeCeFO, NeurIPS 2025).
 
     Attributes
     ----------
     stages : int
-        Pipeline stages of a group, a node each; a group's GPUs are dealt out to them in order, or
-        those of each replica are where several share its sequences.
+        Pipeline stages of a group, one node each. A group's GPUs are assigned to stages in order;
+        with context parallelism, the GPUs of each replica are.
     tensor : int
         Tensor-parallel degree of a whole group: GPUs of a scale-up domain that work together.
     context : int
-        Replicas of a group that share its sequences, one after the other on its GPUs.
+        Replicas of a group that share its sequences, placed in order on its GPUs.
     virtual_stages : int
         Interleaved parts of the model on each stage.
     micro_batches, micro_batch_sequences : int
-        Micro-batches of a group in a step, and sequences of each.
+        Micro-batches per group and step, and sequences per micro-batch.
     layers, hidden, ffn_hidden, sequence_tokens : int
-        Of the model.
+        Dimensions of the model.
     stages_that_fit : int or None
-        Stages whose state and activations fit into a GPU together; None for any number.
+        Stages whose state and activations fit into one GPU together; None for any number.
     micro_batches_that_fit : float
         Micro-batches whose activations fit into a GPU beside the state of its stage.
     least_stages : int
-        Stages of the shortest pipeline that the model fits into.
+        Stages of the shortest pipeline that holds the model.
     least_tensor : int
-        Lowest tensor-parallel degree at which it fits.
+        Lowest tensor-parallel degree at which the model fits.
     least_groups : int
-        Fewest groups among whom the optimizer's state fits, where they share it.
+        Fewest groups that can hold the optimizer state, if they share it.
     optimizer_backup : {"neighbour", "none"} or None
-        Who else has a group's share of the optimizer's state; None where they do not share it.
+        Which other group has a copy of a share of the optimizer state; None if it is not sharded.
     backward_share : float
         Share of a step's compute that is the backward pass.
     split : SplitBackward or None
@@ -103,37 +102,37 @@ class JobShape:
 
     @property
     def slots(self) -> float:
-        """Length of a sound iteration in micro-batches: those of a group, and `idle_slots`."""
+        """Length of a healthy iteration in micro-batches: a group's own and `idle_slots`."""
         return self.micro_batches + self.idle_slots
 
     @property
     def idle_slots(self) -> float:
-        """Micro-batches for which a stage of a sound pipeline idles in an iteration.
+        """Micro-batches for which a stage of a healthy pipeline idles in an iteration.
 
-        ``(p - 1) / v`` with v virtual stages (Narayanan et al. 2021, arXiv 2104.04473, 2.2.2);
-        where the backward pass is split, what its schedule leaves idle.
+        ``(p - 1) / v`` with v virtual stages (Narayanan et al. 2021, arXiv 2104.04473, 2.2.2).
+        With a split backward pass, the idle time of its schedule.
         """
         if self.split:
             return self.split.sound(self.stages, self.micro_batches).time - self.micro_batches
         return (self.stages - 1) / self.virtual_stages
 
     def iteration(self, costs: Sequence[float], micro_batches: int | None = None) -> float:
-        """Return the time of a pipeline's iteration, in sound micro-batches.
+        """Return the time of a pipeline's iteration, in micro-batches of a healthy stage.
 
-        By the time that a micro-batch takes on each stage, and the micro-batches, by default those
-        of a sound pipeline.
+        `costs` are the times of a micro-batch on each stage. `micro_batches` defaults to those of a
+        healthy pipeline.
         """
-        cut = self.micro_batches if micro_batches is None else micro_batches
+        count = self.micro_batches if micro_batches is None else micro_batches
         if self.split:
-            return self.split.iteration(costs, cut)
-        return approximate_iteration(costs, cut, self.virtual_stages)
+            return self.split.iteration(costs, count)
+        return approximate_iteration(costs, count, self.virtual_stages)
 
     @property
     def sequences(self) -> int:
-        """Sequences of a group in a step."""
+        """Sequences per group and step."""
         return self.micro_batches * self.micro_batch_sequences
 
     @property
     def micro_batch_tokens(self) -> int:
-        """Tokens of a micro-batch."""
+        """Tokens per micro-batch."""
         return self.micro_batch_sequences * self.sequence_tokens

@@ -1,14 +1,15 @@
 """MeCeFO: a neighbour in the pipeline takes over the stage of a failed node (NeurIPS 2025).
 
-The groups of the job are its data-parallel pipelines. When a node of one fails, a node next to it
-does its stage too, with the techniques of `stage_work`; the weights and the optimizer
-state of the stage come from the same stage of another pipeline. When the node is back, it fetches
-them back. Nothing is rolled back; all pipelines wait for the slowest.
+The groups of the job are its data-parallel pipelines. When a node fails, a neighbour also computes
+its stage, with the techniques of `stage_work`. It copies weights and optimizer state of the stage
+from another pipeline. When the node returns, it fetches them back. No work is rolled back; all
+pipelines wait for the slowest.
 
-What the paper leaves open is decided here. A node may come to do three stages (`takeover.neighbours
-.Carriers`), and each costs what each of two does. A pipeline without a live node, or with one that
-would have to do more than fits into its memory, idles: the others train on with a smaller batch,
-and it takes part again as soon as nodes of it are back. When all idle the job restarts.
+The paper leaves some points open. Here, a node may compute three or more stages
+(`takeover.neighbours.Carriers`); each costs the same as each of two. A pipeline idles if it has no
+live node, or if a node would need more memory than it has. The others continue with a smaller
+batch, and the pipeline takes part again as soon as nodes of it return. If all idle the job
+restarts.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class MecefoOptions(StrategyOptions):
 
     cost_model: Literal["calibrated", "flop"] = Field(
         "calibrated",
-        description="What a node with several stages costs.",
+        description="Model of the time of a node with several stages.",
         json_schema_extra={
             "source": "choice: counting FLOP alone predicts drops that are far too large",
             "choices": {
-                "calibrated": "what the published throughput of one pipeline comes to, or "
+                "calibrated": "derived from the published throughput of one pipeline, or "
                 "doubled_cost",
                 "flop": "its FLOP over those of a node with one stage",
             },
@@ -73,26 +74,28 @@ class MecefoOptions(StrategyOptions):
     )
     skip_attention: bool = Field(
         True,
-        description="Whether a node with several stages goes backward past attention.",
+        description="Whether the backward pass of a node with several stages skips attention.",
         json_schema_extra={"source": _PAPER},
     )
     recompute_ffn: bool = Field(
         True,
-        description="Whether it computes activations of the feed-forward network again.",
+        description="Whether a node with several stages recomputes activations of the feed-forward "
+        "network.",
         json_schema_extra={"source": _PAPER},
     )
     low_rank: bool = Field(
         True,
-        description="Whether its gradients of feed-forward weights are of low rank.",
+        description="Whether a node with several stages computes low-rank gradients of "
+        "feed-forward weights.",
         json_schema_extra={"source": _PAPER},
     )
     rank: int = Field(
         1024,
         ge=1,
         le=1_000_000,
-        description="Directions that low rank keeps.",
+        description="Rank of low-rank gradients.",
         json_schema_extra={
-            "source": "assumption: a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, "
+            "source": "assumption: a quarter of the width, as GaLore for 7B (Zhao et al. 2024, "
             "arXiv 2403.03507)",
             "unit": "1",
             "only_with": {"strategy.mecefo.cost_model": "flop"},
@@ -100,32 +103,32 @@ class MecefoOptions(StrategyOptions):
     )
     takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
         "lighter",
-        description="Who does the stages of a failed node.",
+        description="Which nodes compute the stages of a failed node.",
         json_schema_extra={
-            "source": "choice: the paper says that a neighbour does",
+            "source": "choice: the paper states that a neighbour does",
             "choices": {
                 "lighter": "of the nearest live nodes on both sides the one with fewer stages",
-                "split": "both of them, stage by stage the one with fewer",
-                "before": "the nearest live node before it, or behind where there is none",
-                "rebalanced": "all failed stages are dealt out anew to nodes next to them, so that "
-                "the fullest node has as few as can be: a bound, moves are not paid for",
+                "split": "both of them; each stage goes to the one with fewer",
+                "before": "the nearest live node before it, or behind it if there is none",
+                "rebalanced": "all failed stages are redistributed to nodes next to them, with the "
+                "fewest stages on the busiest node: a bound, since moves cost nothing",
             },
         },
     )
 
     @property
     def techniques(self) -> Techniques:
-        """What a node with several stages uses."""
+        """The techniques of a node with several stages."""
         low_rank = LowRank(self.rank) if self.low_rank else None
         return Techniques(self.skip_attention, self.recompute_ffn, low_rank)
 
     def costs(self) -> CostModel:
-        """Return what nodes cost.
+        """Return the cost model of nodes.
 
         Raises
         ------
         StrategyError
-            The techniques were not measured together, and no cost is stated.
+            If this set of techniques was not measured, and no cost is stated.
         """
         if self.cost_model == "flop":
             job = self.job
@@ -168,7 +171,7 @@ class Mecefo(PipelineScheme):
 
     @property
     def stages_held(self) -> float:
-        """Most stages that a node did."""
+        """Most stages that a node has computed so far."""
         return float(self._most_held)
 
     def on_hit(self, hit: Hit) -> None:
@@ -178,9 +181,9 @@ class Mecefo(PipelineScheme):
         self._note(hit, orphans)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Let neighbours take over; the pipelines that were hit repeat their part of the step.
+        """Let neighbours take over; the interrupted pipelines repeat their part of the step.
 
-        One that failed without a hit has broken nothing: its pipeline repeats its part.
+        So does the pipeline of a group that failed without broken hardware.
         """
         interrupted = self._interrupted(missing)
         idle = (group for group in interrupted if not self._works(group))
@@ -199,7 +202,7 @@ class Mecefo(PipelineScheme):
         return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Give nodes their stages back, which they fetch while all wait."""
+        """Give nodes their stages back; they fetch the state while all wait."""
         back = self._lost.repair(hit)
         self._tasks.pop(hit.group, None)
         if not back:
@@ -212,20 +215,20 @@ class Mecefo(PipelineScheme):
         return replace(self._recovery("hand-back", moves), is_expected=True)
 
     def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
-        """Return what a stage that changes hands needs.
+        """Return the recovery of a stage that changes its node.
 
-        Its new node joins the stage's data-parallel communicator, and its pipeline is chained anew.
+        The new node joins the stage's data-parallel communicator, and the pipeline is reconnected.
         """
         joined = (Communicators(1, 1 / self.shape.stages), Communicators(1, 1 / self.groups))
         return Recovery(kind, joined, moves=tuple(moves))
 
     def tasks(self, group: int) -> tuple[int, ...]:
-        """Return how many stages each live node of a pipeline does."""
+        """Return how many stages each live node of a pipeline computes."""
         if group not in self._tasks:
-            self._tasks[group] = self._dealt_out(group)
+            self._tasks[group] = self._assigned_tasks(group)
         return self._tasks[group]
 
-    def _dealt_out(self, group: int) -> tuple[int, ...]:
+    def _assigned_tasks(self, group: int) -> tuple[int, ...]:
         if self._options.takes_over == "rebalanced":
             if self._lost.nodes_left(group) == 0:
                 return ()
@@ -256,7 +259,7 @@ class Mecefo(PipelineScheme):
         )
 
     def _shared_nodes(self, group: int) -> Iterator[Task]:
-        """Return the stages whose nodes do others, too."""
+        """Return the stages whose nodes also compute others."""
         nodes = self._nodes_by_stage(group)
         tasks_of = Counter(nodes)
         for stage, node in enumerate(nodes):
@@ -264,7 +267,7 @@ class Mecefo(PipelineScheme):
                 yield Task(group, stage, node)
 
     def _pipeline(self, group: int) -> Pipeline:
-        """Return what live nodes of a pipeline do: those with several stages do less of each."""
+        """Return the work of a pipeline's live nodes: those with several stages do less of each."""
         if not self._works(group):
             return idle(group)
         nodes, skips = self._nodes_by_stage(group), self._options.techniques.skip_attention
@@ -281,7 +284,7 @@ class Mecefo(PipelineScheme):
         return Pipeline(group, tuple(shares), self.shape.micro_batches, self.shape.tensor)
 
     def _nodes_by_stage(self, group: int) -> list[int]:
-        """Return which node does each stage of a pipeline."""
+        """Return the node of each stage of a pipeline."""
         stages = range(self.shape.stages)
         if self._options.takes_over != "rebalanced":
             return list(map(self._carriers[group].node_of, stages))
@@ -291,10 +294,10 @@ class Mecefo(PipelineScheme):
         ]
 
     def _slowdown(self, group: int) -> float:
-        """Return the time of a pipeline over that of a sound one.
+        """Return the time of a pipeline over that of a healthy one, at least 1.
 
-        No less than 1: where two stages cost less than two nodes, what a shorter pipeline gains is
-        not counted.
+        The gain of a shorter pipeline, if two stages on one node cost less than two nodes, is not
+        counted.
         """
         tasks, shape = self.tasks(group), self.shape
         if tasks not in self._slowdowns:

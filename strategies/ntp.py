@@ -1,12 +1,12 @@
 """DP-DROP, NTP and NTP-PW: nonuniform tensor parallelism (Arfeen et al. 2025, arXiv 2504.06095).
 
 The groups of the job are its data-parallel replicas, each a pipeline of scale-up domains. The job
-restarts at each failure, with what is left: a restart finds no new hardware, what is broken stays
-so until it is repaired, and what is repaired comes back with the next restart.
+restarts at each failure with the remaining hardware. Broken hardware is not replaced but repaired,
+and returns with the next restart.
 
-Under DP-DROP a replica with broken GPUs is dropped. Else it goes on at a lower tensor-parallel
-degree: under NTP its local batch is cut so that it keeps up with whole replicas; under NTP-PW its
-GPUs draw more power, and the batch is cut only as far as that is not enough.
+DP-DROP drops a replica with broken GPUs. NTP runs it at a lower tensor-parallel degree, with a
+smaller local batch, so that it keeps up with whole replicas. NTP-PW gives its GPUs more power, and
+reduces the batch only if that is not enough.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from faultline.strategies.nonuniform.replica_plan import (
     resharding_bytes,
 )
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
-from faultline.strategies.step_shares import reduced
+from faultline.strategies.step_shares import reduced_pipeline
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT
 from pydantic import Field
 
@@ -47,13 +47,13 @@ NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
 
 
 class ReplicaOptions(StrategyOptions):
-    """Named choices of all schemes that restart with what is left."""
+    """Named choices of all schemes that restart with the remaining hardware."""
 
     pod_groups: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Groups in a row, those of a pod, among which domains with broken GPUs are "
+        description="Consecutive groups, those of a pod, among which domains with broken GPUs are "
         "packed into the fewest replicas; 1: domains stay in their replica; unset: all groups.",
         json_schema_extra={
             "source": f"{NTP_PAPER}: the resource manager packs the whole job",
@@ -64,21 +64,22 @@ class ReplicaOptions(StrategyOptions):
         0,
         ge=0,
         le=1_000_000,
-        description="Whole domains that stand by to take the places of the worst ones.",
+        description="Spare domains, which replace those with the most broken GPUs.",
         json_schema_extra={"source": "choice: none", "unit": "1"},
     )
 
 
 class RestartingReplicas(Strategy):
-    """Replicas that shrink or are dropped until what is broken of them is repaired.
+    """Replicas that shrink or are dropped until their broken hardware is repaired.
 
-    The loop's groups stay rows of the same GPUs, whoever is packed where. Where replicas are
-    dropped, the groups that are hit most stay away in their stead. Their failures do not reach the
-    job, as those of the packed domains would not, and these are as many.
+    Packing does not change the training loop's groups: each remains a row of the same GPUs. If
+    replicas are dropped, the groups with the most broken domains are absent in their place. Their
+    failures do not reach the job. The packed domains are as many, and their failures would not
+    either.
 
     Replicas are alike, so a domain that changes its replica brings the state of its stage with it.
-    One that gets another stage is sent that from another replica (`migration`); where all load from
-    storage, it loads what it needs as all do.
+    A domain that gets another stage receives that state from another replica (`migration`). If the
+    job loads from storage, it loads what it needs like all others.
     """
 
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("migrate",)
@@ -94,23 +95,23 @@ class RestartingReplicas(Strategy):
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
-        # The stage whose state a domain has, where that was ever another than its own.
+        # The stage whose state a domain has, if that was ever not its own.
         self._held: dict[Place, int] = {}
 
     @abstractmethod
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return what a replica does for 0, 1, ... broken GPUs in its worst domain.
+        """Return the plans of a replica for 0, 1, ... broken GPUs in its worst domain.
 
         Parameters
         ----------
         domain_gpus : int
-            GPUs of a domain.
+            GPUs per domain.
         stages : int
-            Domains of a replica.
+            Domains per replica.
         """
 
     def pace(self, whole_degree: int, reduced_degree: int) -> float:
-        """Return how much longer a step computes if a member runs at a reduced degree."""
+        """Return the factor on a step's compute time if a member runs at a reduced degree."""
         return 1.0
 
     def restart(self) -> None:
@@ -127,12 +128,12 @@ class RestartingReplicas(Strategy):
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Restart; count it where so few are left that their share of the state does not fit."""
+        """Restart; count a refused state if too few members are left to hold it."""
         self.states_refused += 0 < len(self._job().members) < self.shape.least_groups
         return WipeOut(tuple(missing))
 
     def on_return(self, returning: Sequence[int]) -> None:
-        """Take groups back whose hardware was replaced; nobody else leaves before a restart."""
+        """Take back groups with replaced hardware; no other group leaves before a restart."""
         members = {*self.plan().members, *returning}
         self._damage.forget(returning)
         self._plan = self._step_plan()._replace(members=tuple(sorted(members)))
@@ -169,7 +170,7 @@ class RestartingReplicas(Strategy):
         share = job.sequences / (self.groups * plans[0].sequences)
         shape, power = self.shape, PowerCurve()
         pipelines = tuple(
-            reduced(
+            reduced_pipeline(
                 group,
                 shape.stages,
                 -(-plan.sequences // shape.micro_batch_sequences),
@@ -182,11 +183,11 @@ class RestartingReplicas(Strategy):
         return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines=pipelines)
 
     def masked_failures(self) -> float:
-        """Return 1: every failure makes the job restart."""
+        """Return 1: each failure forces a restart."""
         return 1.0
 
     def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
+        """Return 1: each group computes its one shard type."""
         return 1.0
 
 
@@ -197,17 +198,17 @@ class NtpOptions(ReplicaOptions):
         0.04,
         ge=0,
         le=10,
-        description="By which share the backward pass of whole replicas is longer while they "
-        "reshard gradients for reduced ones.",
+        description="Relative slowdown of the backward pass of whole replicas while they reshard "
+        "gradients for reduced ones.",
         json_schema_extra={"source": f"{NTP_PAPER}: at most 4 %", "unit": "1"},
     )
 
 
 class Ntp(RestartingReplicas):
-    """Replicas with broken GPUs at a lower tensor-parallel degree, with a smaller batch."""
+    """Replicas with broken GPUs run at a lower tensor-parallel degree with a smaller batch."""
 
     name: ClassVar[str] = "ntp"
-    summary: ClassVar[str] = "NTP: restarts with hit replicas at lower tensor parallelism"
+    summary: ClassVar[str] = "NTP: restarts with damaged replicas at lower tensor parallelism"
     title: ClassVar[str] = "NTP"
     colour: ClassVar[str | None] = "#229999"
     marker: ClassVar[str | None] = "D"
@@ -219,13 +220,13 @@ class Ntp(RestartingReplicas):
         self._options = options
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return the scheme's plans for pipelines of so many stages."""
+        """Return the scheme's plans for pipelines of `stages` stages."""
         shape = self.shape
         idle_slots = replace(shape, stages=stages).idle_slots
         return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Restart; count who is left with too little memory."""
+        """Restart; count the replicas that are left with too little memory."""
         rule, damage = ReductionRule(self.shape.least_tensor), self._damage
         self.states_refused += sum(
             rule.is_refused(damage.domain_gpus, damage.worst(group)) for group in missing
@@ -235,18 +236,18 @@ class Ntp(RestartingReplicas):
     def pace(self, whole_degree: int, reduced_degree: int) -> float:
         """Return the pace of whole replicas, which reshard for the most reduced one.
 
-        The stated slowdown is that of ranks that send all they have, as spare ranks do. Core ranks
-        receive less, unless fewer than half are left (`resharding_bytes`).
+        The stated slowdown is that of spare ranks, which send all their gradients. Core ranks
+        receive less, unless fewer than half of the ranks are left (`resharding_bytes`).
         """
         most = resharding_bytes(whole_degree, whole_degree, reduced_degree).largest
         return 1.0 + self.shape.backward_share * self._options.resharding_slowdown * most
 
 
 class NtpPw(Ntp):
-    """NTP with more power for the GPUs of hit replicas."""
+    """NTP with more power for the GPUs of damaged replicas."""
 
     name: ClassVar[str] = "ntp-pw"
-    summary: ClassVar[str] = "NTP-PW: NTP with more power for the GPUs of hit replicas"
+    summary: ClassVar[str] = "NTP-PW: NTP with more power for the GPUs of damaged replicas"
     title: ClassVar[str] = "NTP-PW"
     colour: ClassVar[str | None] = "#448855"
     marker: ClassVar[str | None] = "d"
@@ -264,10 +265,9 @@ def _plans(
 
 
 class DpDrop(RestartingReplicas):
-    """Data parallelism that goes on without the replicas that have broken GPUs.
+    """Data parallelism that continues without the replicas that have broken GPUs.
 
-    What they would have trained is missing from the batch. The sum of the others is scaled
-    accordingly.
+    Their share of the batch is not trained. The sum of the others' gradients is scaled accordingly.
     """
 
     name: ClassVar[str] = "dp-drop"
@@ -278,5 +278,5 @@ class DpDrop(RestartingReplicas):
     Options: ClassVar[type[StrategyOptions]] = ReplicaOptions
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return one plan for a whole replica, and none for any other."""
+        """Return one plan for a whole replica; all others are dropped."""
         return (ReplicaPlan(domain_gpus, 1), *[DROPPED] * domain_gpus)

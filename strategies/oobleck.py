@@ -1,10 +1,10 @@
 """Oobleck: pipelines of unequal length from templates that were planned in advance.
 
 Jang et al. 2023 (Oobleck, SOSP 2023). The groups of the job are its data-parallel pipelines at the
-start. When nodes are lost, pipelines are re-formed by `takeover.pipelines`, missing layers are
-copied from pipelines that have them, and the interrupted step is done again: no checkpoint is
-loaded. When nodes come back, pipelines are re-formed once more. Below the least number of nodes
-nothing can be trained: the job restarts, and has to wait for hardware.
+start. When nodes are lost, `takeover.pipelines` re-forms the pipelines, missing layers are copied
+from pipelines that have them, and the interrupted step is repeated. No checkpoint is loaded. When
+nodes return, pipelines are re-formed again. Below the least number of nodes the job restarts, and
+has to wait for hardware.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class OobleckOptions(StrategyOptions):
 
     throughput: Literal["templates", "table"] = Field(
         "templates",
-        description="How fast the job is with the nodes that are left.",
+        description="Source of the job's throughput with the remaining nodes.",
         json_schema_extra={
-            "source": "choice: the table is of one model and of 30 nodes",
+            "source": "choice: the table covers only one model and 30 nodes",
             "choices": {
-                "templates": "the closed form of pipelines that are re-formed, with whole layers "
-                "and whole micro-batches",
-                "table": "what was measured for 6.7B with as many of 30 nodes",
+                "templates": "the closed form of re-formed pipelines, with whole layers and whole "
+                "micro-batches",
+                "table": "measured for a 6.7B model with the same share of 30 nodes",
             },
         },
     )
 
 
 class Oobleck(PipelineScheme):
-    """Pipelines that are re-formed with the nodes that are left."""
+    """Pipelines that are re-formed with the remaining nodes."""
 
     name: ClassVar[str] = "oobleck"
     summary: ClassVar[str] = "Oobleck: pipelines re-formed from templates, no checkpoint loaded"
@@ -67,12 +67,12 @@ class Oobleck(PipelineScheme):
 
     @property
     def stages_held(self) -> float:
-        """Layers of a node of the shortest pipeline there was, over an even stage's."""
+        """Layers of a node in the shortest pipeline so far, over those of an even stage."""
         layers, stages = self.shape.layers, self.shape.stages
         return -(-layers // self._shortest) * stages / layers
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Re-form pipelines with the nodes that are left, and do the step again."""
+        """Re-form pipelines with the remaining nodes, and repeat the step."""
         interrupted = self._interrupted(missing)
         if interrupted and self._options.throughput != "table":
             left = [self._lost.live(group) for group in range(self.groups)]
@@ -88,24 +88,24 @@ class Oobleck(PipelineScheme):
         return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Re-form pipelines with the nodes that are back, whose processes all wait for."""
+        """Re-form pipelines with the returned nodes; all wait for their processes."""
         if not self._lost.repair(hit):
             return None
         self._plan = None
         return replace(self._re_forming([hit.group]), starts_processes=True, is_expected=True)
 
     def _re_forming(self, groups: Sequence[int]) -> Recovery:
-        """Return what pipelines of other lengths need.
+        """Return the recovery of re-forming pipelines.
 
-        All communicators are made anew, one a layer, and nodes that come to do other layers
-        broadcast what they lack from a pipeline that has it (the artifact's engine does so).
+        All communicators are rebuilt, one per layer. Pipelines that have a layer broadcast it to
+        nodes that newly need it, as the artifact's engine does.
         """
         stages = self.shape.stages
         moves = []
         for group in groups:
             lost = self._lost.of(group)
             left = [stage for stage in range(stages) if stage not in lost]
-            # Every boundary moves: each node takes on its part of what was lost, or gives it back.
+            # All boundaries move: each node takes over its part of the loss, or gives it back.
             share = max(1, len(lost)) / max(1, len(left))
             moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in left]
         each = Communicators(self.shape.layers, 1 / stages)
@@ -131,12 +131,12 @@ class Oobleck(PipelineScheme):
         return formed(nodes, self.groups, self.shape)
 
     def _pipelines(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Return the nodes of each pipeline that is left; empty where nothing works."""
+        """Return the nodes of each pipeline; empty if too few nodes are left."""
         least = min(self.shape.least_stages, self.shape.stages)
         return regrouped(map(self._lost.live, range(self.groups)), least)
 
     def _pace(self) -> float | None:
-        """Return the time of a step over that with all nodes; None where nothing works."""
+        """Return the time of a step over that with all nodes; None if too few nodes are left."""
         if self._options.throughput == "table":
             speed = relative_throughput(self._lost.all_nodes_left() / self._nodes)
             return 1.0 / speed if speed > 0.0 else None
@@ -161,7 +161,7 @@ class Oobleck(PipelineScheme):
             return iteration_time(formed_now, micro_batches, self._split_iteration)
         time = iteration_time(formed_now, micro_batches)
         if any(nodes != shape.stages for nodes in pipelines):
-            # Re-formed pipelines are plain ones, whose stages are uneven.
+            # Re-formed pipelines are not interleaved, and their stages are uneven.
             return time
         return time * shape.slots / (shape.micro_batches + shape.stages - 1)
 

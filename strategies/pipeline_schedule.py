@@ -1,14 +1,14 @@
-"""What an iteration of a pipeline takes: exact for any stage times, and the usual closed form.
+"""The time of a pipeline iteration: exact for any stage times, and the usual closed form.
 
-In order 1F1B stage i of p does ``min(p - 1 - i, m)`` micro-batches forward, then one forward and
-one backward in turn, then the backward passes that are left (Narayanan et al. 2021, section 2.2).
+In 1F1B order stage i of p computes ``min(p - 1 - i, m)`` micro-batches forward, then one forward
+and one backward in turn, then the remaining backward passes (Narayanan et al. 2021, section 2.2).
 A forward pass needs the activations of the stage before, a backward pass the gradients of the stage
-behind. Gradients leave when the backward pass is through, both of its halves: frameworks go through
-it layer by layer. Messages take no time.
+behind. Gradients leave at the end of the whole backward pass, since frameworks run it layer by
+layer. Messages take no time.
 
 ``(m - 1) slowest + sum`` over the stages is exact if all stages are equal, or all but the last.
-With one slow stage 1F1B is faster than that, the more so the farther the slow stage is from the
-end: while it waits for its first gradient it goes on with forward passes.
+With one slow stage 1F1B is faster, and more so the farther that stage is from the end: it continues
+with forward passes while it waits for its first gradient.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.stage_work import StageWork
 
 Pass = tuple[Literal["forward", "backward", "weights"], int]
-"""A pass of a micro-batch; weight gradients are part of the backward pass where it is whole."""
+"""A pass of a micro-batch; a backward pass that is not split includes weight gradients."""
 
 
 def stage_order(stage: int, stages: int, micro_batches: int) -> list[Pass]:
-    """Return the passes of a stage, one after the other."""
+    """Return the passes of a stage in 1F1B order."""
     ahead = min(stages - 1 - stage, micro_batches)
     passes: list[Pass] = [("forward", number) for number in range(ahead)]
     for number in range(micro_batches - ahead):
@@ -37,20 +37,20 @@ def stage_order(stage: int, stages: int, micro_batches: int) -> list[Pass]:
 
 
 def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
-    """Return what an iteration takes, exactly, in the unit of the stages' times.
+    """Return the exact time of an iteration, in the unit of the stages' times.
 
     Parameters
     ----------
     stages : sequence of StageWork
-        What a micro-batch takes on each node, in the order of the pipeline; a node that does two
-        stages is one of them.
+        Times of a micro-batch on each node, in the order of the pipeline; a node with two stages
+        counts as one.
     micro_batches : int
         Micro-batches of an iteration.
 
     Raises
     ------
     StrategyError
-        There is no stage, or no micro-batch.
+        If there is no stage or no micro-batch.
     """
     _require_work(stages, micro_batches)
     places = range(len(stages))
@@ -61,18 +61,18 @@ def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
 def split_iteration(
     stages: Sequence[StageWork], micro_batches: int, orders: Sequence[str]
 ) -> float:
-    """Return the time from one iteration to the next in given orders of passes, exactly.
+    """Return the exact time from one iteration to the next for given orders of passes.
 
-    Each stage steps its optimizer by itself, so that iterations follow each other at the longest
-    time of any stage between its first and its last pass.
+    Each stage steps its optimizer independently, so that iterations follow each other at the
+    longest time of any stage between its first and its last pass.
 
     Parameters
     ----------
     stages, micro_batches
         As in `exact_iteration`.
     orders : sequence of str
-        By stage, as in `rerouted_schedule.Rerouted`; a stage that computes no weight gradients by
-        themselves computes them within its backward passes.
+        For each stage, as in `rerouted_schedule.Rerouted`. A stage without separate weight
+        gradients computes them within its backward passes.
     """
     _require_work(stages, micro_batches)
     spans = _spans(stages, list(map(_passes, orders)), micro_batches)
@@ -80,7 +80,7 @@ def split_iteration(
 
 
 def _passes(order: str) -> list[Pass]:
-    """Return the passes of a stage from their letters."""
+    """Parse the letters of a stage's passes."""
     counts = {"F": count(), "B": count(), "W": count()}
     kinds: dict[str, Literal["forward", "backward", "weights"]]
     kinds = {"F": "forward", "B": "backward", "W": "weights"}
@@ -117,7 +117,7 @@ def _spans(
                     following = place - 1
                 for part in parts:
                     now += part.total
-                # From the last stage forward, and from the first back, nobody waits for it.
+                # No stage waits for the last forward pass or the first stage's backward pass.
                 ends[place] = arrived[following, step] = now
     return list(zip(begins, ends, strict=True))
 
@@ -127,12 +127,12 @@ def approximate_iteration(
 ) -> float:
     """Return ``(m - 1) max + sum`` of the times of a micro-batch on each stage.
 
-    With v virtual stages it takes 1/v of the time to fill and drain: ``m max + (sum - max) / v``.
+    With v virtual stages, filling and draining take 1/v of the time: ``m max + (sum - max) / v``.
 
     Raises
     ------
     StrategyError
-        There is no stage, or no micro-batch.
+        If there is no stage or no micro-batch.
     """
     _require_work(costs, micro_batches)
     most, whole = max(costs), sum(costs)

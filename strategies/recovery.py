@@ -1,8 +1,8 @@
-"""What a recovery needs, in words of the job: no seconds, no bytes.
+"""The actions of a recovery, without times and sizes.
 
-A scheme says which communicators are made anew, whose processes start, and what state moves from
-whom to whom, in recoveries and between steps. What each of that takes is the scenario's to say, and
-the platform's (`simulator.recovery_times`).
+A scheme states which communicators are rebuilt, whether processes start, and which state moves
+between groups, in recoveries and between steps. The scenario and the platform determine the time of
+each action (`simulator.recovery_times`).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ RecoveryKind = Literal[
     "rejoin",
     "restart",
 ]
-"""What a recovery is called, and by what name its time may be stated."""
+"""Kinds of recovery; a scenario may state the time of each by this name."""
 
 
 class Move(NamedTuple):
-    """State that some GPUs of a group fetch from another group that has it, too.
+    """State that some GPUs of a group fetch from another group that has a copy.
 
     Attributes
     ----------
     group : int
-        Whose GPUs receive it.
+        The receiving group.
     receiver : int
-        Which of its stages receives.
+        Its receiving stage.
     of : int
         The stage whose state it is: the same stage of another group sends it.
     stages : int
-        Stages of a group; its GPUs are dealt out to them in order.
+        Stages of a group; its GPUs are assigned to them in order.
     share : float
-        The part of that stage's state.
+        The fraction of that stage's state.
     """
 
     group: int
@@ -49,23 +49,23 @@ class Move(NamedTuple):
 
 
 class SentMove(NamedTuple):
-    """A move, and the group that sends it; None where only the storage has the state."""
+    """A move, and the group that sends it; None if only the storage has the state."""
 
     move: Move
     sender: int | None
 
 
 class Mirror(NamedTuple):
-    """State that members send to each other after every so many steps, all at once.
+    """State that members send to each other every `every_steps` steps, all at once.
 
     All members wait until it has arrived.
 
     Attributes
     ----------
     moves : tuple of SentMove
-        What moves to whom, each from another member.
+        The moves, each from another member.
     every_steps : int
-        It is sent at the end of each step that completes a multiple of so many.
+        They happen at the end of each step whose number is a multiple of this.
     """
 
     moves: tuple[SentMove, ...]
@@ -74,14 +74,14 @@ class Mirror(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Communicators:
-    """Communicators that are made anew, one after the other.
+    """Communicators that are rebuilt, one after the other.
 
     Attributes
     ----------
     count : int
         How many.
     share : float
-        The share of the job's GPUs that each connects.
+        Share of the job's GPUs that each connects.
     """
 
     count: int = 1
@@ -90,24 +90,24 @@ class Communicators:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What the job needs before it goes on; all its groups wait meanwhile.
+    """The actions before the job continues; all its groups wait meanwhile.
 
     Attributes
     ----------
     kind : str
-        What it is called.
+        Its name.
     communicators : tuple of Communicators
-        Those that are made anew.
+        Communicators that are rebuilt.
     starts_processes : bool
-        Whether processes start, and warm up.
+        Whether processes start and warm up.
     replaces_hardware : bool
-        Whether something else takes the place of what is broken.
+        Whether broken hardware is replaced.
     moves : tuple of Move
         State that moves, all at once.
     is_expected : bool
-        Whether nobody has to detect what happened: what is repaired says so.
+        Whether it needs no detection, because repaired hardware announces itself.
     lacks_standbys : bool
-        Whether other hardware has to be found first, as there are fewer standbys than needed.
+        Whether there are too few standbys, so that other hardware has to be found first.
     """
 
     kind: RecoveryKind
@@ -119,25 +119,25 @@ class Recovery:
     lacks_standbys: bool = False
 
     def without_standbys(self) -> Recovery:
-        """Return what is needed where no standby is ready: processes start on what is found."""
+        """Return the recovery without a ready standby: processes start on other hardware."""
         return replace(self, starts_processes=True, lacks_standbys=True)
 
     def along_with(self, other: Recovery | None) -> Recovery:
-        """Return this one with what another at the same moment moves."""
+        """Return this recovery with the moves of another at the same moment."""
         return self if other is None else replace(self, moves=self.moves + other.moves)
 
 
 SHRINK = Recovery("shrink")
-"""Groups leave, and the communicator of the others is made without them."""
+"""Groups leave, and the others rebuild the communicator without them."""
 
 RESTART = Recovery("restart", starts_processes=True, replaces_hardware=True)
-"""Everything starts anew, on new hardware in the place of what is broken."""
+"""The whole job starts again; new hardware replaces what is broken."""
 
 RESTART_AS_IS = Recovery("restart", starts_processes=True)
-"""Everything that is left starts anew."""
+"""The job starts again on the hardware that is left."""
 
 
 def rejoining(groups: Sequence[int]) -> Recovery:
-    """Return what groups need that come back: all of their state, each from another group."""
+    """Return the recovery of returning groups: each fetches all state from another group."""
     moves = tuple(Move(group, 0, 0, 1) for group in groups)
     return Recovery("rejoin", moves=moves, is_expected=True)

@@ -1,17 +1,17 @@
-"""ReCycle: peers of other pipelines do a lost stage's micro-batches (Gandhi et al. 2024, SOSP).
+"""ReCycle: peers in other pipelines compute a lost stage's micro-batches.
 
-arXiv 2405.14009. The groups of the job are its data-parallel pipelines; the nodes of a stage all
-have the same weights. When one is lost, its micro-batches go round robin to the others, so that
-nothing moves but activations, and each pass that is late is fitted into bubbles
-(`rerouted_schedule`). Stages share losses evenly: where one has lost two more than
-another, a node of that other one swaps roles with a lost one, and copies the parameters from a
-peer. Who returns takes the role that has the fewest nodes. A stage can lose all nodes but one.
+Gandhi et al. 2024 (SOSP), arXiv 2405.14009. The groups of the job are its data-parallel pipelines;
+all nodes of a stage have the same weights. When a node is lost, its micro-batches go round robin to
+its peers. Only activations move, and additional passes are fitted into bubbles
+(`rerouted_schedule`). Losses are evened out over stages: if one stage has lost two more nodes than
+another, a node of the latter swaps roles with a lost one and copies the parameters from a peer. A
+returning node takes the role with the fewest nodes. A stage can lose all nodes but one.
 
-The paper's schedule is of plain pipelines. Pipelines of virtual stages stay interleaved here, with
-the micro-batches of the fullest node, ``M + (p - 1) / v``: nothing is fitted into their bubbles.
+The paper's schedule is for plain pipelines. Pipelines of virtual stages remain interleaved here,
+with the micro-batches of the busiest node, ``M + (p - 1) / v``; their bubbles are not filled.
 
-What the paper leaves open is decided here: the broken step is done again by all; the job restarts
-if all nodes that have a stage's state fail at once, or if fewer are left than there are stages.
+The paper leaves two points open. Here, all groups repeat the interrupted step. The job restarts if
+all nodes with a stage's state fail at once, or if fewer nodes than stages are left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from faultline.strategies.takeover.neighbours import Roles
 from faultline.strategies.takeover.pipeline_scheme import (
     NOTHING_LEFT,
     PipelineScheme,
-    failures_until_nobody_is_left,
+    failures_until_too_few,
 )
 from faultline.strategies.takeover.pipelines import stages_on
 from pydantic import Field
@@ -49,27 +49,27 @@ class RecycleOptions(StrategyOptions):
 
     schedule: Literal["job", "split", "split-and-staggered"] = Field(
         "job",
-        description="In which order stages compute re-routed micro-batches.",
+        description="Order in which stages compute re-routed micro-batches.",
         json_schema_extra={
-            "source": "choice: what a sound step could use as well is no gain of a scheme",
+            "source": "choice: a technique that a healthy step could use is no gain of a scheme",
             "choices": {
-                "job": "in that of the sound step, model.schedule",
-                "split": f"weight gradients apart from those of inputs, in bubbles, whatever the "
-                f"sound step does: {_PAPER}, decoupled backward pass",
-                "split-and-staggered": "and each stage steps its optimizer by itself, so that the "
-                f"bubbles at both ends of a step are filled too: {_PAPER}, staggered optimizer",
+                "job": "that of the healthy step, model.schedule",
+                "split": f"weight gradients in bubbles, apart from input gradients, also if the "
+                f"healthy step does not split them: {_PAPER}, decoupled backward pass",
+                "split-and-staggered": "split, and each stage steps its optimizer independently, "
+                f"which fills the bubbles at both ends of a step: {_PAPER}, staggered optimizer",
             },
         },
     )
     role_swaps: bool = Field(
         True,
-        description="Whether nodes swap roles so that all stages lose as many.",
+        description="Whether nodes swap roles so that all stages have lost equally many.",
         json_schema_extra={"source": f"{_PAPER}: failures are normalised"},
     )
 
 
 class Recycle(PipelineScheme):
-    """Pipelines whose stages stand in for the same stage of each other."""
+    """Pipelines whose nodes stand in for lost peers of the same stage."""
 
     name: ClassVar[str] = "recycle"
     summary: ClassVar[str] = "ReCycle: a lost stage's micro-batches go to its peers, into bubbles"
@@ -85,15 +85,15 @@ class Recycle(PipelineScheme):
         shape, own = self.shape, options.schedule != "job"
         allowed = Techniques(own, options.schedule == "split-and-staggered")
         loads, plain = (shape.micro_batches,) * shape.stages, Techniques(False, False)
-        sound = rerouted(loads, shape.micro_batches, shape.backward_share, plain)
+        healthy = rerouted(loads, shape.micro_batches, shape.backward_share, plain)
         if shape.split:
-            sound = shape.split.sound(shape.stages, shape.micro_batches)
+            healthy = shape.split.sound(shape.stages, shape.micro_batches)
             allowed = allowed if own else shape.split.techniques
         self._allowed = replace(allowed, most_held=shape.micro_batches_that_fit)
-        self._sound_time, self._sound_held = sound.time, float(sound.most_held)
+        self._sound_time, self._sound_held = healthy.time, float(healthy.most_held)
         if shape.virtual_stages > 1:
             self._sound_time = shape.slots
-            # (p - 1) / (p v) more of them than in a plain pipeline (Narayanan et al. 2021).
+            # (p - 1) / (p v) more than in a plain pipeline (Narayanan et al. 2021).
             self._sound_held = shape.stages + shape.idle_slots
         self._interleaves = shape.virtual_stages > 1 and not own
         self._most_held = self._sound_held
@@ -110,9 +110,9 @@ class Recycle(PipelineScheme):
         self._note(hit, newly)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Re-route, even out losses by swaps, and do the step again."""
+        """Re-route, even out losses by swaps, and repeat the step."""
         if min(self._roles.left) == 0:
-            # Nobody has that state any more.
+            # No copy of that stage's state is left.
             return WipeOut(tuple(missing))
         interrupted = self._interrupted(missing)
         self._newly.clear()
@@ -126,7 +126,7 @@ class Recycle(PipelineScheme):
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Give nodes the roles that lack most, whose state they copy from a peer."""
+        """Give nodes the roles with the fewest nodes; they copy the state from a peer."""
         swaps, roles = self._options.role_swaps, self._roles
         moves = [
             roles.take(hit.group, node, roles.lacking(node) if swaps else node)
@@ -141,13 +141,13 @@ class Recycle(PipelineScheme):
         return list(self._roles.even_out(self._lost)) if self._options.role_swaps else []
 
     def _recovery(self, kind: RecoveryKind, moves: Sequence[Move]) -> Recovery:
-        """Return what a change of hands needs: the ring of each stage it is about, and a chain."""
+        """Return the recovery of role changes: the rings of the affected stages, and a chain."""
         rings = Communicators(max(1, len({move.of for move in moves})), 1 / self.shape.stages)
         chain = Communicators(1, 1 / self.groups)
         return Recovery(kind, (rings, chain), moves=tuple(moves), is_expected=kind == "hand-back")
 
     def _step_plan(self) -> StepPlan:
-        # After a restart roles are dealt out anew; after a failure they have been already.
+        # After a restart roles are reassigned here; after a failure `on_failures` has done it.
         self._swaps()
         if min(self._roles.left) == 0:
             return NOTHING_LEFT
@@ -162,27 +162,27 @@ class Recycle(PipelineScheme):
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=self._pipelines(found))
 
     def _rerouted(self, allowed: Techniques) -> Rerouted:
-        """Return the schedule for the nodes that are left.
+        """Return the schedule of the remaining nodes.
 
-        All stages follow that of the stage with the fewest nodes, as if they had lost as many. With
-        unequal loads a step would take one micro-batch less, or up to two more, and some further
-        losses would make it faster.
+        All stages use the schedule of the stage with the fewest nodes, as if they had lost as many.
+        With unequal loads a step would take one micro-batch less, or up to two more, and some
+        further losses would make it faster.
         """
         shape = self.shape
         loads = (max(self._loads()),) * shape.stages
         return rerouted(loads, shape.micro_batches, shape.backward_share, allowed)
 
     def _loads(self) -> tuple[int, ...]:
-        """Return the micro-batches of each stage's fullest node."""
+        """Return the micro-batches of each stage's busiest node."""
         whole = self.shape.micro_batches * self.groups
         return tuple(-(-whole // left) for left in self._roles.left)
 
     def _pipelines(self, found: Rerouted) -> tuple[Pipeline, ...]:
-        """Return pipelines of all nodes that are left, as many as the stage with most has.
+        """Return pipelines of all remaining nodes, as many as the stage with most nodes has.
 
-        Whole ones, of one node of each stage, keep as many nodes of one group as there are. Those
-        beyond them lack stages, whose work whole ones do in the orders of their fullest nodes: such
-        a stage only sends and receives there.
+        Complete pipelines have one node of each stage, preferably all from one group. The others
+        lack stages, whose work complete pipelines do in the orders of their busiest nodes. A
+        missing stage only sends and receives.
         """
         stages, nodes = range(self.shape.stages), self._roles.by_stage(self._lost)
         own = {group: sum(group in at for at in nodes) for group in range(self.groups)}
@@ -230,12 +230,12 @@ class Recycle(PipelineScheme):
 
     @property
     def activations_held(self) -> float:
-        """Most micro-batches whose weight gradients a node owed, over those of a sound step."""
+        """Most micro-batches with postponed weight gradients, over those of a healthy step."""
         return self._most_held / self._sound_held
 
     def masked_failures(self) -> float:
-        """Return the failures until a stage has no node to itself, without repairs."""
-        return failures_until_nobody_is_left(self._nodes, self.shape.stages)
+        """Return the failures until some stage has no node left, without repairs."""
+        return failures_until_too_few(self._nodes, self.shape.stages)
 
 
 def _scaled(share: StageShare, work: float) -> StageShare:

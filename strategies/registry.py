@@ -1,4 +1,4 @@
-"""Finds the schemes of this package by name, and the files of what is plugged in."""
+"""Finds schemes by name, and the source files of plug-ins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultline.strategies.discovery import Found, classes_with_a_name, is_shippe
 from faultline.strategies.protection.registry import all_protections
 
 ENTRY_POINTS = "faultline.schemes"
-"""What installed packages name theirs under."""
+"""Entry-point group in which installed packages list their schemes."""
 
 
 @cache
@@ -26,7 +26,7 @@ def all_strategies() -> dict[str, type[Strategy]]:
 
 
 def broken_strategies() -> tuple[str, ...]:
-    """Return a line for each file of a scheme that cannot be used."""
+    """Return a line for each scheme file that cannot be used."""
     return _found().broken
 
 
@@ -44,16 +44,16 @@ def strategy_class(name: str) -> type[Strategy]:
 def build_strategy(
     name: str, groups: int, redundancy: int, options: StrategyOptions | None = None
 ) -> Strategy:
-    """Return a scheme ready for its first step; default options where none are given."""
+    """Return a scheme ready for its first step, by default with default options."""
     scheme = strategy_class(name)
     return scheme(groups, redundancy, options if options is not None else scheme.Options())
 
 
 def plugged_files() -> list[Path]:
-    """Return the source files of what is plugged in: a module, or the package that it is in."""
+    """Return the source files of plug-ins: a module, or the whole package that contains it."""
     known = (*all_strategies().values(), *all_protections().values())
     files: set[Path] = set()
-    for module in {one.__module__ for one in known if not is_shipped(one)}:
+    for module in {value.__module__ for value in known if not is_shipped(value)}:
         file = Path(str(sys.modules[module].__file__))
         top = module.partition(".")[0]
         root = Path(str(sys.modules[top].__file__)).parent

@@ -17,7 +17,7 @@ from faultline.strategies.base import (
     StrategyOptions,
     Verdict,
     WipeOut,
-    without,
+    remaining_members,
 )
 from faultline.strategies.closed_forms.wipe_out import (
     DisjointSets,
@@ -97,7 +97,7 @@ class Replication(Strategy):
             lost_a_set |= self._up_in_set[place] == 0
         if lost_a_set:
             return WipeOut(seen)
-        self._plan = StepPlan(without(self._plan.members, seen), 1, self.redundancy)
+        self._plan = StepPlan(remaining_members(self._plan.members, seen), 1, self.redundancy)
         return Continue(seen)
 
     def failure_course(self) -> FailureCourse:

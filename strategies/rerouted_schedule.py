@@ -1,22 +1,23 @@
 """An iteration of pipelines of which some stages have fewer workers than others (ReCycle).
 
-D pipelines of p stages have m micro-batches each. A stage that is left with n of its D workers
-deals the micro-batches of all pipelines out to them, round robin, so that its fullest worker has
-``ceil(m D / n)``. Time is counted in t, a micro-batch's forward and backward pass on a stage.
+D pipelines of p stages have m micro-batches each. A stage with n of its D workers left assigns the
+micro-batches of all pipelines to them round robin, so that its busiest worker has
+``ceil(m D / n)``. The unit of time is t, a micro-batch's forward and backward pass on a stage.
 
-No iteration is shorter than ``max(m + p - 1, m D / n) t``: a sound pipeline's, or as long as the
-stage with the fewest workers is busy. It is met to one micro-batch with m >= p by two techniques:
+No iteration is shorter than ``max(m + p - 1, m D / n) t``: the time of a healthy pipeline, or the
+busy time of the stage with the fewest workers. With m >= p, two techniques come within one
+micro-batch of this bound:
 
-- *Split backward*: input gradients are computed at once, as the stage before waits for them,
-  weight gradients later, where a worker would idle.
+- *Split backward*: input gradients are computed at once, since the stage before waits for them;
+  weight gradients are computed later, when a worker would idle.
 - *Staggered optimizer*: each stage steps its optimizer after its own all-reduce. A stage that
-  begins later than the first may end as much later, so the bubbles at both ends of an iteration
-  are filled as well: iterations follow each other at the longest time of any stage between its
+  begins later than the first may end that much later, so the bubbles at both ends of an iteration
+  are filled as well. Iterations follow each other at the longest time of any stage between its
   first forward pass and its last weight gradient.
 
-With fewer micro-batches than stages a worker may have nothing to do before its first gradient
-arrives: a stage s of which the fullest worker has M micro-batches takes at least ``M t`` and what
-``2 (p - s) - 1`` passes to the end of the pipeline and back take longer than its M forward passes.
+With fewer micro-batches than stages a worker may idle before its first gradient arrives. Stage s,
+whose busiest worker has M micro-batches, takes at least ``M t``, plus the time by which
+``2 (p - s) - 1`` passes to the end of the pipeline and back exceed its M forward passes.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """What a schedule may do besides re-routing.
+    """Techniques that a schedule may use besides re-routing.
 
     Attributes
     ----------
     split_backward, staggered_optimizer : bool
         See the module's docstring.
     activations_held : float
-        Micro-batches whose weight gradient a worker may owe, over those that the first stage of a
-        sound pipeline has under way, for as many micro-batches as it has more.
+        Micro-batches whose weight gradients a worker may postpone, over those in flight in the
+        first stage of a healthy pipeline; scaled by the worker's load.
     most_held : float
         Micro-batches whose activations fit into a worker's memory.
     """
@@ -55,7 +56,7 @@ class Techniques:
     most_held: float = inf
 
     def held(self, load: int, stages: int, micro_batches: int) -> float:
-        """Return the micro-batches whose activations a worker with such a load would keep."""
+        """Return the micro-batches whose activations a worker with this load would keep."""
         return self.activations_held * ceil(stages * load / micro_batches)
 
 
@@ -63,8 +64,8 @@ class Techniques:
 class Rerouted:
     """An iteration of re-routed micro-batches: the time from one to the next, in t.
 
-    By stage, `orders` are the passes of its fullest worker: F forward, B backward, W weight
-    gradients that are not part of B; a dot where it waits.
+    For each stage, `orders` lists the passes of its busiest worker: F forward, B backward, W weight
+    gradients that are not part of B, a dot for a wait.
     """
 
     time: float
@@ -83,7 +84,7 @@ def _most_held(order: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitBackward:
-    """A job whose sound step splits its backward pass and staggers its optimizer.
+    """A job whose healthy step splits its backward pass and staggers its optimizer.
 
     Attributes
     ----------
@@ -98,18 +99,18 @@ class SplitBackward:
 
     @property
     def techniques(self) -> Techniques:
-        """What such a job's schedules may do."""
+        """Techniques of this job's schedules."""
         return Techniques(activations_held=self.activations_held)
 
     def sound(self, stages: int, micro_batches: int) -> Rerouted:
-        """Return the iteration of a pipeline that has lost nothing."""
+        """Return the iteration of a healthy pipeline."""
         loads = (micro_batches,) * stages
         return rerouted(loads, micro_batches, self.backward_share, self.techniques)
 
     def iteration(self, costs: Sequence[float], micro_batches: int) -> float:
-        """Return the iteration of a pipeline that keeps the sound one's orders, in t.
+        """Return the time in t of a pipeline that keeps the healthy orders of passes.
 
-        By the time that a micro-batch takes on each stage, in t.
+        `costs` are the times of a micro-batch on each stage, in t.
         """
         orders = self.sound(len(costs), micro_batches).orders
         parts = (1.0 - self.backward_share, 0.0, self.backward_share / 2, self.backward_share / 2)
@@ -121,24 +122,24 @@ class SplitBackward:
 def rerouted(
     loads: tuple[int, ...], micro_batches: int, backward_share: float, allowed: Techniques
 ) -> Rerouted:
-    """Return the fastest iteration; the backward pass is split only where that helps.
+    """Return the fastest iteration; the backward pass is split only if that is faster.
 
-    By the micro-batches of each stage's fullest worker, and those of a pipeline, m. Of t, the
-    backward pass is a share; half of it is weight gradients.
+    `loads` are the micro-batches of each stage's busiest worker, `micro_batches` those of a
+    pipeline. The backward pass takes `backward_share` of t; half of it is weight gradients.
     """
-    ways = (False, True) if allowed.split_backward else (False,)
-    found = (
+    splits = (False, True) if allowed.split_backward else (False,)
+    iterations = (
         _Schedule(loads, micro_batches, backward_share, split, allowed).iteration()
-        for split in ways
+        for split in splits
     )
-    return min(found, key=lambda one: one.time)
+    return min(iterations, key=lambda iteration: iteration.time)
 
 
 class _Schedule:
-    """The fullest worker of each stage: backward passes first, then forward, weights when idle.
+    """The busiest worker of each stage: backward passes first, then forward, weights when idle.
 
-    Where a stage has more micro-batches than its neighbour, both go through the same stream: the
-    k-th of one is there when the neighbour's of the same place is.
+    A stage with more micro-batches than its neighbour shares one stream with it: a micro-batch is
+    available when the neighbour's at the same relative place is.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class _Schedule:
         self._weights = [0] * stages
         self._begin, self._free = [0.0] * stages, [0.0] * stages
         ahead = [2 * (stages - s) - 1 if split else stages - s for s in range(stages)]
-        self._under_way = [
+        self._in_flight = [
             ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
         ]
         more = [allowed.held(load, stages, micro_batches) if split else inf for load in loads]
@@ -168,7 +169,7 @@ class _Schedule:
         self._orders: list[list[str]] = [[] for _ in loads]
 
     def iteration(self) -> Rerouted:
-        """Return the time from one iteration to the next, and what each worker does."""
+        """Return the time from one iteration to the next, and the passes of each worker."""
         waking = [(0.0, stage) for stage in range(len(self._loads))]
         while waking:
             now, stage = heappop(waking)
@@ -185,9 +186,9 @@ class _Schedule:
         return Rerouted(taken, tuple(map("".join, self._orders)))
 
     def _do_next(self, stage: int, now: float) -> tuple[float, int]:
-        """Begin the next pass of a free worker; returns its end, and whom that may wake."""
+        """Begin the next pass of a free worker; return its end and the stage that may wake."""
         forward, gradient = self._forward_ends[stage], self._gradient_ends[stage]
-        owed, order = len(forward) - self._weights[stage], self._orders[stage]
+        postponed, order = len(forward) - self._weights[stage], self._orders[stage]
         waited = "." if order and now > self._free[stage] + _ROUNDING else ""
         if self._gradient_arrives(stage) <= now + _ROUNDING:
             order.append(f"{waited}B")
@@ -195,7 +196,7 @@ class _Schedule:
             self._weights[stage] += not self._split
             return gradient[-1], stage - 1
         has_room = (
-            len(forward) - len(gradient) < self._under_way[stage] and owed < self._held[stage]
+            len(forward) - len(gradient) < self._in_flight[stage] and postponed < self._held[stage]
         )
         if has_room and self._input_arrives(stage) <= now + _ROUNDING:
             if not forward:

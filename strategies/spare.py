@@ -1,7 +1,7 @@
 """SPARe: stacked parallelism with adaptive reordering (Lee et al. 2026, arXiv 2603.00357).
 
 Every group hosts r shard types in a stack and computes the first S of them, S = 1 at first. When
-groups fail, the survivors' stacks are reordered so that every type is still computed by somebody;
+groups fail, the survivors' stacks are reordered so that some group still computes every type;
 S grows only where it must. The job restarts when a type has lost all its hosts (`stacks`).
 """
 
@@ -19,7 +19,7 @@ from faultline.strategies.base import (
     StrategyOptions,
     Verdict,
     WipeOut,
-    without,
+    remaining_members,
 )
 from faultline.strategies.closed_forms.stacked_types import StackedTypes, least_stacks, patch_types
 from faultline.strategies.closed_forms.wipe_out import FailureCourse, plain_mean_failures
@@ -46,7 +46,7 @@ class SpareOptions(StrategyOptions):
 
     redundancies: Literal["least-time", "published"] = Field(
         "least-time",
-        description="Which redundancies come into question where none is stated.",
+        description="Which redundancies compete where none is stated.",
         json_schema_extra={
             "source": "choice: what redundancy costs depends on restarts, checkpoints and the step",
             "choices": {
@@ -78,7 +78,7 @@ class Spare(Strategy):
 
     @cached_property
     def shards(self) -> StackedShards:
-        """The stacks as they stand; laid out when first asked for, as closed forms never do."""
+        """The stacks as they stand; laid out when first used, as closed forms never do."""
         return StackedShards(self.groups, self.redundancy)
 
     def restart(self) -> None:
@@ -92,7 +92,7 @@ class Spare(Strategy):
         reordering = self.shards.fail(missing)
         if reordering is None:
             return WipeOut(tuple(missing))
-        members = without(self._plan.members, missing)
+        members = remaining_members(self._plan.members, missing)
         self._plan = StepPlan(members, reordering.stacks)
         if reordering.fixed:
             return Continue(tuple(missing))

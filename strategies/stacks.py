@@ -1,27 +1,27 @@
 """The stacks of a SPARe job and the matching that keeps every shard type covered.
 
-Vocabulary (Lee et al. 2026 (SPARe)): N groups, N shard types, r types hosted by each group in an
-ordered *stack*; in a step each surviving group computes the first S types of its stack. A type is
-*covered* where it stands among the first S of a survivor.
+Vocabulary (Lee et al. 2026 (SPARe)): there are N groups and N shard types. Each group hosts r types
+in an ordered *stack*. In a step each surviving group computes the first S types of its stack. A
+type is *covered* if it is among the first S of a survivor.
 
 An *entry* is one (group, mark) pair, that is one copy of a type: entry ``e = group * r + mark``
 holds the type ``(group + offset[mark]) mod N``. Entries never change; their slots do.
 
-RECTLR asks three things after failures, and all three are answered from one assignment of types to
-survivors that is kept from step to step:
+After failures RECTLR solves three problems. All three use one assignment of types to survivors that
+is kept from step to step:
 
 phase 0 (HK-Fixed)
-    Does every type still stand among the first S of some survivor? Only types that were assigned
-    to a failed group can have lost their place, so only those are looked at.
+    Is each type still among the first S of some survivor? Only types that were assigned to a failed
+    group can be uncovered, so only those are examined.
 phase 1 (HK-Free)
-    The smallest S* >= S at which every type fits on a survivor that hosts it, with at most S*
-    types a group. Types that are covered where they stand fit by definition (their slots are their
-    own), so feasibility is a question of augmenting paths from the few uncovered ones.
+    The smallest S* >= S at which each type fits on a survivor that hosts it, with at most S* types
+    per group. Covered types fit in their own slots. Feasibility thus depends only on augmenting
+    paths from the few uncovered types.
 phase 2 (min-cost max-flow)
     Among the matchings at S*, one that moves fewest types. Covered types in their own slots are a
-    matching of cost 0; adding the uncovered types one by one along *shortest* augmenting paths
-    keeps it of minimum cost (successive shortest paths, Ahuja, Magnanti & Orlin 1993, section 9.7).
-    A path that cannot be found proves that S* is too small, so phases 1 and 2 are one search.
+    matching of cost 0. Adding the uncovered types one by one along *shortest* augmenting paths
+    keeps the cost minimal (successive shortest paths, Ahuja, Magnanti & Orlin 1993, section 9.7).
+    If there is no path, S* is too small; phases 1 and 2 are therefore one search.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ _UNREACHED = 1 << 30
 
 
 class Reordering(NamedTuple):
-    """What RECTLR decided after a set of failures.
+    """The result of RECTLR after a set of failures.
 
     Attributes
     ----------
     stacks : int
         All-reduce stack S from now on.
     grew_by : int
-        By how much S grew; 0 where it stayed.
+        Growth of S; 0 if unchanged.
     placed : dict of int to int
-        For each group whose order changed: how many types were placed among the slots that it
-        computed before. What stands in the slots by which S grew, every group has to compute.
+        For each group whose order changed: how many types were placed in slots that it computed
+        before. Each group has to compute the slots by which S grew.
     moved_types : int
-        Number of types that no longer stand in a slot they stood in before (the cost that phase 2
-        minimises).
+        Number of types that changed their slot (the cost that phase 2 minimises).
     """
 
     stacks: int
@@ -59,12 +58,12 @@ class Reordering(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Whether phase 0 was enough: nothing moved and S stayed."""
+        """Whether phase 0 was enough: nothing moved and S is unchanged."""
         return not self.placed and self.grew_by == 0
 
 
 class StackedShards:
-    """Stacks of r types each, of N groups over N shard types, kept covered through failures.
+    """Stacks of r types on each of N groups, which keep all N shard types covered.
 
     Raises
     ------
@@ -76,7 +75,7 @@ class StackedShards:
         self.groups = groups
         self.redundancy = redundancy
         offsets = ruler_for(groups, redundancy)
-        # A number is an object of 32 bytes: every list refers to the same ones.
+        # A number is an object of 32 bytes: all lists share the same ones.
         self._entries = entries = list(range(groups * redundancy))
         self._type_of = [
             entries[(u + offset) % groups] for u in range(groups) for offset in offsets
@@ -92,23 +91,23 @@ class StackedShards:
         self.reset()
 
     def reset(self) -> None:
-        """Bring all groups back, with the stacks in their first order and S = 1."""
+        """Restore all groups, with the stacks in their first order and S = 1."""
         groups, redundancy = self.groups, self.redundancy
         self.stacks = 1
         self.survivors = groups
         self._alive = [True] * groups
         self._slot_of = list(range(redundancy)) * groups
         self._entry_at = self._entries.copy()
-        # The type in a group's first slot is that group's own: offset 0.
+        # The first slot of a group has the type of its own number: offset 0.
         self._assigned = [self._entries_of_type[i][0] for i in range(groups)]
         self._served: list[list[int]] = [[i] for i in range(groups)]
-        # The entries of each type that are left.
+        # The remaining entries of each type.
         self._left_of_type = [entries.copy() for entries in self._entries_of_type]
-        # How far a search has come to each group; between searches to none.
+        # Distance of each group in a search; between searches none is reached.
         self._distance = [_UNREACHED] * groups
 
     def alive(self, group: int) -> bool:
-        """Whether `group` has survived since the last reset."""
+        """Return whether `group` has survived since the last reset."""
         return self._alive[group]
 
     def stack(self, group: int) -> list[int]:
@@ -117,11 +116,11 @@ class StackedShards:
         return [self._type_of[e] for e in self._entry_at[first : first + self.redundancy]]
 
     def assignment(self) -> list[int]:
-        """Return the group that answers for each type; an all-reduce counts its gradient once."""
+        """Return the group assigned to each type; an all-reduce counts its gradient once."""
         return [self._group_of[entry] for entry in self._assigned]
 
     def fail(self, failed: Iterable[int]) -> Reordering | None:
-        """Take groups out and reorder the survivors' stacks so that every type is covered.
+        """Remove groups and reorder the survivors' stacks so that each type is covered.
 
         Parameters
         ----------
@@ -131,8 +130,8 @@ class StackedShards:
         Returns
         -------
         Reordering or None
-            None for a wipe-out: some type has lost all its hosts. The stacks are then of no more
-            use until `reset`.
+            None for a wipe-out: some type has lost all its hosts. The stacks are then invalid
+            until `reset`.
         """
         orphans: list[int] = []
         left_of_type, type_of, redundancy = self._left_of_type, self._type_of, self.redundancy
@@ -156,7 +155,7 @@ class StackedShards:
         return Reordering(self.stacks, self.stacks - before, placed, len(moved))
 
     def _cover_in_place(self, types: list[int], stacks: int) -> list[int]:
-        """Assign each type to a survivor that has it among its first `stacks`; return the rest."""
+        """Assign types to survivors that have them in their first `stacks`; return the rest."""
         slot_of, uncovered = self._slot_of, []
         for shard_type in types:
             for entry in self._left_of_type[shard_type]:
@@ -169,7 +168,7 @@ class StackedShards:
         return uncovered
 
     def _place(self, uncovered: list[int]) -> set[int]:
-        """Phases 1 and 2: raise S as far as needed, then place `uncovered` with fewest moves."""
+        """Run phases 1 and 2: raise S as needed, then place `uncovered` with fewest moves."""
         stacks = self.stacks
         while True:
             if self.groups <= stacks * self.survivors:
@@ -184,11 +183,11 @@ class StackedShards:
     def _swap_into_slots(self, moved: set[int], computed: int) -> dict[int, int]:
         """Give each moved type a free slot among the first S of its group.
 
-        Returns, for each group that got some, how many are among its first `computed` slots.
+        Returns, for each group with moved types, how many are among its first `computed` slots.
 
-        The type that stood in the slot takes the moved type's old one, so that a stack stays a
+        The type that occupied the slot takes the moved type's old one, so that a stack remains a
         permutation. Slots are filled from the back: the later a stack changes, the less of it has
-        to be computed again.
+        to be recomputed.
         """
         placed: dict[int, int] = {}
         slot_of, entry_at, type_of = self._slot_of, self._entry_at, self._type_of
@@ -207,14 +206,14 @@ class StackedShards:
 
 
 class _FewestMoves:
-    """Successive shortest augmenting paths over (types, survivors with S* places each).
+    """Successive shortest augmenting paths over (types, survivors with S* slots each).
 
-    A type costs 0 on a group that has it among its first S* slots, else 1. An uncovered type has
-    no such place, so it costs 1 wherever it goes; that constant is left out here, which makes
-    every step between two hosts of an uncovered type free. What remains is the number of covered
-    types that have to leave their place. It cannot fall when a type is added (leave the type out
-    of the larger matching and a matching of the smaller set is left, at no more cost), therefore a
-    path of cost 0 is a shortest one, and the search stops at the first it meets.
+    A type costs 0 on a group that has it among its first S* slots, else 1. An uncovered type has no
+    such slot and costs 1 on each host. This constant is omitted here, so that each step between two
+    hosts of an uncovered type is free. The remaining cost is the number of covered types that leave
+    their slots. Adding a type cannot lower it: removing that type from the larger matching leaves a
+    matching of the smaller set at no more cost. A path of cost 0 is therefore a shortest one, and
+    the search stops at the first it finds.
     """
 
     def __init__(self, shards: StackedShards, stacks: int, uncovered: Iterable[int]) -> None:
@@ -227,11 +226,11 @@ class _FewestMoves:
 
     @property
     def moved(self) -> set[int]:
-        """Types that ended up in a slot of a group where they did not stand."""
+        """Types that ended in another slot than before."""
         return self._displaced | set(self._placed)
 
     def add(self, shard_type: int) -> bool:
-        """Match one more uncovered type; False if no augmenting path exists."""
+        """Match one more uncovered type; return False if there is no augmenting path."""
         end, arrived_by = self._shortest_path(shard_type)
         if end is None:
             return False
@@ -240,7 +239,7 @@ class _FewestMoves:
         return True
 
     def undo(self) -> None:
-        """Take back every change made to the assignment."""
+        """Revert all changes to the assignment."""
         shards = self._shards
         for shard_type in self._placed:
             shards._served[shards._group_of[shards._assigned[shard_type]]].remove(shard_type)
@@ -250,9 +249,10 @@ class _FewestMoves:
             shards._served[shards._group_of[entry]].append(shard_type)
 
     def _shortest_path(self, source: int) -> tuple[int | None, dict[int, int]]:
-        """Label-correcting search; returns the group with a free place and the way to each group.
+        """Return the nearest group with a free slot, and ``arrived_by``.
 
-        ``arrived_by[group]`` is the entry by which the path enters the group.
+        ``arrived_by[group]`` is the entry by which the path enters the group. The search is
+        label-correcting.
         """
         shards = self._shards
         group_of, distance = shards._group_of, shards._distance
@@ -268,14 +268,14 @@ class _FewestMoves:
         return end, arrived_by
 
     def _search(self, arrived_by: dict[int, int]) -> int | None:
-        """Go on from the groups that the source is hosted by; return the one with a free place."""
+        """Search from the hosts of the source; return the nearest group with a free slot."""
         shards, stacks = self._shards, self._stacks
         group_of, slot_of, distance = shards._group_of, shards._slot_of, shards._distance
         served, left_of_type = shards._served, shards._left_of_type
         free_to_move, displaced = self._free_to_move, self._displaced
         best, best_distance, queue = None, _UNREACHED, deque(arrived_by)
         come_next, come_last = queue.appendleft, queue.append
-        # Only leaving a displaced type gains anything, and a path leaves each at most once.
+        # Only leaving a displaced type lowers the cost, and a path leaves each at most once.
         gains = len(displaced)
         while queue:
             group = queue.popleft()
@@ -288,7 +288,7 @@ class _FewestMoves:
                 for entry in left_of_type[shard_type]:
                     neighbour = group_of[entry]
                     known = distance[neighbour]
-                    # Most were reached for as little before.
+                    # Most were reached at no more cost before.
                     if known <= leaving or neighbour == group:
                         continue
                     reached = leaving + 1 if fixed_cost and slot_of[entry] >= stacks else leaving
@@ -305,7 +305,7 @@ class _FewestMoves:
         return best
 
     def _shift_along(self, end: int, arrived_by: dict[int, int]) -> None:
-        """Move every type on the path one group further, from the free place back to the source."""
+        """Move each type on the path one group further, from the free slot back to the source."""
         shards = self._shards
         group = end
         while True:

@@ -2,12 +2,12 @@
 
 For each token and layer of a model of hidden width d, inner width f and sequences of s tokens,
 attention costs ``a = 8 d^2 + 4 s d`` FLOP forward and the gated feed-forward network ``b = 6 d f``.
-The gradient of the inputs costs as much again, and so does that of the weights: a normal task is
-``3 a + 3 b``. The scores of attention have no weights; their two products of the backward pass
-are counted one to each gradient.
+The gradients of the inputs and of the weights each cost the same again: a normal task is
+``3 a + 3 b``. The scores of attention have no weights; their two products in the backward pass
+count one to each gradient.
 
-A node with several tasks leaves some of it out, computes it again, or approximates it: three
-techniques (MeCeFO, NeurIPS 2025), each of which can be switched by itself.
+A node with several tasks can skip, recompute or approximate parts of them. These three techniques
+(MeCeFO, NeurIPS 2025) are switched independently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from faultline.strategies.errors import StrategyError
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """An amount of work (FLOP, or seconds) of attention and of the feed-forward network."""
+    """Work (FLOP or seconds) of attention and of the feed-forward network."""
 
     attention: float = 0.0
     ffn: float = 0.0
@@ -36,14 +36,14 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What a stage does with one micro-batch, pass by pass: FLOP, or seconds.
+    """Work of a stage on one micro-batch, by pass: FLOP or seconds.
 
     Attributes
     ----------
     forward : Halves
         The forward pass.
     recompute : Halves
-        Activations that the backward pass computes again.
+        Recomputation of activations in the backward pass.
     input_gradient, weight_gradient : Halves
         The two gradients of the backward pass.
     """
@@ -56,7 +56,7 @@ class StageWork:
     def __post_init__(self) -> None:
         for halves in (self.forward, self.recompute, self.input_gradient, self.weight_gradient):
             if not (halves.attention >= 0 and halves.ffn >= 0):
-                raise StrategyError("stage", f"work of {halves.total:g} cannot be", "use 0 or more")
+                raise StrategyError("stage", f"work is {halves.total:g}", "use 0 or more")
 
     @property
     def backward(self) -> float:
@@ -69,7 +69,7 @@ class StageWork:
         return self.forward.total + self.backward
 
     def scaled(self, factor: float) -> StageWork:
-        """Return the same work times a factor: layers, tokens, or seconds a FLOP."""
+        """Return the same work times a factor: layers, tokens, or seconds per FLOP."""
         return StageWork(
             self.forward.scaled(factor),
             self.recompute.scaled(factor),
@@ -80,10 +80,10 @@ class StageWork:
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """The dimensions of a transformer layer that decide what it costs.
+    """The dimensions of a transformer layer that determine its cost.
 
     Width of the residual stream (d), inner width of the gated feed-forward network (f), and tokens
-    of a sequence (s).
+    per sequence (s).
     """
 
     hidden: int
@@ -99,13 +99,13 @@ class LayerShape:
 
     @property
     def forward_flop(self) -> Halves:
-        """FLOP a token of a forward pass: a and b of the module's formulas."""
+        """FLOP per token of a forward pass: a and b of the module's formulas."""
         attention = 8.0 * self.hidden**2 + 4.0 * self.sequence_tokens * self.hidden
         return Halves(attention, 6.0 * self.hidden * self.ffn_hidden)
 
     @property
     def normal_flop(self) -> StageWork:
-        """FLOP a token of a node with one task."""
+        """FLOP per token of a node with one task."""
         forward = self.forward_flop
         return StageWork(forward, Halves(), forward, forward)
 
@@ -113,7 +113,7 @@ class LayerShape:
 def proportional_work(cost: float) -> StageWork:
     """Return work in the proportions 1 : 1 : 1 of a normal task, `cost` in all.
 
-    For schedules that know of a stage only how long it takes.
+    For schedules that have only the total time of a stage.
     """
     third = Halves(ffn=cost / 3)
     return StageWork(third, Halves(), third, third)
@@ -123,9 +123,9 @@ def proportional_work(cost: float) -> StageWork:
 class LowRank:
     """Gradients of feed-forward weights, projected on r directions of their input.
 
-    With b tokens of a micro-batch and a matrix of n inputs and m outputs, ``2 b r n`` FLOP project
+    With b tokens per micro-batch and a matrix of n inputs and m outputs, ``2 b r n`` FLOP project
     the inputs, ``2 b r m`` multiply them by the gradients of the outputs and ``2 r m n`` lift the
-    result: instead of ``2 b m n``. Every so many steps the directions are computed afresh, as
+    result, instead of ``2 b m n``. Every `refresh_steps` steps the directions are recomputed as
     right singular vectors.
 
     Attributes
@@ -149,17 +149,17 @@ class LowRank:
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """Which techniques a node with several tasks uses; by default none, it does all the work.
+    """The techniques of a node with several tasks; by default none.
 
     Attributes
     ----------
     skip_attention : bool
-        The backward pass goes past attention along the residual connection: neither gradients of
-        its inputs nor of its weights.
+        The backward pass bypasses attention along the residual connection and computes no gradients
+        of its inputs or weights.
     recompute_ffn : bool
-        Activations of the feed-forward network are computed again instead of kept.
+        Activations of the feed-forward network are recomputed instead of kept.
     low_rank : LowRank or None
-        Gradients of feed-forward weights at low rank; None for exact ones.
+        Low-rank gradients of feed-forward weights; None for exact gradients.
     """
 
     skip_attention: bool = False
@@ -168,7 +168,7 @@ class Techniques:
 
     @property
     def name(self) -> str:
-        """What a table calls them."""
+        """Label in tables."""
         parts = [
             name
             for name, used in (
@@ -184,16 +184,16 @@ class Techniques:
 def task_flop(
     shape: LayerShape, techniques: Techniques, tokens: float, step_tokens: float | None = None
 ) -> StageWork:
-    """Return the FLOP a token and layer of one task of a node that uses the techniques.
+    """Return the FLOP per token and layer of one task of a node that uses the techniques.
 
-    With all three it is ``a + 4 b - (1 - rho) b`` where rho is `low_rank_share`: recomputation adds
-    what an exact weight gradient costs, so that low rank takes back all but rho of it. Two tasks of
-    the 7B model with all three thus cost at least 1.549 normal ones, what they cost without
-    recomputation and low rank; that close only with r up to 3. With r = 1024 they cost 1.755.
+    With all three it is ``a + 4 b - (1 - rho) b``, where rho is `low_rank_share`. Recomputation
+    adds the cost of an exact weight gradient; low rank saves all but rho of that. Two tasks of the
+    7B model with all three thus cost at least 1.549 normal ones, their cost without recomputation
+    and low rank; they come that close only with r up to 3. With r = 1024 they cost 1.755.
 
-    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`), a
-    decomposition over `refresh_steps` times those of a pipeline's whole step (`step_tokens`); None
-    leaves decompositions out.
+    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`). A
+    decomposition spreads over `refresh_steps` times the tokens of a pipeline's whole step
+    (`step_tokens`); None omits decompositions.
     """
     forward = shape.forward_flop
     kept = Halves(0.0 if techniques.skip_attention else forward.attention, forward.ffn)
@@ -214,8 +214,8 @@ def task_flop(
 def low_rank_share(shape: LayerShape, rank: int, tokens: float) -> float:
     """Return the FLOP of a low-rank weight gradient over those of the exact one.
 
-    ``(2 b r n + 2 b r m + 2 r m n)/(2 b m n) = r/m + r/n + r/b``; it is above 1 where the rank is
-    too high to save anything.
+    ``(2 b r n + 2 b r m + 2 r m n)/(2 b m n) = r/m + r/n + r/b``; above 1 if the rank is too high
+    to save work.
     """
     return rank / shape.hidden + rank / shape.ffn_hidden + rank / tokens
 

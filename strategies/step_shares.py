@@ -1,4 +1,4 @@
-"""Who does what in a step, in words of the job: what a scheme changes in it, without a second."""
+"""How a scheme changes the work of groups and stages in a step, without times."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 
 class StageShare(NamedTuple):
-    """A stage of a pipeline, and the node that does it.
+    """A stage of a pipeline, and the node that computes it.
 
     Attributes
     ----------
     group, node : int
-        The node: the GPUs that do stage `node` of that group in an undisturbed job.
+        The node: the GPUs that compute stage `node` of that group in a healthy job.
     layers : int or None
-        Layers of the stage; None where the pipeline is cut as in an undisturbed job.
+        Layers of the stage; None if the pipeline is divided as in a healthy job.
     forward, backward : float
-        Work of each pass over what it usually is.
+        Work of each pass, relative to that of a healthy job.
     shadows : int or None
-        Stage of the same pipeline whose forward pass the node computes besides.
+        Stage of the same pipeline whose forward pass the node computes as well.
     skips_attention : bool
-        Whether the backward pass leaves attention out, and so what its ranks would send for it.
+        Whether the backward pass omits attention and the messages of its ranks.
     """
 
     group: int
@@ -34,28 +34,28 @@ class StageShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """How a group computes a shard type, where that is not as in an undisturbed job.
+    """How a group computes a shard type, if that differs from a healthy job.
 
-    Neighbouring stages of one node are one stage of a shorter pipeline. Layers meet in the sync
-    with whoever has them in other pipelines; where degrees differ, at the lowest of them.
+    Neighbouring stages on one node are one stage of a shorter pipeline. Each layer is synchronised
+    with its copies in other pipelines, at the lowest tensor-parallel degree among them.
 
     Attributes
     ----------
     group : int
-        Whose share of the batch it is.
+        The group whose share of the batch it computes.
     stages : tuple of StageShare
-        In the order of the model, all with `layers` or all without; none for a group that idles.
+        In the order of the model, all with `layers` or all without; empty for an idle group.
     micro_batches : int
-        Micro-batches that it takes.
+        Its micro-batches.
     tensor : int
-        Tensor-parallel ranks of each of its nodes that work.
+        Tensor-parallel ranks of each working node.
     orders : tuple of str
-        By stage, the passes of its node in their order, where they are not one forward, one
-        backward: F, B, W where weight gradients come apart, a dot where it waits. A stage with more
-        than its neighbour has some of other pipelines.
+        For each stage, the passes of its node in order, if that is not 1F1B: F (forward), B
+        (backward), W (separate weight gradients), a dot for a wait. A stage with more micro-batches
+        than its neighbour computes some of other pipelines.
     staggered : bool
-        Whether steps follow each other without a barrier: then the time of each stage counts from
-        its own beginning.
+        Whether steps follow each other without a barrier. Then the time of each stage counts from
+        its own first pass.
     """
 
     group: int
@@ -66,17 +66,17 @@ class Pipeline:
     staggered: bool = False
 
 
-def reduced(
+def reduced_pipeline(
     group: int, stages: int, micro_batches: int, tensor: int, work: float = 1.0
 ) -> Pipeline:
     """Return the pipeline of a group's own nodes, at another tensor-parallel degree or batch.
 
-    `work` is that of all passes over what it usually is: less for GPUs that are faster than usual.
+    `work` is that of all passes relative to a healthy job: below 1 for faster GPUs.
     """
     own = tuple(StageShare(group, stage, None, work, work) for stage in range(stages))
     return Pipeline(group, own, micro_batches, tensor)
 
 
 def idle(group: int) -> Pipeline:
-    """Return what a group does that takes no share of the batch."""
+    """Return the pipeline of a group without a share of the batch."""
     return Pipeline(group, (), 0, 1)

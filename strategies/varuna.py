@@ -1,10 +1,10 @@
-"""Checkpoints as Varuna writes them, and restarts with the nodes that are left.
+"""Varuna: frequent checkpoints, and restarts with the remaining nodes.
 
 Athlur et al. 2022 (Varuna, EuroSys 2022). A checkpoint is written every 10 steps. When a node is
-lost, the job restarts from the last one with its work spread over the nodes that are up; nodes that
-came back meanwhile take part again from the next restart on. A 6.7B model took 120 s to save and
-about 580 s to restart (Jang et al. 2023 (Oobleck, SOSP 2023)): that is for the scenario to say, as
-``times.checkpoint_write_s`` and ``times.restart_s``.
+lost, the job restarts from the last checkpoint and spreads the work over the nodes that are up.
+Nodes that return in between take part again from the next restart on. A 6.7B model took 120 s to
+save and about 580 s to restart (Jang et al. 2023 (Oobleck, SOSP 2023)). The scenario states these
+times as ``times.checkpoint_write_s`` and ``times.restart_s``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTERVAL_STEPS = 10
 
 
 class Varuna(PipelineScheme):
-    """A job that restarts with the nodes that are left."""
+    """A job that restarts with the remaining nodes."""
 
     name: ClassVar[str] = "varuna"
     summary: ClassVar[str] = "Varuna: checkpoint often, restart with the nodes that are left"
@@ -48,5 +48,5 @@ class Varuna(PipelineScheme):
         return 1.0
 
     def best_interval_steps(self, costs: Costs) -> int:
-        """Return 10, as published, whatever the costs."""
+        """Return 10, as published, for all costs."""
         return INTERVAL_STEPS

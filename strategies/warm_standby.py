@@ -1,15 +1,15 @@
-"""Warm standbys: a machine that waits takes the role of one that failed; nothing else changes.
+"""Warm standbys: a waiting machine takes the role of a failed one; nothing else changes.
 
-TrainMover (arXiv 2412.12636) and ByteRobust (arXiv 2509.16293). A standby has loaded everything,
-and run a shadow step of every kind of stage. When a machine fails it is given that one's place in
-all communicators, of which only the connections to it are made anew, and a copy of its state from
-another replica; the others' processes live on, wait, and do the broken step again. Layout and
-batch stay. A standby that was used is replaced in the background (`recovery.replenish_s`); with
-none at hand all wait for another machine, on which processes have to start.
+TrainMover (arXiv 2412.12636) and ByteRobust (arXiv 2509.16293). A standby has loaded all software
+and run a shadow step of each kind of stage. When a machine fails, the standby takes its place in
+all communicators; only the connections to it are rebuilt. It copies the state from another replica.
+The other processes keep running, wait, and repeat the interrupted step. Layout and batch do not
+change. A used standby is replaced in the background (`recovery.replenish_s`). Without a standby all
+wait for another machine, on which processes have to start.
 
-That prices are those of a switch is for the scenario to say: ``recovery.preset = "hot-swap"``.
-Where no replica has the state, the job restarts: with memory checkpoints beneath
-(`protection.name`) from those, as ByteRobust does.
+The scenario states the times of such a switch: ``recovery.preset = "hot-swap"``. If no replica has
+the state, the job restarts, from memory checkpoints if there are any (`protection.name`), as
+ByteRobust does.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from faultline.strategies.base import (
     WipeOut,
 )
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind
-from faultline.strategies.takeover.pipeline_scheme import failures_until_nobody_is_left
+from faultline.strategies.takeover.pipeline_scheme import failures_until_too_few
 
 TAKEN_ROLE = Recovery("take-over", replaces_hardware=True)
-"""A machine takes another's place; the others' processes live on. State moves besides."""
+"""A machine takes another's place and receives its state; the other processes keep running."""
 
 
 class WarmStandby(Strategy):
@@ -61,7 +61,7 @@ class WarmStandby(Strategy):
         self._newly[hit.group] = hit
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Give standbys the roles of what failed; all do the step again."""
+        """Give standbys the roles of the failed machines; all repeat the step."""
         hits = [self._newly.get(group, Hit(group, 0, 0, 1)) for group in missing]
         self._newly.clear()
         if len(hits) == self.groups and _have_a_part_in_common(hits):
@@ -71,24 +71,24 @@ class WarmStandby(Strategy):
         return Continue((), again, carried_on=tuple(missing), recovery=recovery)
 
     def masked_failures(self) -> float:
-        """Return the failures until no replica is left, as if nothing took their places."""
-        return failures_until_nobody_is_left(self.groups)
+        """Return the failures until no replica is left, as if none were replaced."""
+        return failures_until_too_few(self.groups)
 
     def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
+        """Return 1: each group computes its one shard type."""
         return 1.0
 
 
 def _have_a_part_in_common(hits: Sequence[Hit]) -> bool:
-    """Return whether all replicas have lost the same GPUs' state."""
+    """Return whether all replicas have lost the state of the same GPUs."""
     first = max(hit.first_gpu / hit.gpus_per_group for hit in hits)
     return first < min((hit.last_gpu + 1) / hit.gpus_per_group for hit in hits)
 
 
 def _moves(hit: Hit) -> list[Move]:
-    """Return what moves to the GPUs that stand in for those of a hit: all that these held."""
+    """Return the moves to the GPUs that replace the broken ones: all of their state."""
     gpus = hit.last_gpu + 1 - hit.first_gpu
-    # Components are runs of as many GPUs; one that begins elsewhere moves GPU by GPU.
+    # Aligned components move as one run of GPUs, others GPU by GPU.
     run = gpus if hit.first_gpu % gpus == hit.gpus_per_group % gpus == 0 else 1
     parts = range(hit.first_gpu // run, (hit.last_gpu + 1) // run)
     return [Move(hit.group, part, part, hit.gpus_per_group // run) for part in parts]

@@ -58,6 +58,21 @@ def wide_table(
     return Printed(title, wide.rename(columns=str).reset_index(), formats, names or {})
 
 
+def means_by(
+    title: str, table: pd.DataFrame, rows: Columns, column: str, value: str, form: str
+) -> Printed:
+    """Return means of a value, a column of them for each value of one of the others.
+
+    Rows and columns come in the order of the table. The columns `rows` distinguish the rows;
+    `form` is the format of the means.
+    """
+    heads = columns_of("", table, rows)
+    means = table.groupby([*rows, column], sort=False)[value].mean().unstack(sort=False)
+    means = means.rename(columns=str)
+    formats = dict.fromkeys(means.columns, form)
+    return Printed(title, means.reset_index(), {**heads.formats, **formats}, heads.names)
+
+
 def printed(table: Printed) -> Table:
     """Return a table as rich draws it: numbers to the right, missing values empty."""
     from pandas.api.types import is_numeric_dtype

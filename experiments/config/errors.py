@@ -36,3 +36,7 @@ def did_you_mean(word: str, known: list[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"use one of {', '.join(sorted(known))}"
+
+
+class SchemeError(AssertionError):
+    """A scheme breaks a promise that all schemes make; the message says which, where and when."""

@@ -44,7 +44,7 @@ from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.registry import strategy_class
-from faultline.strategies.slow_parts import Remedy, RemedyName, SlowPolicy
+from faultline.strategies.stragglers import Remedy, RemedyName, StragglerPolicy
 
 _REDEAL_S = 0.1
 """Time for which all wait while micro-batches are dealt anew: the solver of Greyhound (ATC 2025)
@@ -116,7 +116,7 @@ def slow_response(
     if wanted is None:
         return None
     remedies = tuple(one for one in known if one.name in wanted)
-    policy = SlowPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
+    policy = StragglerPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
     fill = 0.0 if step is None else job_shape(scenario).idle_slots
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from faultline.experiments.config.errors import SchemeError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
@@ -34,11 +35,6 @@ from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Recovery
-
-
-class SchemeError(AssertionError):
-    """A scheme does not hold what schemes promise; the message says what, where and when."""
-
 
 _LIVES = 20
 """Lives, from a restart to the next, that a scheme of each redundancy is led through."""
@@ -114,38 +110,9 @@ class Subject:
 
 
 def check_scheme(
-    scheme: type[Strategy],
-    *,
-    groups: int = 24,
-    options: StrategyOptions | None = None,
-    engines: bool = True,
+    scheme: type[Strategy], *, groups: int, options: StrategyOptions | None, engines: bool
 ) -> None:
-    """Hold a scheme to what every scheme promises, as scikit-learn's ``check_estimator`` does.
-
-    It is led through thousands of failures by its methods alone, then through a short job on both
-    engines. Checked are: what it says of itself; the redundancies it offers; its start; every
-    verdict and plan by the contract of the training loop; that no plan trains more than its members
-    compute (conservation); that a verdict depends on the failures alone, changes nothing but its
-    own scheme, and survives being sent to another process; that a restart forgets everything; that
-    groups which return and components that are repaired leave no trace; that both engines tell the
-    same story.
-
-    Parameters
-    ----------
-    scheme : type
-        The class.
-    groups : int
-        Data-parallel groups of the jobs.
-    options : StrategyOptions, optional
-        Its named choices; those of its defaults.
-    engines : bool
-        Whether to play jobs too, which takes seconds; SimGrid has to be installed.
-
-    Raises
-    ------
-    SchemeError
-        Says which promise is broken, and what was done to find out.
-    """
+    """Hold a scheme to what every scheme promises (`faultline.testing.check_scheme`)."""
     subject = Subject(scheme, groups, scheme.Options() if options is None else options)
     for check in (
         _check_declaration,

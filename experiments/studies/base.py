@@ -4,7 +4,8 @@ A study says what is to be played and what becomes of it; the runner (`studies.r
 rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
 
     play(stage)              plays and computes everything; tables and other results, by name
-    rows(results)            every result beside its published value, if there is one
+    row_tables(results)      the tables of which ``data/rows.csv`` lists the rows
+    rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
     shown(results, rows)     what people read on the screen, in its order
@@ -18,9 +19,10 @@ summary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
@@ -29,7 +31,7 @@ from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -99,6 +101,7 @@ def rows_by(
     scheme: str | Callable[..., str] = "{strategy}",
     published: Callable[..., float | None] | None = None,
     names: Mapping[str, str] | None = None,
+    ends: tuple[str, str] | None = None,
 ) -> Iterator[Row]:
     """Yield a row for each group of a table and each quantity; the group's values are its seeds.
 
@@ -111,14 +114,16 @@ def rows_by(
     keys : sequence of str
         Columns that make a group; groups come in the order of the table.
     quantities : mapping
-        Columns that are measured, with their units.
+        Columns that are measured, with their units; these may be format strings of the keys.
     setting, scheme : str or callable
         Texts of the row: format strings of the keys and of ``column``, or functions of these as
         keywords.
     published : callable, optional
         Returns the published value; called with the measured column, and the keys as keywords.
     names : mapping, optional
-        What columns are called in the rows, where that is not their name.
+        What columns are called in the rows, where that is not their name; format strings, too.
+    ends : tuple of str, optional
+        Columns with the ends of the interval, of groups of one row; those over seeds if None.
     """
     for found, mine in frame.groupby(list(keys), sort=False, dropna=False):
         group = dict(zip(keys, found, strict=True))
@@ -126,9 +131,64 @@ def rows_by(
             if mine[column].isna().all():
                 continue
             known = published(column, **group) if published else None
-            name = (names or {}).get(column, column)
+            name = (names or {}).get(column, column).format(column=column, **group)
             texts = _text(scheme, column, group), _text(setting, column, group)
-            yield row_of(name, *texts, known, list(mine[column]), unit)
+            row = row_of(name, *texts, known, list(mine[column]), unit.format(**group))
+            if ends:
+                low, high = (float(mine[end].iloc[0]) for end in ends)
+                row = replace(row, low=low, high=high)
+            yield row
+
+
+def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows, each with its published value where the study lists one."""
+    for row in rows:
+        known = value_if_published(study, row.quantity, row.scheme, row.setting)
+        yield row if known is None else replace(row, published=known)
+
+
+def listed_rows(
+    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
+) -> Iterator[Row]:
+    """Yield the rows that ``data/rows.csv`` of a study lists, in its order (`rows_by`).
+
+    These are the rows of all tables, or of some (`of`).
+
+    Columns of that list:
+
+    - ``table``: one of the tables; ``only``: the rows of it that are used, as
+      ``column=value|value`` parted by "; " (all if empty); ``keys``: columns that make a group,
+      parted by "; ".
+    - ``columns``: measured columns, parted by "; "; ``unit``: a unit for each, or one for all.
+    - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
+      ``column``. The quantity is that of the column if it is empty.
+    - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
+    - ``published``: the key that is the published value, as a format string of ``column``; where
+      there is no such key, or no value, nothing is published.
+    """
+    for line in rows_if_any(study, "rows"):
+        if of is not None and line["table"] not in of:
+            continue
+        frame = tables[line["table"]]
+        for condition in _parts(line.get("only", "")):
+            column, _, values = condition.partition("=")
+            frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+        columns, units, keys = (_parts(str(line[name])) for name in ("columns", "unit", "keys"))
+        names = dict.fromkeys(columns, line.get("quantity", "{column}"))
+        quantities = dict(zip(columns, cycle(units), strict=False))
+        texts = str(line["setting"]), line.get("scheme", "{scheme}")
+        ends = (line["low"], line["high"]) if "low" in line else None
+        known = partial(_published_key, line["published"]) if "published" in line else None
+        yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
+
+
+def _published_key(name: str, column: str, **group: Any) -> float | None:
+    value = group.get(name.format(column=column))
+    return None if pd.isna(value) else value
+
+
+def _parts(text: str) -> list[str]:
+    return text.split("; ") if text else []
 
 
 def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
@@ -179,13 +239,14 @@ class Study(ABC):
     """How far off a value may be that meets a claim, as a share of the published one."""
 
     @classmethod
+    def folder(cls) -> str:
+        """Return the name of the study's folder."""
+        return cls.__module__.split(".")[-2]
+
+    @classmethod
     def claims(cls) -> tuple[dict[str, Any], ...]:
         """Return all that is claimed: ``data/claims.csv`` of the study (`studies.claims`)."""
-        folder = cls.__module__.split(".")[-2]
-        try:
-            return read_rows(folder, "claims")
-        except FileNotFoundError:
-            return ()
+        return rows_if_any(cls.folder(), "claims")
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return the verdicts of rows that the study judges itself; claims judge all others."""
@@ -199,9 +260,17 @@ class Study(ABC):
     def play(self, stage: Stage) -> Results:
         """Play and compute everything."""
 
+    def row_tables(self, results: Results) -> Mapping[str, Any]:
+        """Return the tables of which ``data/rows.csv`` lists rows: by default the results."""
+        return results
+
     def rows(self, results: Results) -> Iterable[Row]:
-        """Return every result beside its published value."""
-        return ()
+        """Return every result: by default those that ``data/rows.csv`` lists (`listed_rows`)."""
+        return listed_rows(self.folder(), self.row_tables(results))
+
+    def compared(self, results: Results) -> list[Row]:
+        """Return the rows, each with its published value where one is listed."""
+        return list(beside_published(self.folder(), self.rows(results)))
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return what programs read: by default the rows."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 
 @cache
@@ -19,11 +20,48 @@ def read_rows(study: str, table: str) -> tuple[dict[str, Any], ...]:
     text = path.read_text("utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return tuple(
-        {name: _value(text) for name, text in row.items() if text} for row in csv.DictReader(lines)
+        {name: value_of(text) for name, text in row.items() if text}
+        for row in csv.DictReader(lines)
     )
 
 
-def _value(text: str) -> Any:
+def rows_if_any(study: str, table: str) -> tuple[dict[str, Any], ...]:
+    """Return the rows of a table as `read_rows` does, none if the study has no such table."""
+    try:
+        return read_rows(study, table)
+    except FileNotFoundError:
+        return ()
+
+
+def settings_of(study: str, part: str) -> dict[str, Any]:
+    """Return a part of ``data/settings.csv`` of a study, by key; an empty value unsets its key."""
+    listed = read_rows(study, "settings")
+    return {line["key"]: line.get("value") for line in listed if line["part"] == part}
+
+
+def published_value(study: str, quantity: str, scheme: str, setting: str) -> float:
+    """Return what is published of a row that ``data/published_values.csv`` of a study lists."""
+    value = value_if_published(study, quantity, scheme, setting)
+    if value is None:
+        raise KeyError((quantity, scheme, setting))
+    return value
+
+
+def value_if_published(study: str, quantity: str, scheme: str, setting: str) -> float | None:
+    """Return what is published of a row: the first line of ``data/published_values.csv`` that fits.
+
+    Columns of that table are ``quantity``, ``scheme``, ``setting`` and ``published``; texts are
+    patterns (``*`` is anything), and an empty one fits all rows. None if no line fits.
+    """
+    row = {"quantity": quantity, "scheme": scheme, "setting": setting}
+    for line in rows_if_any(study, "published_values"):
+        if all(fnmatchcase(text, str(line.get(name, "*"))) for name, text in row.items()):
+            return cast("float", line["published"])
+    return None
+
+
+def value_of(text: str) -> Any:
+    """Return what a cell means: a number, yes or no, or the text itself."""
     if text in ("yes", "no"):
         return text == "yes"
     try:

@@ -19,7 +19,7 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     """
     with stage:
         results = study.play(stage)
-    rows = list(study.rows(results))
+    rows = study.compared(results)
     tables = dict(study.tables(results))
     listed, stated, kinds = study.claims(), study.verdicts(results), study.kinds(results)
     if rows:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind, Level
-from faultline.strategies.slow_parts import SlowPolicy
+from faultline.strategies.stragglers import StragglerPolicy
 
 
 class SlowReaction(Protocol):
@@ -45,7 +45,7 @@ class Evict:
 class SlowResponse:
     """Mitigation of stragglers that stay in the job, and the work that can be dealt."""
 
-    policy: SlowPolicy  # The remedies, and when each is due.
+    policy: StragglerPolicy  # The remedies, and when each is due.
     micro_batches: int  # Micro-batches of a group.
     # Time to fill a group's pipeline, in micro-batches.
     fill: float

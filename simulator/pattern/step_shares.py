@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
-from faultline.strategies.step_shares import Pipeline, idle, reduced
+from faultline.strategies.step_shares import Pipeline, idle, reduced_pipeline
 
 
 class SlowStep(NamedTuple):
@@ -79,7 +79,7 @@ class StepShares(NamedTuple):
         Others have as many as usual, on all stages and positions of a group.
         """
         theirs = (
-            reduced(group, pipeline, share, tensor) if share else idle(group)
+            reduced_pipeline(group, pipeline, share, tensor) if share else idle(group)
             for group, share in sorted(deal.items())
         )
         return self._replace(pipelines=(*self.pipelines, *theirs))

@@ -11,7 +11,7 @@ from faultline.simulator.training.machines import Machines
 from faultline.simulator.training.restarter import Restarter
 from faultline.simulator.training.saver import Saver
 from faultline.simulator.training.state import TrainingState
-from faultline.strategies.slow_parts import Remedy
+from faultline.strategies.stragglers import Remedy
 
 
 class Interruptions:

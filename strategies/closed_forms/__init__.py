@@ -1,5 +1,5 @@
-"""The schemes' closed forms: failures survived, work of a step, time to a wipe-out, time to train.
+"""Closed forms of schemes: failures survived, work per step, time to a wipe-out, time to train.
 
-Everything in here is a function of numbers and of survival functions that the caller passes;
-nothing draws a random number. Monte Carlo and the simulator check it.
+All forms are functions of numbers and survival functions, without random numbers. Monte Carlo and
+the simulator validate them.
 """

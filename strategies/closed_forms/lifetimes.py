@@ -1,19 +1,18 @@
-"""From failures counted to time: groups whose times to failure follow any distribution.
+"""From the number of failures to time, for any distribution of times to failure.
 
-All groups are alike and fail independently; their common survival function S(t), the probability
-that a group is still up t seconds after the job has started or restarted, is all that is needed.
-S(0) < 1 is allowed: then some groups are down from the start.
+All groups are alike and fail independently. They have one survival function S(t): the probability
+that a group is still up t seconds after the start or restart of the job. S(0) < 1 is allowed: then
+some groups are down from the start.
 
-The order in which groups fail does not depend on S, so the failures that a job outlives do not
-either (`wipe_out`). The time they take does: with a Weibull shape below 1 the first failures of new
-groups come fast. Which S is right depends on what a restart does to a group. If it renews all of
-them, S is the distribution itself. If it leaves their clocks alone, they are old by the time of any
-restart, and S is the distribution of the time that is left to a renewal process at an arbitrary
-moment, its stationary excess.
+The order in which groups fail does not depend on S, and neither does the number of survived
+failures (`wipe_out`). Their times do: with a Weibull shape below 1 the first failures of new groups
+come fast. The right S depends on the effect of a restart. If it renews all groups, S is the
+distribution itself. If groups keep their age, S is the distribution of the residual time of a
+renewal process at an arbitrary moment, its stationary excess.
 
-`checkpoint_period` takes the loss at a wipe-out for half a period. That holds where lives are long
-beside the period, whatever their distribution. With little redundancy they are not: then a life
-often ends before its first checkpoint, and the distribution decides.
+`checkpoint_period` assumes that a wipe-out loses half a period. That holds for any distribution if
+lives are long relative to the period. With little redundancy they are not: a life often ends before
+its first checkpoint, and the distribution matters.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from scipy.special import gammaln
 
 Survival = Callable[[float], float]
 
-_PANELS_A_DECADE = 40
+_PANELS_PER_DECADE = 40
 _NEGLIGIBLE = 1e-12
 
 
@@ -52,11 +51,11 @@ class GroupLifetimes:
 
     @cached_property
     def holding_times_s(self) -> FloatArray:
-        """Mean time with exactly k groups down, for k = 0 to N - 1, in seconds, if nothing ends it.
+        """Mean time with exactly k groups down, for k = 0 to N - 1, in seconds, without restarts.
 
-        ``tau_k = integral of C(N, k) (1 - S)^k S^(N - k) dt``; exponential lifetimes of mean N m
-        have m N / (N - k). Together with P(k) it gives the time a job spends there, P(k) tau_k,
-        since the order of failures and their times are independent.
+        ``tau_k = integral of C(N, k) (1 - S)^k S^(N - k) dt``; m N / (N - k) for exponential
+        lifetimes of mean N m. The order of failures and their times are independent, so that a job
+        spends P(k) tau_k with k groups down.
         """
         n = self.groups
         k = np.arange(n)
@@ -71,9 +70,9 @@ class GroupLifetimes:
         return holding_s
 
     def life(self, law: WipeOutLaw) -> Life:
-        """Return how long a job under `law` goes on: R(1 - S(t)) for every t."""
+        """Return the distribution of a job's lives under `law`: R(1 - S(t)) for each t."""
         if law not in self._lives:
-            # A scheme is asked for at several intervals, and its law takes the longest.
+            # A scheme is evaluated at several intervals, and its law is the slowest part.
             self._lives[law] = Life(self._nodes, self._weights, law.reliability(self._failed))
         return self._lives[law]
 
@@ -84,7 +83,7 @@ class Life:
     Parameters
     ----------
     nodes_s, weights_s : array of float
-        Times, and their weights in an integral over time, in seconds.
+        Times and their weights in an integral over time, in seconds.
     outlasting : array of float
         Probability of no wipe-out until each of `nodes_s`.
     """
@@ -95,9 +94,9 @@ class Life:
         self.mean_s = float(weights_s @ outlasting)
         """Mean time to a wipe-out, T_f = integral of R(1 - S(t)) dt, in seconds.
 
-        Lee et al. 2026 (SPARe) take mu(N, r) m, with m the mean time between failures of the whole
-        system. That leaves out that fewer groups are left to fail with every failure (exponential
-        lifetimes: the sum over k of P(k) m N / (N - k)), and the age of the groups.
+        Lee et al. 2026 (SPARe) use mu(N, r) m, with m the mean time between failures of the whole
+        system. That ignores the age of the groups, and that each failure leaves fewer groups to
+        fail (for exponential lifetimes: the sum over k of P(k) m N / (N - k)).
         """
         between_s = np.diff(nodes_s) * (outlasting[1:] + outlasting[:-1]) / 2.0
         self._left_s = np.append(np.cumsum(between_s[::-1])[::-1], 0.0)
@@ -107,17 +106,17 @@ class Life:
         return np.asarray(np.interp(times_s, self._nodes_s, self._outlasting))
 
     def mean_beyond_s(self, time_s: float) -> float:
-        """Return the mean part of a life that lies beyond `time_s`, in seconds."""
+        """Return the mean part of a life beyond `time_s`, in seconds."""
         return float(np.interp(time_s, self._nodes_s, self._left_s))
 
 
 def stationary_excess(survival: Survival, mean_s: float) -> Survival:
-    """Return the survival function of the time left to a renewal process at an arbitrary moment.
+    """Return the survival function of a renewal process' residual time at an arbitrary moment.
 
     ``S_e(t) = (1 / mean) * integral of S(u) du from t`` (Cox 1962, *Renewal Theory*, section 5.2).
-    `survival` is of the time between two failures of a group, `mean_s` its mean. It is S itself for
-    the exponential distribution. N such groups fail first at the rate N / mean = 1 / m exactly,
-    whatever the distribution.
+    `survival` is that of the time between two failures of a group, `mean_s` its mean. For the
+    exponential distribution S_e is S. The first failure of N such groups has the rate
+    N / mean = 1 / m exactly, for any distribution.
     """
     edges = _time_edges(survival, 1)
     nodes, weights = composite_nodes(edges)
@@ -131,7 +130,7 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
     def of_time(time_s: float) -> float:
         if time_s >= last_s:
             return 0.0
-        # A cubic by values and slopes, which are both known: within 3e-7, for Weibull shapes too.
+        # Cubic interpolation by values and slopes: error below 3e-7, also for Weibull shapes.
         at = bisect_right(starts_s, time_s) - 1
         width_s = starts_s[at + 1] - starts_s[at]
         x = (time_s - starts_s[at]) / width_s
@@ -143,17 +142,17 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
 
 
 def _time_edges(survival: Survival, groups: int) -> FloatArray:
-    """Panels from 0, geometric from where the first of N groups may fail to where all have."""
+    """Panels from 0, geometric from the first failure of N groups to the last."""
     at_start = survival(0.0)
     first_s = _time_at(survival, at_start * (1.0 - 1e-4 / groups))
     last_s = _time_at(survival, at_start * _NEGLIGIBLE)
     decades = np.log10(last_s / first_s)
-    panels = int(np.ceil(decades * _PANELS_A_DECADE))
+    panels = int(np.ceil(decades * _PANELS_PER_DECADE))
     return np.append(0.0, np.geomspace(first_s, last_s, panels + 1))
 
 
 def _time_at(survival: Survival, level: float) -> float:
-    """Return about the time, in seconds, at which `survival` has fallen to `level`."""
+    """Return the approximate time in seconds at which `survival` falls to `level`."""
     low, high = 0.0, 1.0
     while survival(high) > level:
         low, high = high, high * 4.0
@@ -172,23 +171,23 @@ _COUNTED = 256
 
 
 def kept_periods(life: Life, period_s: float) -> float:
-    """Return the mean number of periods of a life that are over, and so saved, by its end.
+    """Return the mean number of complete, and thus saved, periods of a life.
 
-    The sum over j >= 1 of the probability that a life lasts j periods; beyond the first few hundred
-    the sum is as good as the integral, by the midpoint rule. The period T_c, above 0, is from the
-    start of a checkpoint to that of the next.
+    The sum over j >= 1 of the probability that a life lasts j periods. Beyond the first few hundred
+    the integral replaces the sum, by the midpoint rule. The period T_c, above 0, is the time
+    between the starts of two checkpoints.
     """
     few = life.outlasting(period_s * np.arange(1.0, _COUNTED + 1.0))
     return float(few.sum()) + life.mean_beyond_s((_COUNTED + 0.5) * period_s) / period_s
 
 
 def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s: float) -> float:
-    """Return the share of the time that goes into progress, by renewal and reward.
+    """Return the share of time that is progress, by renewal and reward.
 
     ``A = (T_c - T_s) * (mean periods kept) / (T_f + T_r)``, exact for a fixed period. For lives
     much longer than the period the number kept is about T_f / T_c - 1/2. Then A is greatest near
-    ``T_c = sqrt(2 T_s T_f)``, whatever a restart takes; the form of `checkpoint_period` has the
-    same value to first order, but its best period grows with T_r.
+    ``T_c = sqrt(2 T_s T_f)``, for any restart time. The form of `checkpoint_period` has the same
+    value to first order, but its best period grows with T_r.
     """
     kept = kept_periods(life, period_s)
     return max(0.0, period_s - save_s) * kept / (life.mean_s + restart_s)
@@ -197,7 +196,7 @@ def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s:
 def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> float:
     """Return the fixed period that maximises `availability_of_lives`, in seconds.
 
-    None below `shortest_s` comes into question, such as one step and T_s; it is above 0.
+    `shortest_s` is the lower bound of the period, such as one step and T_s; it is above 0.
     """
     from scipy.optimize import minimize_scalar
 
@@ -211,19 +210,19 @@ def best_period_of_lives_s(life: Life, save_s: float, shortest_s: float) -> floa
     return float(minimize_scalar(loss, bounds=around_s, method="bounded").x)
 
 
-_STEPS_A_RESTART = 400
+_STEPS_PER_RESTART = 400
 _LONGEST_RESTARTS = 12
 _TABLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class RestartWait:
-    """A restart as the whole job sees it.
+    """A restart of the whole job.
 
     Attributes
     ----------
     mean_s : float
-        Mean time until the slowest group is back, in seconds.
+        Mean time until the slowest group is up, in seconds.
     survival : callable
         S(t): probability that a group has not failed between the end of its own restart and t
         seconds after the end of the slowest; S(0) < 1.
@@ -236,21 +235,21 @@ class RestartWait:
 def wait_for_slowest(
     groups: int, restart_s: float, survival: Survival, left: Survival
 ) -> RestartWait:
-    """Return what becomes of a restart in which a failed group begins anew, and all wait for it.
+    """Return the wait of a restart in which groups that fail start again, and all wait for them.
 
     With many groups some group always fails: at N = 200 with a failure every 300 s a restart of
-    3,600 s lasts 7,700 s, and those who wait fail in the meantime, too. The published study of Lee
-    et al. 2026 (SPARe) lets such failures show when the wait is over (12 groups at once on
-    average); its closed forms leave both out.
+    3,600 s lasts 7,700 s, and waiting groups fail in the meantime. In the published study of Lee et
+    al. 2026 (SPARe) such failures appear at the end of the wait (12 groups at once on average); its
+    closed forms ignore both effects.
 
-    With u the time since the restart began and h(u) the rate at which a group that is still
-    restarting fails: by its old clock at first, by a new one after each failure,
+    Let u be the time since the start of the restart, and h(u) the rate at which a restarting group
+    fails. A group keeps its old age at first and is new after each failure:
 
-        h(u) = f_left(u) [u < T_r] + integral of h(u - v) f(v) dv over v from 0 to min(u, T_r),
+        h(u) = f_left(u) [u < T_r] + integral of h(u - v) f(v) dv over v from 0 to min(u, T_r).
 
-    a group is back by t with probability ``G(t) = S_left(T_r) + S(T_r) * integral of h over
-    (0, t - T_r)`` and all N with G(t)^N. The survival function afterwards takes the mean for the
-    end of the slowest.
+    A group is up by t with probability ``G(t) = S_left(T_r) + S(T_r) * integral of h over
+    (0, t - T_r)``, and all N with G(t)^N. The survival function afterwards uses the mean as the end
+    of the slowest restart.
 
     Parameters
     ----------
@@ -260,35 +259,35 @@ def wait_for_slowest(
         Restart time of one group T_r, in seconds.
     survival, left : callable
         Survival functions of the time between a group's failures, and of the time to its next
-        failure when the restart begins (`stationary_excess` where clocks run on).
+        failure at the start of the restart (`stationary_excess` if groups keep their age).
     """
-    step_s = restart_s / _STEPS_A_RESTART
-    edges = np.arange(_LONGEST_RESTARTS * _STEPS_A_RESTART + 1) * step_s
-    new = np.array([survival(float(t)) for t in edges[: _STEPS_A_RESTART + 1]])
-    old = np.array([left(float(t)) for t in edges[: _STEPS_A_RESTART + 1]])
+    step_s = restart_s / _STEPS_PER_RESTART
+    edges = np.arange(_LONGEST_RESTARTS * _STEPS_PER_RESTART + 1) * step_s
+    new = np.array([survival(float(t)) for t in edges[: _STEPS_PER_RESTART + 1]])
+    old = np.array([left(float(t)) for t in edges[: _STEPS_PER_RESTART + 1]])
     failures = _failures_while_restarting(-np.diff(new), -np.diff(old), len(edges) - 1)
     back = np.zeros_like(edges)
-    back[_STEPS_A_RESTART:] = (
-        old[-1] + new[-1] * np.append(0.0, np.cumsum(failures))[: len(edges) - _STEPS_A_RESTART]
+    back[_STEPS_PER_RESTART:] = (
+        old[-1] + new[-1] * np.append(0.0, np.cumsum(failures))[: len(edges) - _STEPS_PER_RESTART]
     )
     mean_s = float(((1.0 - back[:-1] ** groups) * step_s).sum())
     last_chance = int(max(0.0, mean_s - restart_s) / step_s)
     begun_s = edges[:last_chance] + step_s / 2.0
     anew = failures[:last_chance]
-    # A table: the sum over those who began anew is asked for at thousands of times.
+    # A table, since the sum over renewed groups is evaluated at thousands of times.
     known_s = np.append(0.0, np.geomspace(1e-6 * restart_s, 1e6 * restart_s, _TABLE))
     known = np.array([survival(float(t)) for t in known_s])
 
     def after(time_s: float) -> float:
         since_s = mean_s + time_s
         renewed = float(anew @ np.interp(since_s - begun_s, known_s, known))
-        return (left(since_s) + renewed) / float(back[_STEPS_A_RESTART + last_chance])
+        return (left(since_s) + renewed) / float(back[_STEPS_PER_RESTART + last_chance])
 
     return RestartWait(mean_s, after)
 
 
 def _failures_while_restarting(new: FloatArray, old: FloatArray, steps: int) -> FloatArray:
-    """Solve the renewal equation: the share of groups that fails in each step of time."""
+    """Solve the renewal equation for the share of groups that fail in each time step."""
     failures = np.zeros(steps)
     failures[: len(old)] = old
     for step in range(1, steps):

@@ -1,4 +1,4 @@
-"""Time to train, from closed forms alone: what a scheme makes of its failures, step by step."""
+"""Prediction of the time to train under a scheme, from closed forms alone."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr
 
 LEAST_LIVES = 2.0
-"""Lives that a job takes on average, at least, for its prediction to hold."""
+"""Least mean number of lives of a job for which a prediction is valid."""
 
 LEAST_KEPT = 0.1
-"""Checkpoints of a mean life that are kept, at least, for its prediction to hold."""
+"""Least mean number of kept checkpoints per life for which a prediction is valid."""
 
 _NEVER = 1e-200
-"""As many steps of a life are none."""
+"""Fewer steps per life than this count as none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """What a step takes beyond `Costs`.
+    """Costs of a step beyond `Costs`.
 
     Attributes
     ----------
@@ -38,15 +38,15 @@ class StepCosts:
         Standard deviation of a stack's compute time, relative to its mean; all wait for the
         slowest.
     failed_all_reduce_s : float
-        Time that an all-reduce with a member missing costs, the controller's included, in seconds;
-        one with all survivors follows.
+        Time of an all-reduce with a missing member, including the controller, in seconds; one with
+        all survivors follows.
     spared_all_reduce_s : float
-        Time of that second all-reduce if a step that lost nothing commits without it, else 0.
+        Time of that second all-reduce if a step without losses commits without it, else 0.
     restart_loses_steps : int
-        Steps before the last checkpoint that a restart does again.
+        Steps before the last checkpoint that a restart repeats.
     undisturbed_s : float or None
-        A step of the same job without failures, redundancy and checkpoints, in seconds; None for
-        one without jitter either.
+        Time of a step of the same job without failures, redundancy and checkpoints, in seconds;
+        None for a step without jitter.
     """
 
     jitter: float = 0.0
@@ -58,31 +58,31 @@ class StepCosts:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Means over many lives of a job, a life being the time from one restart to the next.
+    """Means over many lives of a job; a life is the time from one restart to the next.
 
-    Whether a job has so many lives is another matter: `ratio_of_job`.
+    `holds_for` states whether a job has enough lives for them.
 
     Attributes
     ----------
     mean_failures : float
-        Failures a life, the last included, from the state without failures.
+        Failures per life, including the last, from the state without failures.
     time_to_wipe_out_s : float
         Length of a life without the restart, in seconds.
     steps_per_life : float
-        Steps played in a life, those that are lost at its end included.
+        Steps run in a life, including those that are lost at its end.
     step_s : float
-        Mean time of a step, its checkpoints included, in seconds.
+        Mean time of a step, including its share of checkpoints, in seconds.
     stacks_per_step, patch_per_step : float
-        Shard types that a group computes a step, and those it computes again, by steps played.
+        Shard types that a group computes per step, and those that it recomputes.
     interval_steps : int
         Checkpoint interval.
     kept_steps_per_life : float
-        Steps of a life that a checkpoint keeps for good.
+        Steps of a life that a checkpoint saves.
     availability : float
-        Share of the time that is not spent in restarts.
+        Share of time outside restarts.
     time_to_train_ratio : float
-        Time to train over that of undisturbed steps (`StepCosts.undisturbed_s`), of a job without
-        end.
+        Time to train over that of undisturbed steps (`StepCosts.undisturbed_s`), for a job of
+        unlimited length.
     """
 
     mean_failures: float
@@ -97,27 +97,27 @@ class Prediction:
     time_to_train_ratio: float
 
     def lives_of_job(self, steps: int) -> float:
-        """Return how many lives a job of so many steps takes on average."""
+        """Return the mean number of lives of a job of `steps` steps."""
         return steps / self.kept_steps_per_life if self.kept_steps_per_life else inf
 
     def holds_for(self, steps: int) -> bool:
-        """Return whether a job of so many steps is within the range of the form.
+        """Return whether the prediction is valid for a job of `steps` steps.
 
-        The form is a mean over many lives of a job without end, at a uniform pace. It does not hold
+        It is a mean over many lives of an unlimited job at a uniform pace. It is invalid
 
-        - for a job of fewer than `LEAST_LIVES` lives: it begins undamaged, and is over before it
-          meets as many failures at a time as lives do on average, nor has it to save its last
-          steps. Simulated jobs of one life are over 4 to 7 % sooner than predicted, of two lives
-          at most 5 %, of ten 2 %;
-        - where fewer than `LEAST_KEPT` checkpoints of a life are kept: then all progress is made in
-          the few lives that are much longer than the mean, and it is their tail that decides, of
-          which neither the uniform pace nor the tabulated lives say anything.
+        - for a job of fewer than `LEAST_LIVES` lives. Such a job starts without failures, ends
+          before it has as many failed groups as an average life, and need not save its last steps.
+          Simulated jobs of one life end 4 to 7 % sooner than predicted, of two lives at most 5 %,
+          of ten 2 %;
+        - if fewer than `LEAST_KEPT` checkpoints per life are kept. Then all progress is made in the
+          few lives that are much longer than the mean. Neither the uniform pace nor the tabulated
+          lives describe this tail.
         """
         kept_checkpoints = self.kept_steps_per_life / self.interval_steps
         return self.lives_of_job(steps) >= LEAST_LIVES and kept_checkpoints >= LEAST_KEPT
 
     def ratio_of_job(self, steps: int) -> float:
-        """Return the time-to-train ratio of a job of so many steps; NaN if it does not hold."""
+        """Return the time-to-train ratio of a job of `steps` steps; NaN if it is invalid."""
         return self.time_to_train_ratio if self.holds_for(steps) else nan
 
 
@@ -130,45 +130,45 @@ def predict(
 ) -> Prediction:
     """Predict a job under a scheme.
 
-    A life spends P(k) tau_k seconds with k groups down (`wipe_out`, `lifetimes`). A step there
-    takes D_k: the slowest group's S_k stacks, the all-reduce, its share of a checkpoint, and with
-    lambda_k failures in it (Poisson) a failed all-reduce with probability 1 - exp(-lambda_k) and a
-    patch compute with probability 1 - exp(-lambda_k rho_k): failures of one step are repaired at
-    once. Failures in the patch compute make another one, and so on. Steps are counted by
-    P(k) tau_k / D_k: a mean over steps weighs the fast steps of an undamaged job more than a mean
-    over time, and late failures, which come slower, more than a mean over failures. A life that
-    starts with groups down (`lifetimes.failed_at_start`) has one more step, which finds them.
+    A life spends P(k) tau_k seconds with k groups down (`wipe_out`, `lifetimes`). A step then takes
+    D_k: the slowest group's S_k stacks, the all-reduce and a share of a checkpoint. With lambda_k
+    failures in it (Poisson) there is a failed all-reduce with probability 1 - exp(-lambda_k), and a
+    patch compute with probability 1 - exp(-lambda_k rho_k): one repair handles all failures of a
+    step. Failures in the patch compute cause another one, and so on. The number of steps is
+    P(k) tau_k / D_k. A mean over steps gives the fast steps of an undamaged job more weight than a
+    mean over time, and late failures, which are slower, more than a mean over failures. A life that
+    starts with groups down (`lifetimes.failed_at_start`) has one more step, which detects them.
 
     A checkpoint every n steps keeps n floor(steps / n) steps of a life; the probability that a life
-    has that many is taken at a uniform pace.
+    has that many assumes a uniform pace.
 
     Parameters
     ----------
     course : FailureCourse
         The scheme with N groups and redundancy r.
     lifetimes : GroupLifetimes
-        The groups' failures; `costs.mtbf_s` is not used.
+        Lifetimes of the groups; `costs.mtbf_s` is not used.
     costs : Costs
         Saving, restart (effective, for the whole job), compute and all-reduce times, in seconds.
     extra : StepCosts
-        What else a step takes.
+        Further costs of a step.
     interval_steps : int, optional
-        Checkpoint interval in steps; by default the nearest to the best fixed period of the lives.
+        Checkpoint interval in steps; by default that nearest to the best fixed period of the lives.
     """
     law = course.law
     life = lifetimes.life(law)
     time_s = life.mean_s
     if interval_steps is None:
         bare = _steps_of_a_life(course, lifetimes, costs, extra, 0.0)
-        if bare.played < _NEVER:
+        if bare.run < _NEVER:
             return _endless(law, time_s, costs.restart_s, 1)
-        bare_step_s = time_s / bare.played
+        bare_step_s = time_s / bare.run
         period_s = best_period_of_lives_s(life, costs.save_s, costs.save_s + bare_step_s)
         interval_steps = max(1, round((period_s - costs.save_s) / bare_step_s))
     steps = _steps_of_a_life(course, lifetimes, costs, extra, costs.save_s / interval_steps)
-    if steps.played < _NEVER:
+    if steps.run < _NEVER:
         return _endless(law, time_s, costs.restart_s, interval_steps)
-    step_s = time_s / steps.played
+    step_s = time_s / steps.run
     life_s = time_s + step_s / 2.0
     checkpoints = kept_periods(life, interval_steps * step_s)
     kept = interval_steps * checkpoints - extra.restart_loses_steps * min(1.0, checkpoints)
@@ -177,10 +177,10 @@ def predict(
     return Prediction(
         mean_failures=law.mean_failures,
         time_to_wipe_out_s=time_s,
-        steps_per_life=steps.played,
+        steps_per_life=steps.run,
         step_s=step_s,
-        stacks_per_step=steps.stacks * course.stack_size / steps.played,
-        patch_per_step=steps.patch * course.stack_size / steps.played,
+        stacks_per_step=steps.stacks * course.stack_size / steps.run,
+        patch_per_step=steps.patch * course.stack_size / steps.run,
         interval_steps=interval_steps,
         kept_steps_per_life=kept,
         availability=life_s / (life_s + costs.restart_s),
@@ -189,7 +189,7 @@ def predict(
 
 
 def _endless(law: WipeOutLaw, time_s: float, restart_s: float, interval_steps: int) -> Prediction:
-    """Return what comes of a job whose failures let no step end."""
+    """Return the prediction for a job in which no step can end before a failure."""
     return Prediction(
         mean_failures=law.mean_failures,
         time_to_wipe_out_s=time_s,
@@ -205,7 +205,7 @@ def _endless(law: WipeOutLaw, time_s: float, restart_s: float, interval_steps: i
 
 
 class _Steps(NamedTuple):
-    played: float
+    run: float
     stacks: float
     patch: float
 
@@ -221,28 +221,30 @@ def _steps_of_a_life(
     failed = np.arange(groups)
     holding_s, stacks = lifetimes.holding_times_s, course.stacks
     reached = bdtr(failed, groups, at_start) if at_start > 0.0 else np.ones(groups)
-    a_second = np.divide(reached, holding_s, out=np.zeros(groups), where=holding_s > 0.0)
+    failures_per_s = np.divide(reached, holding_s, out=np.zeros(groups), where=holding_s > 0.0)
     patch = np.append(course.patch[1:], 0.0)
     stack_s = costs.compute_s * course.stack_size
     slowest = extra.jitter * _slowest_of_survivors(groups)
-    # A stack of several shard types is one batch with one factor; stacks have a factor each.
+    # A stack of several shard types is one batch with one random factor; each stack has its own.
     step_s = stack_s * (stacks + np.sqrt(stacks) * slowest) + costs.all_reduce_s + save_s
     patch_s = stack_s * (1.0 + slowest) + extra.failed_all_reduce_s
-    found = -np.expm1(-a_second * step_s)
-    # Where failures come sooner than a patch computes, a step never ends.
+    found = -np.expm1(-failures_per_s * step_s)
+    # If failures come faster than patch computes, a step never ends.
     with np.errstate(divide="ignore"):
-        patched = -np.expm1(-a_second * step_s * patch) / np.exp(-a_second * patch_s * patch)
+        patched = -np.expm1(-failures_per_s * step_s * patch) / np.exp(
+            -failures_per_s * patch_s * patch
+        )
     untouched = np.maximum(found - patched, 0.0)
     step_s = step_s + patched * patch_s
     step_s += untouched * (extra.failed_all_reduce_s - extra.spared_all_reduce_s)
-    played = law.outliving * holding_s / step_s
-    patched[played == 0.0] = 0.0
+    steps_run = law.outliving * holding_s / step_s
+    patched[steps_run == 0.0] = 0.0
     first = 1.0 if at_start > 0.0 else 0.0
-    lives_on = float(law.reliability(np.array([at_start]))[0])
+    survives = float(law.reliability(np.array([at_start]))[0])
     return _Steps(
-        float(played.sum()) + first,
-        float(played @ stacks) + first * float(stacks[0]),
-        float(played @ patched) + first * lives_on * float(patch[0]),
+        float(steps_run.sum()) + first,
+        float(steps_run @ stacks) + first * float(stacks[0]),
+        float(steps_run @ patched) + first * survives * float(patch[0]),
     )
 
 
@@ -255,12 +257,13 @@ def _slowest_of_survivors(groups: int) -> FloatArray:
 def largest_of_normals(numbers: ArrayLike, least: float = -9.0) -> FloatArray:
     """Return the mean of the largest of n standard normal variates, for each n of `numbers`.
 
-    Variates below `least` count as that: it and the integral of ``1 - Phi(x)^n`` from there on.
+    Variates below `least` count as `least`: the result is `least` plus the integral of
+    ``1 - Phi(x)^n`` from there on.
     """
     x = np.linspace(max(least, -9.0), 9.0, 1801)
     log_below = np.log(np.maximum(ndtr(x), 1e-300))
     powers = np.exp(np.asarray(numbers, dtype=float)[:, None] * log_below)
     above = 1.0 - powers
-    # By the trapezoidal rule, which numpy 1 and 2 call by different names.
+    # The trapezoidal rule, which has different names in numpy 1 and 2.
     area = (above.sum(axis=1) - (above[:, 0] + above[:, -1]) / 2.0) * (x[1] - x[0])
     return np.asarray(x[0] + area)

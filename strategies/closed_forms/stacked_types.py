@@ -1,20 +1,21 @@
-"""SPARe's stacks: how many failures they outlive, and what groups compute as more and more fail.
+"""SPARe's stacks: the failures that they survive, and the work of groups after each failure.
 
 Lee et al. 2026 (SPARe) leave rho_k, the mean patch compute of the k-th failure, open. It follows
-from RECTLR's phases by counting copies: call a type's places among the first S of the survivors'
-stacks its copies *in place*, and x_j the share of types with j of them. All S (N - k) places are
-taken, so the mean of j is S (N - k) / N. One more failure, of a random survivor,
+from RECTLR's phases by counting copies. A type's copies *in place* are those among the first S of
+the survivors' stacks; x_j is the share of types with j of them. All S (N - k) places are occupied,
+so the mean of j is S (N - k) / N. One more failure, of a random survivor,
 
-- takes each copy in place with probability 1 / (N - k + 1), and uncovers the types that had only
-  that one: phase 0 fails, and there is patch compute, unless none of the S types of the failed
-  group was such a type. Two types of a group share no other group, so they are independent:
-  rho = 1 - (1 - y)^S with y = N x_1 / (S (N - k + 1)), the chance that a place holds a last copy;
-- ends the run if a type uncovered has no host left. The k-th failure takes a type's last host with
-  probability C(k-1, r-1) / C(N, r), of N types; rho is the mean over failures that are outlived;
-- in phases 1 and 2 each uncovered type gets one place, and a type with more copies than one loses
-  one for it: of j copies, j - 1 are to spare;
-- makes S grow where S (N - k) < N: all survivors compute one more stack, and each type gets one
-  more copy in place if its host in that slot is up, that is with probability 1 - k/N.
+- removes each copy in place with probability 1 / (N - k + 1), and uncovers the types that had only
+  that copy. Phase 0 then fails, and there is patch compute, unless none of the S types of the
+  failed group was such a type. Two types of a group share no other group, so they are independent:
+  rho = 1 - (1 - y)^S with y = N x_1 / (S (N - k + 1)), the probability that a place has a last
+  copy;
+- ends the run if an uncovered type has no host left. The k-th failure removes the last host of each
+  of N types with probability C(k-1, r-1) / C(N, r); rho is the mean over survived failures;
+- gives each uncovered type one place in phases 1 and 2, which a type with several copies loses: of
+  j copies, j - 1 are spare;
+- makes S grow if S (N - k) < N: all survivors compute one more stack, and each type gets one more
+  copy in place if its host in that slot is up, that is with probability 1 - k/N.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class StackedTypes(WipeOutLaw):
     """SPARe: N types with r hosts each, N groups with r types each.
 
     No two types share more than one host. A run ends when a type has lost all its hosts. The types'
-    losses are not independent, since each group is host to r types: once r - 1 of a type's hosts
-    are down and the run goes on, the last must be up, which also saves r - 1 other types. The
-    cavity (Bethe) approximation counts exactly that, and would be exact if the graph of groups and
-    types had no cycles. A Golomb ruler leaves it without cycles of length 4; those of length 6 are
-    what the form leaves out. Let h be the probability that a group is down as one of its types
-    sees it, with nothing lost among the group's r - 1 other types:
+    losses are not independent, since each group hosts r types: if r - 1 of a type's hosts are down
+    and the run continues, the last one must be up, which also protects r - 1 other types. The
+    cavity (Bethe) approximation includes this effect, and would be exact if the graph of groups and
+    types had no cycles. With a Golomb ruler there are no cycles of length 4; the form ignores those
+    of length 6. Let h be the probability that a group is down, conditional on no loss among r - 1
+    of its types (all but the one from which it is considered):
 
         h / (1 - h) = p / (1 - p) * (1 - h^(r-1))^(r-1)
 
@@ -48,8 +49,9 @@ class StackedTypes(WipeOutLaw):
         R(p) = [ (1 - p) / (1 - h) * (1 - h^r)^(2-r) ]^N.
 
     r = 1 gives (1-p)^N, exactly; r = 2 the largest eigenvalue of the transfer matrix of a ring in
-    which no two neighbours are down, exact but for the other eigenvalue's N-th power. Independent
-    types, (1 - p^r)^N, are a lower bound (Harris 1960: each type prefers the same groups up).
+    which no two neighbours are down, exact except for the other eigenvalue's N-th power.
+    Independent types, (1 - p^r)^N, are a lower bound (Harris 1960: each type's survival increases
+    with the same groups).
     """
 
     def reliability(self, failed: FloatArray) -> FloatArray:
@@ -66,9 +68,9 @@ class StackedTypes(WipeOutLaw):
         """P(k) by the saddle-point method from the same approximation; 1 for k < r.
 
         (1 + x)^N R(x / (1 + x)) is the generating function of the sets of failed groups that lose
-        nothing. The saddle point of its k-th coefficient lies where a share
-        ``k/N = (h - h^r) / (1 - h^r)`` of the groups is down, and that number has variance V;
-        C(N, k) is taken by the same method, so that the errors of both cancel:
+        nothing. At the saddle point of its k-th coefficient a share
+        ``k/N = (h - h^r) / (1 - h^r)`` of the groups is down, with variance V of their number.
+        C(N, k) is computed by the same method, so that the errors of both cancel:
 
             log P(k) = N [log(1 - k/N) - log(1 - h) + (2 - r) log(1 - h^r)]
                        - k log(x / x_0) - log(V / V_0) / 2
@@ -96,14 +98,14 @@ class StackedTypes(WipeOutLaw):
 
 
 def independent_types_mean_failures(groups: int, redundancy: int) -> float:
-    """Return E[X] if SPARe's types were lost independently, a lower bound of the true mean.
+    """Return E[X] for independent losses of SPARe's types, a lower bound of the true mean.
 
     (N + 1) times the integral of (1 - p^r)^N is
-    ``(N + 1) Gamma(1 + 1/r) Gamma(N + 1) / Gamma(N + 1 + 1/r)``. Each type's survival gains from
-    the same groups being up, so that by Harris' inequality the true R(p) is no less.
+    ``(N + 1) Gamma(1 + 1/r) Gamma(N + 1) / Gamma(N + 1 + 1/r)``. Each type's survival increases
+    with the same groups, so that by Harris' inequality the true R(p) is no less.
     """
     inverse = 1.0 / redundancy
-    # Here, as it takes longer to import than most commands take to run.
+    # Imported here, since the import takes longer than most commands.
     from scipy.special import gammaln
 
     log_ratio = gammaln(groups + 1) - gammaln(groups + 1 + inverse)
@@ -111,7 +113,7 @@ def independent_types_mean_failures(groups: int, redundancy: int) -> float:
 
 
 def _root(increasing: Callable[[FloatArray], FloatArray], highest: FloatArray) -> FloatArray:
-    """Bisect an increasing function, element by element, between 0 and `highest`."""
+    """Bisect an increasing function elementwise between 0 and `highest`."""
     low, high = np.zeros_like(highest), highest.copy()
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2.0
@@ -122,10 +124,10 @@ def _root(increasing: Callable[[FloatArray], FloatArray], highest: FloatArray) -
 
 
 def least_stacks(groups: int, redundancy: int) -> FloatArray:
-    """Return c(k) = ceil(N / (N - k)) for k = 0 to N - 1, and r where it would exceed r.
+    """Return c(k) = ceil(N / (N - k)) for k = 0 to N - 1, at most r.
 
-    N - k groups of S types each cover N types only if S is at least that; no schedule does better.
-    With more than N (1 - 1/r) groups down no schedule of r types a group is left at all.
+    N - k groups of S types each cover N types only if S >= c(k); this bounds all schedules. With
+    more than N (1 - 1/r) groups down there is no schedule of r types per group.
     """
     failed = np.arange(groups)
     return np.minimum(-(-groups // (groups - failed)), redundancy).astype(float)
@@ -139,15 +141,15 @@ def patch_types(groups: int, redundancy: int, *, one_stack: bool) -> FloatArray:
     groups, redundancy : int
         N and r.
     one_stack : bool
-        The scheme's choice for `patch_compute`: one type a group whatever happened, or as many as
-        its reordering left uncomputed. They differ where S grows by more than one: a survivor
-        computes the types of its new stacks, and types that had to be moved are among these.
+        The scheme's choice for `patch_compute`: always one type per group, or as many as its
+        reordering left uncomputed. They differ if S grows by more than one: a survivor computes the
+        types of its new stacks, which include those that had to be moved.
 
     Returns
     -------
     array of float, shape (N,)
-        rho_k at index k, types; 0 at index 0. Beyond N (1 - 1/r) failures nothing is outlived, and
-        the value is 1.
+        rho_k in types at index k; 0 at index 0. More than N (1 - 1/r) failures are never survived;
+        the value is then 1.
     """
     stacks = least_stacks(groups, redundancy)
     lost = _types_lost(groups, redundancy)
@@ -177,7 +179,7 @@ def _types_lost(groups: int, redundancy: int) -> FloatArray:
     """Mean number of types whose last host is the k-th group to fail, N C(k-1, r-1) / C(N, r)."""
     n, r = groups, redundancy
     k = np.arange(r, n)
-    # Here, as it takes longer to import than most commands take to run.
+    # Imported here, since the import takes longer than most commands.
     from scipy.special import gammaln
 
     log_ways = gammaln(k) - gammaln(r) - gammaln(k - r + 1)
@@ -188,7 +190,7 @@ def _types_lost(groups: int, redundancy: int) -> FloatArray:
 
 
 def _any_of(places: int, uncovered: float, lost: float) -> float:
-    """Chance that one of a group's places uncovers its type, given that none loses it for good."""
+    """Probability that one of a group's places uncovers its type, if none permanently loses it."""
     return float(1.0 - ((1.0 - uncovered) / (1.0 - lost)) ** places) if uncovered > lost else 0.0
 
 
@@ -204,7 +206,7 @@ def _with_one_more_stack(copies: FloatArray, host_up: float) -> FloatArray:
 def _re_placed(copies: FloatArray, lost: float) -> FloatArray:
     """Give each uncovered type one copy, at the cost of types with copies to spare.
 
-    A share `lost` of the uncovered has no host left: that ends the run, so it is left out.
+    A share `lost` of the uncovered has no host left, which ends the run; it is excluded.
     """
     placed = max(0.0, copies[0] - lost)
     spare = np.maximum(np.arange(len(copies)) - 1, 0) * copies

@@ -1,7 +1,7 @@
-"""How many machines to keep on standby, and what too few cost (ByteRobust, arXiv 2509.16293).
+"""The number of standby machines, and the cost of too few (ByteRobust, arXiv 2509.16293).
 
-Machines that fail in a day are binomial. As many standbys as a quantile of that are enough on all
-but so many days; those beyond them are rescheduled.
+The number of machines that fail in a day is binomial. Its quantile is the number of standbys that
+is enough on that share of days; failures beyond it wait for rescheduling.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from scipy.special import bdtr, bdtrc, bdtrik
 
 
 def standbys_for(machines: int, failures_per_day: float, quantile: float) -> int:
-    """Return the least number that as many machines fail on a share of days (quantile), or fewer.
+    """Return the least number of standbys that is enough on a share of days (`quantile`).
 
-    Failures are of all machines together, on average; at most one a machine counts.
+    `failures_per_day` is the mean over all machines together; each machine fails at most once.
     """
     share = min(1.0, failures_per_day / machines)
     if share == 1.0 or quantile == 1.0:
@@ -24,12 +24,12 @@ def standbys_for(machines: int, failures_per_day: float, quantile: float) -> int
 def excess_of_few(
     machines: int, failures_per_day: float, standbys: int, standby_s: float, reschedule_s: float
 ) -> float:
-    """Return by which share recoveries take longer than with standbys without end.
+    """Return the relative excess of recovery times over those with unlimited standbys.
 
-    ``P(K > s | K >= 1) (reschedule/standby - 1)``, K machines that fail at a time.
+    ``P(K > s | K >= 1) (reschedule/standby - 1)``, where K machines fail at a time.
     """
     share = min(1.0, failures_per_day / machines)
-    # How likely more than that many fail; of machines there are no more than all.
+    # Probability that more fail than there are standbys.
     more_than = bdtrc(min(standbys, machines), machines, share)
     short = float(more_than / bdtrc(0, machines, share))
     return short * (reschedule_s / standby_s - 1.0)

@@ -1,19 +1,18 @@
-"""How many failures a layout of copies outlives, when the groups fail in random order.
+"""The number of failures that a layout of copies survives if groups fail in random order.
 
-Two views of the same thing are used throughout. *k failed*: k of the N groups, chosen at random,
-are down; P(k) is the probability that nothing is lost yet. *Each failed with probability p*: the
-number of failed groups is binomial; R(p) is the probability that nothing is lost yet, the
-reliability polynomial of the layout. They give the same mean: draw a uniform time for each group,
-and the k-th failure comes at k / (N + 1) on average, whoever it strikes, so that with X the failure
-that ends the run
+Two equivalent views are used. *k failed*: k of the N groups, chosen at random, are down; P(k) is
+the probability that nothing is lost yet. *Each failed with probability p*: the number of failed
+groups is binomial; R(p) is the probability that nothing is lost yet, the reliability polynomial of
+the layout. Both have the same mean: with a uniform failure time for each group, the k-th failure
+comes at k / (N + 1) on average, for any group. If X is the failure that ends the run,
 
     E[X] = sum over k >= 0 of P(k) = (N + 1) * integral of R(p) over p from 0 to 1.
 
-For any other distribution F of the groups' times to failure (all alike and independent) the mean
-time until the end is the integral of R(F(t)) over t, and X is the same: which groups fail, and in
-which order, does not depend on F.
+For any other distribution F of the groups' times to failure (identical and independent) the mean
+time until the end is the integral of R(F(t)) over t. X is the same, since the order in which groups
+fail does not depend on F.
 
-A `FailureCourse` is all that a prediction has to know of a scheme.
+A prediction needs only the `FailureCourse` of a scheme.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ _PANELS = 200
 def plain_mean_failures(groups: int, redundancy: int) -> float:
     """Return ``mu(N, r) = Gamma(1/r)/r * N^(1 - 1/r)`` of Lee et al. 2026 (SPARe).
 
-    With k of N groups failed a given type has lost all its r hosts with probability about (k/N)^r,
-    and none of N types has with probability about exp(-N (k/N)^r); mu is the integral of that over
-    k from 0 to infinity.
+    After k of N failures a given type has lost all its r hosts with probability about (k/N)^r, and
+    none of N types has with probability about exp(-N (k/N)^r). mu is the integral of the latter
+    over k from 0 to infinity.
 
     The integral over k is the sum over k = 0, 1, ... less 1/2: mu estimates E[X] - 1/2, between the
-    failures that are outlived (E[X] - 1) and the one that ends the run (E[X]).
+    number of survived failures (E[X] - 1) and the one that ends the run (E[X]).
     """
     return float(gamma(1.0 / redundancy) / redundancy * groups ** (1.0 - 1.0 / redundancy))
 
 
 class WipeOutLaw(ABC):
-    """When a layout of r copies on N groups has lost something for good."""
+    """The law by which a layout of r copies on N groups permanently loses data."""
 
     def __init__(self, groups: int, redundancy: int) -> None:
         self.groups = groups
@@ -54,33 +53,33 @@ class WipeOutLaw(ABC):
 
     @abstractmethod
     def reliability(self, failed: FloatArray) -> FloatArray:
-        """Return R(p): nothing is lost when each group has failed with probability p = `failed`."""
+        """Return R(p): the probability of no loss if groups fail with probability p = `failed`."""
 
     @cached_property
     @abstractmethod
     def outliving(self) -> FloatArray:
-        """P(k) for k = 0 to N - 1: nothing is lost when k random groups have failed."""
+        """P(k) for k = 0 to N - 1: the probability of no loss after k random groups failed."""
 
     @cached_property
     def mean_failures(self) -> float:
-        """E[X]: mean number of failures up to and with the one that is not outlived."""
+        """E[X]: mean number of failures, including the fatal one."""
         nodes, weights = self._nodes()
         return float((self.groups + 1) * (weights * self.reliability(nodes)).sum())
 
     def forces_restart(self) -> tuple[float, ...]:
-        """Return 1 - P(k + 1)/P(k), the chance that the next failure is the last, for k = 0 to N-1.
+        """Return the probability that the next failure is fatal, 1 - P(k + 1)/P(k), by k.
 
-        It ends where k failures are practically never outlived; there the next one is the last.
+        It ends at the k that is practically never survived, where the next failure is fatal.
         """
         outliving = self.outliving[self.outliving > 1e-12]
         next_outlived = np.append(outliving[1:], 0.0)
         return tuple((1.0 - next_outlived / outliving).tolist())
 
     def _nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Gauss-Legendre nodes and weights over p, where R(p) is not negligible.
+        """Gauss-Legendre nodes and weights over p, in the range in which R(p) is not negligible.
 
-        R falls like exp(-N p^r) at the slowest that matters here: it is below 1e-16 where N p^r is
-        37, and the range is taken half as large again.
+        R falls at least like exp(-N p^r): it is below 1e-16 at N p^r = 37. The range is 1.5 times
+        as large.
         """
         highest = min(1.0, 1.5 * (37.0 / self.groups) ** (1.0 / self.redundancy))
         return composite_nodes(np.linspace(0.0, highest, _PANELS + 1))
@@ -96,7 +95,7 @@ def composite_nodes(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class DisjointSets(WipeOutLaw):
-    """Replication: floor(N/r) sets of r groups, and one smaller set where r does not divide N.
+    """Replication: floor(N/r) sets of r groups, and one smaller set if r does not divide N.
 
     A run ends when a whole set is down. The sets are independent given p, therefore
     ``R(p) = (1 - p^r)^n (1 - p^s)`` with n = floor(N/r) and s = N - n r (no second factor if s is
@@ -121,7 +120,7 @@ class DisjointSets(WipeOutLaw):
         ``(N + 1)/r * [B(1/r, n + 1) - B((s + 1)/r, n + 1)]`` with Euler's beta function B; the
         second term only if s > 0. It is the integral of R(p) with u = p^r.
         """
-        # Here, as it takes longer to import than most commands take to run.
+        # Imported here, since the import takes longer than most commands.
         from scipy.special import beta
 
         groups, redundancy, sets = self.groups, self.redundancy, self._sets
@@ -134,7 +133,7 @@ class DisjointSets(WipeOutLaw):
     def outliving(self) -> FloatArray:
         """P(k) exactly: the coefficient of x^k in prod((1+x)^size - x^size), over C(N, k).
 
-        The n-th power of a polynomial q obeys ``k a_k = sum_j (j (n + 1) - k) q_j a_(k-j)`` for
+        The n-th power of a polynomial q satisfies ``k a_k = sum_j (j (n + 1) - k) q_j a_(k-j)`` for
         q_0 = 1, here in whole numbers without rounding.
         """
         subsets = _power(_incomplete(self.redundancy), self._sets, self.groups)
@@ -148,7 +147,7 @@ class DisjointSets(WipeOutLaw):
 
 
 def _incomplete(size: int) -> list[int]:
-    """Coefficients of (1+x)^size - x^size: the subsets of a set that leave a member, by number."""
+    """Coefficients of (1+x)^size - x^size: the numbers of proper subsets of a set, by size."""
     return [comb(size, j) for j in range(size)]
 
 
@@ -170,12 +169,12 @@ def _product(long: list[int], short: list[int], length: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class FailureCourse:
-    """What a scheme does as its groups fail one after another; index k stands for k failed groups.
+    """The state of a scheme after k failures of groups, by index k.
 
     Attributes
     ----------
     law : WipeOutLaw
-        When it has to restart.
+        The law of its restarts.
     stacks : array of float, shape (N,)
         Stacks that each group computes before the all-reduce.
     patch : array of float, shape (N,)
@@ -190,11 +189,11 @@ class FailureCourse:
     stack_size: int = 1
 
     def work_per_failure(self) -> tuple[float, float]:
-        """Return mean stacks and mean patch compute, in shard types, with a step a failure.
+        """Return mean stacks and mean patch compute, in shard types, with one step per failure.
 
-        ``Sbar = sum of P(k) (S_k + rho_k) / sum of P(k)``: the mean that Lee et al. 2026 (SPARe)
-        take, over the failures of a life, but with the exact chance P(k) to live that long in the
-        place of a sharp end at floor(mu).
+        ``Sbar = sum of P(k) (S_k + rho_k) / sum of P(k)``: the mean of Lee et al. 2026 (SPARe) over
+        the failures of a life, with the exact probability P(k) to survive k failures instead of a
+        sharp end at floor(mu).
         """
         weights = self.law.outliving / self.law.outliving.sum() * self.stack_size
         return float(weights @ self.stacks), float(weights @ self.patch)
@@ -202,7 +201,7 @@ class FailureCourse:
 
 @runtime_checkable
 class Predictable(Protocol):
-    """A scheme whose course is known in closed form."""
+    """A scheme with a closed form of its course."""
 
     def failure_course(self) -> FailureCourse:
-        """Return what the scheme does as groups fail, with its groups, redundancy and options."""
+        """Return the course of the scheme with its groups, redundancy and options."""

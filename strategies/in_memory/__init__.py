@@ -1,1 +1,1 @@
-"""Checkpoints in host memory: what survives which failures, and the code that makes it so."""
+"""Checkpoints in host memory: groups of nodes, and the failures that they survive."""

@@ -1,4 +1,4 @@
-"""Which nodes keep each other's state: groups of nodes that survive only so many losses each."""
+"""Groups of nodes that keep each other's state and survive a number of losses each."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Literal
 from faultline.strategies.errors import StrategyError
 
 Placement = Literal["across-domains", "neighbours"]
-"""Whether the nodes of a group are far apart, or next to each other."""
+"""Whether the nodes of a group are far apart or next to each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroups:
     """Nodes in groups, each of which survives the loss of up to `tolerated` of its nodes.
 
-    Nodes lie in rows of `positions`: a row is a replica of the model, and nodes at the same
-    position of all rows hold the same part of it. A group has nodes of one position. With
-    "neighbours" these are in neighbouring rows, and so perhaps in one scale-up domain or rack; with
-    "across-domains" in rows as far apart as can be: k, k + G, k + 2G, ... for G groups a position.
-    Rows that are left over join groups: the last one with "neighbours", the first ones with
+    Nodes form rows of `positions`: a row is a replica of the model, and nodes at the same position
+    of all rows hold the same part of it. A group has nodes of one position. With "neighbours" they
+    are in neighbouring rows, and thus possibly in one scale-up domain or rack. With
+    "across-domains" their rows are as far apart as possible: k, k + G, k + 2G, ... for G groups per
+    position. Left-over rows join the last group with "neighbours", the first ones with
     "across-domains".
 
     Attributes
     ----------
     nodes : int
-        Nodes in all.
+        Total number of nodes.
     size : int
-        Nodes n of a group.
+        Nodes n per group.
     tolerated : int
         Losses that a group survives.
     placement : {"across-domains", "neighbours"}
         Which nodes share a group.
     positions : int
-        Nodes of a row; 1 where any node may share a group with any other.
+        Nodes per row; 1 if any two nodes may share a group.
     slices : int
-        Nodes of a server, which it loses together; they have neighbouring numbers.
+        Nodes per server, which are lost together; they have consecutive numbers.
     """
 
     nodes: int
@@ -71,37 +71,37 @@ class NodeGroups:
     @property
     def groups(self) -> int:
         """Number of groups."""
-        return self._groups_a_position * self.positions
+        return self._groups_per_position * self.positions
 
     def group_of(self, node: int) -> int:
         """Return the group of a node."""
         row, position = divmod(node, self.positions)
-        groups = self._groups_a_position
+        groups = self._groups_per_position
         if self.placement == "neighbours":
             return position * groups + min(row // self.size, groups - 1)
         return position * groups + row % groups
 
     def nodes_of(self, group: int) -> range:
         """Return the nodes of a group."""
-        position, index = divmod(group, self._groups_a_position)
+        position, index = divmod(group, self._groups_per_position)
         return range(self.nodes)[position :: self.positions][self._rows_of(index)]
 
     def nodes_on(self, servers: Iterable[int]) -> list[int]:
-        """Return the nodes that some servers have."""
+        """Return the nodes of some servers."""
         of_servers = (range(one * self.slices, (one + 1) * self.slices) for one in servers)
         return [node for nodes in of_servers for node in nodes if node < self.nodes]
 
     def survives(self, lost: Iterable[int]) -> bool:
-        """Return whether no group loses more nodes than it tolerates, each counted once."""
+        """Return whether no group loses more nodes than it tolerates; duplicates count once."""
         losses = Counter(map(self.group_of, set(lost)))
         return max(losses.values(), default=0) <= self.tolerated
 
     @property
-    def _groups_a_position(self) -> int:
+    def _groups_per_position(self) -> int:
         return self.rows // self.size
 
     def _rows_of(self, index: int) -> slice:
-        groups = self._groups_a_position
+        groups = self._groups_per_position
         if self.placement == "neighbours":
             last = index == groups - 1
             return slice(index * self.size, None if last else (index + 1) * self.size)

@@ -1,6 +1,6 @@
-"""How likely what is kept in host memory survives, and what a failure wastes: closed forms.
+"""Closed forms: the survival probability of state in host memory, and the wasted time of failures.
 
-Nodes fail independently of each other, each with probability F in the time considered.
+Nodes fail independently, each with probability F within the period considered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def loss_probability(failed: float, nodes: int, group: int, tolerated: int) -> f
     failed : float
         Probability F that a node has failed.
     nodes, group : int
-        Nodes m in all, nodes n a group.
+        Total nodes m, and nodes n per group.
     tolerated : int
         Losses t that a group survives; 0 for state without protection.
     """
@@ -45,12 +45,12 @@ def time_to_loss(
 ) -> float:
     """Return the time at which the loss probability reaches `probability`.
 
-    In the unit of time of `failed_by`, the probability that a node has failed until then.
+    `failed_by` is the probability that a node has failed by a time; it defines the unit of time.
 
     Raises
     ------
     StrategyError
-        If the probability is not reached until `longest`.
+        If the probability is not reached by `longest`.
     """
     from scipy.optimize import brentq
 
@@ -60,7 +60,7 @@ def time_to_loss(
     if excess(longest) < 0.0:
         raise StrategyError(
             "longest",
-            f"the loss probability stays below {probability:g} until {longest:g}",
+            f"the loss probability is below {probability:g} until {longest:g}",
             "allow a longer time",
         )
     return float(brentq(excess, 0.0, longest, xtol=1e-12 * longest))
@@ -70,8 +70,8 @@ def gemini_recovery_bound(machines: int, group: int, lost: int) -> float:
     """Return the lower bound of the probability that memory holds all state after `lost` losses.
 
     ``max(0, 1 - (N/m) C(N - m, k - m) / C(N, k))``, and 1 for k < m: each of N/m groups of m
-    machines keeps m replicas, and is gone with probability C(N-m, k-m) / C(N, k); the bound adds
-    these up (Wang et al. 2023 (GEMINI), SOSP).
+    machines keeps m replicas, and is lost with probability C(N-m, k-m) / C(N, k). The bound is the
+    sum over groups (Wang et al. 2023 (GEMINI), SOSP).
     """
     if lost < group:
         return 1.0
@@ -87,8 +87,8 @@ def weibull_failed_by(scale: float, shape: float) -> Callable[[float], float]:
 def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) -> float:
     """Return the mean time that a failure wastes: ``t_ckpt + 1/(2f) + t_retrieval``.
 
-    A failure comes, on average, half an interval after a checkpoint was begun; what that one
-    holds is of use if it is complete, else an older one is (Wang et al. 2023 (GEMINI), SOSP).
+    A failure occurs, on average, half an interval after the start of a checkpoint. If that one is
+    incomplete, an older one is used (Wang et al. 2023 (GEMINI), SOSP).
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) ->
     interval_s : float
         Time 1/f between two checkpoints, in seconds; at least t_ckpt, and at least an iteration.
     retrieval_s : float
-        Time t_retrieval to bring a checkpoint back, in seconds.
+        Time t_retrieval to load a checkpoint, in seconds.
 
     Raises
     ------
@@ -114,5 +114,5 @@ def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) ->
 
 
 def expected_wasted_time_s(in_memory: float, memory_s: float, storage_s: float) -> float:
-    """Return the mean wasted time of a failure that memory survives with a probability."""
+    """Return the mean wasted time of a failure; memory survives it with probability `in_memory`."""
     return in_memory * memory_s + (1.0 - in_memory) * storage_s

@@ -1,8 +1,8 @@
-"""How likely groups of nodes survive lost nodes and lost scale-up domains, by exact counting.
+"""The probability that groups of nodes survive lost nodes and scale-up domains, by exact counting.
 
-Scale-up domains are runs of nodes: domain i has nodes ``i*D`` to ``(i+1)*D - 1``, the last one
-maybe fewer. Counts are whole numbers. A polynomial is held as its value at a power of 2 that no
-coefficient reaches, so that products of polynomials are products of whole numbers.
+Scale-up domains are runs of nodes: domain i has nodes ``i*D`` to ``(i+1)*D - 1``; the last one may
+have fewer. Counts are whole numbers. A polynomial is represented by its value at a power of 2 that
+exceeds all coefficients, so that products of polynomials are products of whole numbers.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from faultline.strategies.in_memory.node_groups import NodeGroups
 Weight = TypeVar("Weight", int, float)
 
 Footprint = tuple[tuple[int, int], ...]
-"""Domains that a group has nodes in, each with the number of these nodes."""
+"""The domains of a group's nodes, each with the number of these nodes."""
 
 
 def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
-    """Return the probability that some group is gone after `lost` nodes, all sets equally likely.
+    """Return the probability that some group is lost after `lost` nodes, all sets equally likely.
 
-    Sets of k nodes that every group survives are the coefficient of x^k in the product over
-    groups of ``sum over j <= t of C(n, j) x^j``; there are C(N, k) sets in all. It does not depend
-    on the placement, but for nodes that are left over.
+    The number of sets of k nodes that all groups survive is the coefficient of x^k in the product
+    over groups of ``sum over j <= t of C(n, j) x^j``; there are C(N, k) sets in total. The
+    placement has no effect, except for left-over nodes.
 
     Raises
     ------
     StrategyError
-        If there are not that many nodes.
+        If `lost` exceeds the number of nodes.
     """
     _check("lost", lost, groups.nodes, "nodes")
     sets = comb(groups.nodes, lost)
-    # No coefficient up to x^k exceeds the number of sets of that size, nor of half of all nodes.
+    # Up to x^k no coefficient exceeds the number of sets of that size, or of half of all nodes.
     bits = comb(groups.nodes, min(lost, groups.nodes // 2)).bit_length() + 1
     mask = (1 << bits * (lost + 1)) - 1
     sizes = Counter(len(groups.nodes_of(group)) for group in range(groups.groups))
@@ -49,14 +49,14 @@ def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
 
 
 def loss_given_domains(groups: NodeGroups, domain_nodes: int, lost: int) -> float:
-    """Return the probability that some group is gone after `lost` domains of D nodes each.
+    """Return the probability that some group is lost after `lost` domains of D nodes each.
 
-    All are equally likely, and are lost with all their nodes.
+    All sets of domains are equally likely; a domain is lost with all its nodes.
 
     Raises
     ------
     StrategyError
-        If there are not that many domains, or a domain has no nodes.
+        If `lost` exceeds the number of domains, or a domain has no nodes.
     """
     _check_domain(domain_nodes)
     domains = -(-groups.nodes // domain_nodes)
@@ -72,10 +72,10 @@ def loss_given_domains(groups: NodeGroups, domain_nodes: int, lost: int) -> floa
 def loss_probability(
     groups: NodeGroups, domain_nodes: int, node_failed: float, domain_failed: float
 ) -> float:
-    """Return the probability that some group is gone if nodes and domains fail independently.
+    """Return the probability that some group is lost if nodes and domains fail independently.
 
-    A node fails by itself with `node_failed`, a domain with all its nodes with `domain_failed`.
-    Good to about 1e-13: it is 1 minus the probability of survival.
+    `node_failed` is the probability that a single node fails, `domain_failed` that a domain fails
+    with all its nodes. The error is about 1e-13, as it is 1 minus the probability of survival.
 
     Raises
     ------
@@ -105,11 +105,11 @@ def loss_in_window(
     domain_rate_per_s: float,
     window_s: float,
 ) -> float:
-    """Return the probability that some group is gone after a time in which nothing is rebuilt.
+    """Return the probability that some group is lost within a time without rebuilding.
 
-    Nodes by themselves, and domains with all their nodes, fail by Poisson processes, independent of
-    each other: each has failed with probability ``1 - exp(-rate * window)``, rates of one node and
-    one domain in 1/s, the time since all state was protected in seconds.
+    Single nodes, and domains with all their nodes, fail by independent Poisson processes: each has
+    failed with probability ``1 - exp(-rate * window)``. Rates are per node and per domain, in 1/s;
+    `window_s` is the time since all state was protected, in seconds.
     """
     return loss_probability(
         groups,
@@ -127,26 +127,26 @@ def _sum_over_failed_domains(
     failed: Weight,
     survives: Callable[[int, int], Weight],
 ) -> Weight:
-    """Sum, over all sets of failed domains that no group is gone by, the product of all weights.
+    """Sum the product of all weights over all sets of failed domains that lose no group.
 
-    Domains weigh `held` or `failed`; a group of `size` nodes that loses `losses` of them with its
-    domains weighs ``survives(size, losses)``. Groups are visited one after the other. A domain
-    becomes part of the state with its first group, and is summed out after its last one; so a
+    A domain has the weight `held` or `failed`. A group of `size` nodes that loses `losses` of them
+    with its domains has the weight ``survives(size, losses)``. Groups are visited in order. A
+    domain joins the state with its first group and is summed out after its last one, so that a
     state is a small set of failed domains, few of which share a group.
     """
     footprints = _footprints(groups, domain_nodes)
     last = {domain: place for place, footprint in enumerate(footprints) for domain, _ in footprint}
-    met: set[int] = set()
+    visited: set[int] = set()
     states: dict[int, Weight] = {0: held**0}
     for place, (footprint, count) in enumerate(footprints.items()):
         states = _surviving(states, footprint, groups.tolerated)
         for domain, _ in footprint:
-            if domain not in met:
-                met.add(domain)
+            if domain not in visited:
+                visited.add(domain)
                 states = {state: weight * held for state, weight in states.items()} | {
                     state | 1 << domain: weight * failed for state, weight in states.items()
                 }
-                # At once, so that a group of many domains does not make states of all their sets.
+                # Pruned at once, as a group of many domains would create states for all their sets.
                 states = _surviving(states, footprint, groups.tolerated)
         size = sum(nodes for _, nodes in footprint)
         done = sum(1 << domain for domain, _ in footprint if last[domain] == place)
@@ -169,7 +169,7 @@ def _surviving(
 
 @lru_cache(maxsize=16)
 def _footprints(groups: NodeGroups, domain_nodes: int) -> Mapping[Footprint, int]:
-    """Return the domains of each group, and how many groups share them, in the order of groups."""
+    """Return the domains of each group with the number of groups that share them, in order."""
     return Counter(
         tuple(Counter(node // domain_nodes for node in groups.nodes_of(group)).items())
         for group in range(groups.groups)

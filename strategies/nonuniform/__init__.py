@@ -1,4 +1,4 @@
-"""Nonuniform tensor parallelism: what its schemes decide, as closed forms.
+"""Nonuniform tensor parallelism: the decisions of its schemes in closed form.
 
 Arfeen et al. 2025, Nonuniform-tensor-parallelism, arXiv 2504.06095. A data-parallel replica is a
 pipeline of scale-up domains, with tensor parallelism inside each domain. GPUs fail one by one:

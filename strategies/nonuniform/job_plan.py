@@ -1,4 +1,4 @@
-"""Which GPUs of a job's scale-up domains are broken, and what becomes of the whole job."""
+"""The broken GPUs of a job's scale-up domains, and the resulting plan of the whole job."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 class HitDomain(NamedTuple):
     """A scale-up domain with broken GPUs."""
 
-    failed: int  # How many of its GPUs.
-    group: int  # The group whose it is,
-    domain: int  # and which of that group's domains: its pipeline stage.
+    failed: int  # Number of its broken GPUs.
+    group: int  # Its group.
+    domain: int  # Its number in the group: its pipeline stage.
 
 
 class Damage:
     """Broken GPUs of a job's groups, each a row of scale-up domains.
 
-    A group's GPUs are numbered through its domains. Where the size of a domain does not divide a
-    group, the last domain is smaller, and what is broken of it counts as if it were whole. A group
+    A group's GPUs are numbered consecutively through its domains. If the size of a domain does not
+    divide a group, the last domain is smaller, and its broken GPUs count as in a whole one. A group
     smaller than a domain is one domain.
     """
 
@@ -31,17 +31,17 @@ class Damage:
         self._domain_gpus = domain_gpus
         self._gpus_per_group = domain_gpus
         self._hits: dict[int, list[Hit]] = {}
-        # Groups are asked about far more often than they are hit.
+        # Groups are queried far more often than they are hit.
         self._failed: dict[int, tuple[int, ...]] = {}
 
     def add(self, hit: Hit) -> None:
-        """Something broke."""
+        """Record broken GPUs."""
         self._gpus_per_group = hit.gpus_per_group
         self._hits.setdefault(hit.group, []).append(hit)
         self._failed.pop(hit.group, None)
 
     def remove(self, hit: Hit) -> bool:
-        """It is repaired; returns whether it was known to be broken."""
+        """Record a repair; return whether the hit was recorded as broken."""
         hits = self._hits.get(hit.group, [])
         if hit not in hits:
             return False
@@ -52,13 +52,13 @@ class Damage:
         return True
 
     def forget(self, groups: Iterable[int]) -> None:
-        """Nothing of these groups is of interest any more: they are gone, or were replaced."""
+        """Remove all records of groups that left or were replaced."""
         for group in groups:
             self._hits.pop(group, None)
             self._failed.pop(group, None)
 
     def clear(self) -> None:
-        """Nothing is broken."""
+        """Remove all records."""
         self._hits.clear()
         self._failed.clear()
 
@@ -69,16 +69,16 @@ class Damage:
 
     @property
     def domain_gpus(self) -> int:
-        """GPUs of a domain: those of a group, if that is smaller than a domain."""
+        """GPUs per domain: those of a group, if that is smaller than a domain."""
         return min(self._domain_gpus, self._gpus_per_group)
 
     @property
     def domains_per_group(self) -> int:
-        """Domains of a group; 1 until something broke for the first time: nobody can say."""
+        """Domains per group; 1 until the first failure, which states the group's size."""
         return -(-self._gpus_per_group // self.domain_gpus)
 
     def failed(self, group: int) -> tuple[int, ...]:
-        """Return the broken GPUs of each domain of a group that has any, the worst first."""
+        """Return the numbers of broken GPUs of a group's damaged domains, the worst first."""
         if group not in self._failed:
             self._failed[group] = tuple(sorted(self._count(group).values(), reverse=True))
         return self._failed[group]
@@ -109,9 +109,9 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class HitReplica:
-    """A replica with broken GPUs, after spares and packing: the group that stands for it.
+    """A replica with broken GPUs, after spares and packing.
 
-    The domains with broken GPUs that are in it come the worst first.
+    `group` represents it; `domains` are its domains with broken GPUs, the worst first.
     """
 
     group: int
@@ -124,11 +124,12 @@ class HitReplica:
 
 
 def packed_replicas(damage: Damage, spare_domains: int, pod_groups: int) -> list[HitReplica]:
-    """Return the replicas that are hit, the worst first, if hit domains are packed within pods.
+    """Return the damaged replicas, the worst first, if damaged domains are packed within pods.
 
-    Spare domains take the places of the worst domains; the others of a pod fill one of its replicas
-    after the other, the worst first (`throughput.packed`). The groups of a pod that are hit most
-    stand for them. A pod are `pod_groups` groups in a row, whose domains may change places.
+    Spare domains replace the worst domains. The other damaged domains of a pod fill its replicas
+    one after the other, the worst first (`throughput.packed`). The most damaged groups of the pod
+    represent these replicas. A pod is `pod_groups` consecutive groups, whose domains may be
+    exchanged.
     """
     pods: dict[int, list[HitDomain]] = {}
     for one in damage.domains()[spare_domains:]:
@@ -153,15 +154,15 @@ Place = tuple[int, int]
 def domains_in_places(
     replicas: Sequence[HitReplica], stages: int, pod_groups: int
 ) -> dict[Place, Place]:
-    """Return which domain is in which place, of those that are not where they began.
+    """Return the new place of each domain that has moved, as domains by place.
 
-    Who comes into a replica takes the place of its own stage if that has no broken domain; who is
-    pushed out takes a place that was left in the pod, of its own stage if there is one.
+    A domain that moves into a replica takes the place of its own stage, unless that has a broken
+    domain. The domain it replaces takes a free place of the pod, of its own stage if possible.
     """
     taken: dict[Place, Place] = {}
     for replica in replicas:
         inside: dict[int, HitDomain] = {}
-        # Those of the replica itself stay, whoever comes.
+        # Domains of the replica itself keep their places.
         for one in sorted(replica.domains, key=lambda one: one.group != replica.group):
             inside.setdefault(one.domain, one)
         free = iter(sorted(set(range(stages)) - set(inside)))
@@ -182,11 +183,11 @@ def domains_in_places(
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """How the job goes on: groups that train, in ascending order, and what in an iteration.
+    """How the job continues: the groups that train, in ascending order, and their sequences.
 
-    `reduced_degree` is the lowest tensor-parallel degree of a member, None where all are whole;
-    `power` the mean of the job's GPUs over their rating; `hit` what members do that have broken
-    GPUs.
+    `reduced_degree` is the lowest tensor-parallel degree of a member, None if all are whole.
+    `power` is the mean power of the job's GPUs over their rating. `hit` has the plans of members
+    with broken GPUs.
     """
 
     members: tuple[int, ...]
@@ -197,18 +198,18 @@ class JobPlan:
 
 
 def job_plan(groups: int, hit: Sequence[HitReplica], plans: Sequence[ReplicaPlan]) -> JobPlan:
-    """Return how a job goes on; without members where no replica is left.
+    """Return how a job continues; without members if no replica is left.
 
-    Such a job waits for repairs, however long. Plans say what a replica does for 0, 1, ... broken
+    A job without members waits for repairs. `plans` are those of a replica for 0, 1, ... broken
     GPUs in its worst domain.
     """
     whole = plans[0]
     of_hit = {replica.group: plans[replica.worst] for replica in hit}
-    at_work = {group: plan for group, plan in of_hit.items() if plan.sequences}
-    away = of_hit.keys() - at_work.keys()
+    working = {group: plan for group, plan in of_hit.items() if plan.sequences}
+    dropped = of_hit.keys() - working.keys()
     sequences = (groups - len(of_hit)) * whole.sequences
-    sequences += sum(plan.sequences for plan in at_work.values())
-    degrees = [plan.degree for plan in at_work.values() if plan.degree < whole.degree]
-    members = tuple(group for group in range(groups) if group not in away)
+    sequences += sum(plan.sequences for plan in working.values())
+    degrees = [plan.degree for plan in working.values() if plan.degree < whole.degree]
+    members = tuple(group for group in range(groups) if group not in dropped)
     power = 1.0 + sum(plan.power - 1.0 for plan in of_hit.values()) / groups
-    return JobPlan(members, sequences, min(degrees, default=None), power, at_work)
+    return JobPlan(members, sequences, min(degrees, default=None), power, working)

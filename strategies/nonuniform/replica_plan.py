@@ -1,8 +1,8 @@
-"""What each scheme does with a replica whose worst domain lost GPUs: degree, power, batch.
+"""How each scheme runs a replica with failed GPUs: degree, power, batch.
 
-A healthy replica syncs its gradients with one of a lower degree: it reshards from N1 to N2 ranks,
-all-reduces with the N2 peers, and reshards back (Arfeen et al. 2025). Only its N1 - N2 spare ranks
-send, each all it has; core ranks keep what they have and receive their part of the rest.
+A healthy replica synchronises its gradients with one of a lower degree: it reshards from N1 to N2
+ranks, all-reduces with the N2 peers, and reshards back (Arfeen et al. 2025). Only its N1 - N2 spare
+ranks send, each its whole shard; core ranks keep their shards and receive a part of the others.
 """
 
 from __future__ import annotations
@@ -16,38 +16,37 @@ from faultline.strategies.errors import StrategyError
 
 @dataclass(frozen=True, slots=True)
 class ReductionRule:
-    """How far tensor parallelism goes down for failed GPUs.
+    """By how much failed GPUs reduce the tensor-parallel degree.
 
-    The degree goes down in steps, so that few different shardings have to be kept: 32 GPUs run at
-    TP30 with up to two failed ones, at TP28 with three or four, and so on; 64 at TP62. These are
-    the published cases. For other sizes a step is a sixteenth of the domain, but never more than
-    two GPUs nor less than one: 8 and 16 GPUs lose one at a time.
+    The degree falls in steps, so that few different shardings are needed: 32 GPUs run at TP30 with
+    one or two failed GPUs, at TP28 with three or four, and so on; 64 GPUs at TP62. These are the
+    published cases. For other sizes a step is a sixteenth of the domain, at least one GPU and at
+    most two: 8 and 16 GPUs lose one at a time.
 
     Attributes
     ----------
     least_degree : int
-        Below it a domain is of no use: its share of the model would not fit the memory of fewer
-        GPUs.
+        Lowest usable degree: the model does not fit into the memory of fewer GPUs.
     """
 
     least_degree: int = 1
 
     def step(self, domain_gpus: int) -> int:
-        """Return by how many GPUs the degree goes down at a time."""
+        """Return the step of the degree, in GPUs."""
         return min(2, max(1, domain_gpus // 16))
 
     def degree(self, domain_gpus: int, failed: int) -> int:
-        """Return the degree of a domain with failed GPUs; 0 if it is of no use.
+        """Return the degree of a domain with failed GPUs; 0 if it is unusable.
 
         Raises
         ------
         StrategyError
-            There cannot be so many failed GPUs.
+            If the number of failed GPUs is out of range.
         """
         if not 0 <= failed <= domain_gpus:
             raise StrategyError(
                 "failed",
-                f"{failed} of {domain_gpus} GPUs cannot have failed",
+                f"{failed} of {domain_gpus} GPUs is out of range",
                 f"use 0 to {domain_gpus}",
             )
         step = self.step(domain_gpus)
@@ -56,7 +55,7 @@ class ReductionRule:
         return degree if degree >= max(1, self.least_degree) else 0
 
     def is_refused(self, domain_gpus: int, failed: int) -> bool:
-        """Return whether it is for the memory alone that such a domain is of no use."""
+        """Return whether such a domain is unusable only for lack of memory."""
         return (
             not self.degree(domain_gpus, failed) and ReductionRule().degree(domain_gpus, failed) > 0
         )
@@ -64,16 +63,16 @@ class ReductionRule:
 
 @dataclass(frozen=True, slots=True)
 class PowerCurve:
-    """Performance over power, both over their values at the rated power (TDP).
+    """Performance by power, both relative to the rated power (TDP).
 
-    ``perf(p) = p (1 - linear (p - 1) - quadratic (p - 1)^2)`` from p = 1 on. The coefficients are a
-    fit through two published points (Arfeen et al. 2025): performance per watt is 2.8 % lower at
-    1.1 times the power and 6.5 % lower at 1.2 times.
+    ``perf(p) = p (1 - linear (p - 1) - quadratic (p - 1)^2)`` for p >= 1. The coefficients fit two
+    published points (Arfeen et al. 2025): performance per watt is 2.8 % lower at 1.1 times the
+    power and 6.5 % lower at 1.2 times.
 
     Attributes
     ----------
     most_power : float
-        The power that a GPU can draw at most: 1.3 times TDP.
+        Highest power of a GPU: 1.3 times TDP.
     """
 
     linear: float = 0.235
@@ -86,7 +85,7 @@ class PowerCurve:
         Raises
         ------
         StrategyError
-            The power is out of range.
+            If the power is out of range.
         """
         if not 1.0 <= power <= self.most_power:
             raise StrategyError(
@@ -101,19 +100,19 @@ class PowerCurve:
         return self.performance(self.most_power)
 
     def within_budget(self, working: int, fed: int) -> float:
-        """Return the performance of working GPUs that share the rated power of all those fed."""
+        """Return the performance of working GPUs that share the rated power of all powered ones."""
         return self.performance(min(self.most_power, fed / working))
 
     def power(self, performance: float) -> float | None:
         """Return the lowest power for a performance; None if no power is enough.
 
-        A performance up to 1 takes the rated power: GPUs are not slowed down.
+        A performance up to 1 takes the rated power: GPUs are never slowed down.
         """
         if performance <= 1.0:
             return 1.0
         if performance > self.most_performance:
             return None
-        # Not at import: every scheme is imported when the command line starts.
+        # Imported here, since the command line imports each scheme when it starts.
         from scipy.optimize import brentq
 
         return float(
@@ -122,15 +121,15 @@ class PowerCurve:
 
 
 IterationTime = Callable[[int, int, float], float]
-"""Seconds of an iteration of a replica: from its tensor-parallel degree, its sequences, and the
-pace of its GPUs over their nominal one."""
+"""Seconds of a replica's iteration, by its tensor-parallel degree, its sequences, and the pace of
+its GPUs over the nominal one."""
 
 _ROUNDING = 1e-9
-"""Two iterations that differ by less than this share take the same time."""
+"""Relative difference below which two iterations take the same time."""
 
 
 class Scheme(Enum):
-    """What becomes of a replica with failed GPUs."""
+    """How a replica with failed GPUs runs, if at all."""
 
     DP_DROP = "dp-drop"
     NTP = "ntp"
@@ -141,7 +140,7 @@ class Scheme(Enum):
 class ReplicaPlan:
     """How a replica runs: tensor-parallel degree of all its stages, and local batch in sequences.
 
-    Both are 0 if it does not run. The power of its GPUs is over TDP.
+    Both are 0 if it does not run. `power` is that of its GPUs over TDP.
     """
 
     degree: int
@@ -153,7 +152,7 @@ DROPPED = ReplicaPlan(degree=0, sequences=0)
 
 
 def proportional_time(degree: int, sequences: int, pace: float) -> float:
-    """Return an iteration time in proportion to a GPU's share of the work: no bubble, no messages.
+    """Return an iteration time in proportion to a GPU's share of the work, without bubbles.
 
     The unit is arbitrary; only ratios count.
     """
@@ -162,10 +161,9 @@ def proportional_time(degree: int, sequences: int, pace: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRules:
-    """What a plan depends on.
+    """The inputs of a plan.
 
-    The GPUs of a scale-up domain are the degree of a healthy replica, the local batch is its
-    sequences in an iteration.
+    `domain_gpus` is the degree of a healthy replica; `local_batch` is its sequences per iteration.
     """
 
     domain_gpus: int
@@ -178,7 +176,7 @@ class ReplicaRules:
         if self.domain_gpus < 1 or self.local_batch < 1:
             raise StrategyError(
                 "local_batch",
-                f"a domain of {self.domain_gpus} GPUs and {self.local_batch} sequences is empty",
+                f"{self.local_batch} sequences on {self.domain_gpus} GPUs are too few",
                 "use whole numbers from 1",
             )
 
@@ -192,17 +190,17 @@ class ReplicaRules:
         return self.iteration_s(degree, sequences, pace) <= self.healthy_s * (1 + _ROUNDING)
 
     def most_sequences(self, degree: int, pace: float) -> int:
-        """Return the largest local batch, up to the full one, that is in time; 0 if none is."""
+        """Return the largest local batch that is in time, at most the full one; 0 if none is."""
         return next((n for n in range(self.local_batch, 0, -1) if self.in_time(degree, n, pace)), 0)
 
     def least_pace(self, degree: int, sequences: int) -> float:
-        """Return the slowest pace, from 1 to that at the highest power, that is in time.
+        """Return the slowest pace that is in time, from 1 to that at the highest power.
 
-        One pace has to be in time; a faster one never takes longer.
+        At least one pace must be in time; a faster one never takes longer.
         """
         if self.in_time(degree, sequences, 1.0):
             return 1.0
-        # Not at import: every scheme is imported when the command line starts.
+        # Imported here, since the command line imports each scheme when it starts.
         from scipy.optimize import brentq
 
         return float(
@@ -215,17 +213,17 @@ class ReplicaRules:
 
 
 def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPlan:
-    """Return how a replica runs whose worst domain has `failed` failed GPUs.
+    """Return the plan of a replica with `failed` failed GPUs in its worst domain.
 
-    All stages of the replica run at the degree of that domain. NTP cuts the local batch to the
+    All stages of the replica run at the degree of that domain. NTP reduces the local batch to the
     largest whole number of sequences whose iteration takes no longer than a healthy one. NTP-PW
-    does the same at the highest power, and then lowers the power to what that batch needs. A
-    replica for which not one sequence is left does not run.
+    does the same at the highest power, and then lowers the power to the need of that batch. A
+    replica without any sequence does not run.
 
     Raises
     ------
     StrategyError
-        There cannot be so many failed GPUs.
+        If the number of failed GPUs is out of range.
     """
     degree = rules.reduction.degree(rules.domain_gpus, failed)
     if failed == 0:
@@ -248,12 +246,12 @@ def replica_plans(scheme: Scheme, rules: ReplicaRules) -> tuple[ReplicaPlan, ...
 
 
 def pipeline_time(idle_slots: float) -> IterationTime:
-    """Return the iteration time of a 1F1B pipeline, one sequence a micro-batch.
+    """Return the iteration time of a 1F1B pipeline, one sequence per micro-batch.
 
     A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + idle_slots``
-    slots: in a plain pipeline its stages but one (Narayanan et al. 2021, Megatron-LM,
-    arXiv 2104.04473, section 2.2.1). A slot is as long as a GPU's share of the work. The unit is
-    arbitrary; only ratios count.
+    slots. A plain pipeline of p stages has p - 1 idle slots (Narayanan et al. 2021, Megatron-LM,
+    arXiv 2104.04473, section 2.2.1). A slot is in proportion to a GPU's share of the work. The unit
+    is arbitrary; only ratios count.
     """
 
     def seconds(degree: int, sequences: int, pace: float) -> float:
@@ -269,11 +267,11 @@ class ReshardingBytes:
     Attributes
     ----------
     spare_sends : float
-        What each of the N1 - N2 spare ranks sends; on the way back, receives.
+        Sent by each of the N1 - N2 spare ranks, and received on the way back.
     core_receives : float
-        What each of the N2 core ranks receives.
+        Received by each of the N2 core ranks.
     core_syncs : float
-        What each core rank then all-reduces: N1/N2 times its own share.
+        All-reduced by each core rank after that: N1/N2 times its own shard.
     """
 
     spare_sends: float
@@ -287,17 +285,15 @@ class ReshardingBytes:
 
 
 def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> ReshardingBytes:
-    """Return what resharding moves of a stage's gradients, from degree N1 to N2.
+    """Return the bytes of resharding a stage's gradients from degree N1 to N2.
 
     Raises
     ------
     StrategyError
-        The reduced degree is not between 1 and the healthy one.
+        If the reduced degree is not between 1 and the healthy one.
     """
     if not 1 <= reduced <= healthy:
-        raise StrategyError(
-            "reduced", f"degree {reduced} is no reduction of {healthy}", f"use 1 to {healthy}"
-        )
+        raise StrategyError("reduced", f"degree {reduced} is out of range", f"use 1 to {healthy}")
     own = stage_bytes / healthy
     spares = healthy - reduced
     return ReshardingBytes(
@@ -310,10 +306,10 @@ def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> Reshardi
 def backward_slowdown(
     largest_bytes: float, backward_flop: float, bytes_per_s: float, flop_per_s: float
 ) -> float:
-    """Return by which share resharding slows the backward pass at most: with nothing hidden.
+    """Return the largest relative slowdown of the backward pass by resharding, with no overlap.
 
-    It is linear in the largest resharding bytes of a GPU over its backward FLOP, as was published;
-    the factor here is the machine's. Both ways count: to the core ranks and back.
+    It is linear in the largest resharding bytes of a GPU over its backward FLOP, as published; the
+    factor here is the machine's. It counts both ways: to the core ranks and back.
 
     Parameters
     ----------

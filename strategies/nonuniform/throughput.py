@@ -1,8 +1,7 @@
-"""What a job still does with failed GPUs, and how many spare domains keep its batch whole.
+"""The throughput of a job with failed GPUs, and the spare domains that keep its batch whole.
 
-Which domains share a replica is the packing's to say: those with failed GPUs packed together, or as
-they come. Most functions take many failure states at once: an array of failed GPUs by state and
-domain.
+Packing decides which domains share a replica: damaged domains together, or domains in order. Most
+functions take many failure states at once: an array of failed GPUs by state and domain.
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from numpy.typing import NDArray
 
 Counts = NDArray[np.integer]
-"""Failed GPUs, or failed GPUs of a worst domain: a row a state."""
+"""Numbers of failed GPUs, one row per state."""
 
 
 def worst_first(failed: Counts) -> Counts:
-    """Return the failed GPUs of each state's domains that are hit, the worst first.
+    """Return the failed GPUs of each state's damaged domains, the worst first.
 
-    From shape (states, domains) to (states, most domains hit in any state); 0 where a state has
-    fewer.
+    From shape (states, domains) to (states, most damaged domains of any state), padded with 0.
     """
-    # Few domains are hit: picking them out is some ten times as fast as sorting all.
+    # Few domains are damaged: selecting them is about ten times as fast as sorting all.
     states, domains = np.nonzero(failed)
     values = failed[states, domains]
     order = np.lexsort((-values, states))
@@ -36,43 +34,43 @@ def worst_first(failed: Counts) -> Counts:
 
 
 def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
-    """Return the failed GPUs of the worst domain of each hit replica, hit domains packed together.
+    """Return the failed GPUs of each damaged replica's worst domain, with packing.
 
-    The resource manager sorts the domains and fills replicas in that order. As many as do not make
-    up a whole replica are left out: the worst ones. So the k-th worst replica is no worse than in
-    any other placement, and no placement leaves more of the job, whatever a scheme makes of failed
-    GPUs, as long as more of them are never better.
+    The resource manager sorts the domains and fills replicas in that order. The worst domains that
+    exceed a multiple of a replica are left out. The k-th worst replica is thus no worse than in any
+    other placement. No placement leaves more of the job under any scheme for which more failed GPUs
+    are never better.
 
     Parameters
     ----------
     hit : array of int, shape (states, any)
-        Failed GPUs of the domains that are hit, the worst first (`worst_first`).
+        Failed GPUs of the damaged domains, the worst first (`worst_first`).
     domains, domains_per_replica : int
         All domains, with spares, and pipeline stages.
 
     Returns
     -------
-    array of int, shape (states, replicas that are hit in any state)
+    array of int, shape (states, replicas damaged in any state)
         All other replicas are healthy.
 
     Raises
     ------
     StrategyError
-        There are fewer domains than a replica needs, or than are hit.
+        If there are fewer domains than a replica needs, or fewer than the damaged ones.
     """
     _, left_over = divided(domains, domains_per_replica)
     if hit.shape[1] > domains:
         raise StrategyError(
-            "domains", f"{hit.shape[1]} of {domains} cannot be hit", "give all domains"
+            "domains", f"{hit.shape[1]} of {domains} are damaged", "state all domains"
         )
     return hit[:, left_over::domains_per_replica]
 
 
 def unpacked(failed: Counts, domains_per_replica: int) -> Counts:
-    """Return the failed GPUs of the worst domain of each replica, neighbours sharing a replica.
+    """Return the failed GPUs of each replica's worst domain, without packing.
 
-    From shape (states, domains) to (states, replicas). Domains behind the last whole replica are
-    left out. Raises as `divided`.
+    From shape (states, domains) to (states, replicas). Neighbouring domains share a replica;
+    domains after the last whole replica are left out. Raises as `divided`.
     """
     replicas, _ = divided(failed.shape[1], domains_per_replica)
     used = failed[:, : replicas * domains_per_replica]
@@ -81,12 +79,12 @@ def unpacked(failed: Counts, domains_per_replica: int) -> Counts:
 
 
 def divided(domains: int, domains_per_replica: int) -> tuple[int, int]:
-    """Return how many replicas domains make up, and how many domains are left over.
+    """Return the number of whole replicas, and the number of domains left over.
 
     Raises
     ------
     StrategyError
-        There are fewer domains than a replica needs.
+        If there are fewer domains than a replica needs.
     """
     if not 1 <= domains_per_replica <= domains:
         raise StrategyError(
@@ -98,16 +96,16 @@ def divided(domains: int, domains_per_replica: int) -> tuple[int, int]:
 
 
 def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
-    """Return the expected share of domains without a failed GPU, failures uniform over GPUs.
+    """Return the expected share of domains without a failed GPU, for failures uniform over GPUs.
 
-    The chance that none of the n GPUs of a domain is among the k failed of G is hypergeometric,
-    ``C(G - n, k)/C(G, k) = prod_{i < n} (G - k - i)/(G - i)``, which is the expectation over all
-    domains, as each has the same.
+    The probability that none of the n GPUs of a domain is among the k failed of G is
+    hypergeometric, ``C(G - n, k)/C(G, k) = prod_{i < n} (G - k - i)/(G - i)``. It is the same for
+    all domains, and so is their expected share.
 
     Raises
     ------
     StrategyError
-        A domain is larger than the cluster, or more GPUs failed than there are.
+        If a domain is larger than the cluster, or more GPUs failed than exist.
     """
     if not 1 <= domain_gpus <= gpus:
         raise StrategyError(
@@ -123,18 +121,18 @@ def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
 def batch_sequences(
     worst: Counts, replicas: int, plans: Sequence[ReplicaPlan]
 ) -> NDArray[np.int64]:
-    """Return the sequences of an iteration of the whole job, in each state.
+    """Return the sequences per iteration of the whole job, in each state.
 
-    As no replica takes longer than a healthy one, this over the full batch is the throughput.
+    No replica takes longer than a healthy one, so this over the full batch is the throughput.
 
     Parameters
     ----------
     worst : array of int, shape (states, up to replicas)
-        Failed GPUs of the worst domain of replicas that may be hit; the others are healthy.
+        Failed GPUs of the worst domain of replicas that may be damaged; the others are healthy.
     replicas : int
         All replicas.
     plans : sequence of ReplicaPlan
-        What a replica does for 0, 1, ... failed GPUs in its worst domain.
+        Plans of a replica for 0, 1, ... failed GPUs in its worst domain.
     """
     sequences = np.array([plan.sequences for plan in plans], dtype=np.int64)
     lost = sequences[0] - sequences
@@ -151,15 +149,15 @@ def spare_domains(
     *,
     step: int = 1,
 ) -> NDArray[np.int64]:
-    """Return how many spare domains a job needs to keep its batch, for each state.
+    """Return the number of spare domains with which a job keeps its batch, for each state.
 
-    Spares are healthy. They make up further replicas, or take the places of the worst domains,
-    whichever the packing comes to. `hit` and `plans` are as above, `domains` those without spares.
+    Spares are healthy. Depending on the packing they form further replicas or replace the worst
+    domains. `hit` and `plans` are as above; `domains` excludes spares.
 
     Parameters
     ----------
     batch : int
-        Sequences of an iteration that must be reached.
+        Required sequences per iteration.
     step : int
         Spares come in multiples of this: 1, or `domains_per_replica` for whole replicas.
     """

@@ -1,7 +1,7 @@
-"""Schemes from files that a user names (``--scheme-file``), as modules of this package.
+"""Schemes from files of ``--scheme-file``, as modules of this package.
 
-So that processes which play runs find them by the same names, the files stand in the environment
-variable `VARIABLE`, from which this package loads them wherever it is imported.
+The environment variable `VARIABLE` lists the files. This package loads them on import, so that
+worker processes find the schemes by the same names.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def files() -> dict[str, Callable[[], ModuleType]]:
-    """Return what gives the module of each file, or raises what came in the way of its import."""
+    """Return a loader for each file, which returns its module or raises its import error."""
     return {path: partial(_module, path) for path in named()}
 
 
 def named() -> list[str]:
-    """Return the files that are named, each once."""
+    """Return the listed files without duplicates."""
     return list(dict.fromkeys(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))))
 
 
@@ -47,12 +47,12 @@ def _load_all() -> None:
             name += "_"
         spec = spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            _failed[path] = ImportError("is no Python file: name one that ends in .py")
+            _failed[path] = ImportError("is not a Python file: use one that ends in .py")
             continue
         module = sys.modules[name] = module_from_spec(spec)
         try:
-            if not os.path.isfile(path):  # noqa: PTH113 - as it is named
-                raise ImportError("is no regular file: name a Python file")
+            if not os.path.isfile(path):  # noqa: PTH113 - the path as listed
+                raise ImportError("is not a regular file: use a Python file")
             spec.loader.exec_module(module)
         except BaseException as error:
             if not (isinstance(error, Exception) or is_foreign(error)):

@@ -1,1 +1,1 @@
-"""How the state of a job is kept against failures, beneath any scheme: a module a protection."""
+"""Protections of a job's state, usable with each scheme: one module per protection."""

@@ -1,8 +1,8 @@
-"""What every way of protecting the state answers.
+"""The interface of protections of a job's state.
 
 A protection is one module of this package with one `Protection` subclass; the registry finds it by
-its `name`. It lies beneath any scheme: the scheme says whether a failure forces a restart, the
-protection says where the restarted job finds its state, and what it costs to put it there.
+its `name`. It works with each scheme: the scheme decides whether a failure forces a restart, the
+protection decides where the restarted job finds its state, and at which cost it is stored there.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 
 Recovery = Literal["local", "peers", "storage"]
-"""Where a restarted job finds its state: every node in its own memory, lost nodes at others that
-were left, or all of them on storage."""
+"""Where a restarted job finds its state: each node in its own memory, lost nodes in that of their
+peers, or all nodes on storage."""
 
 
 class Keeper(Protocol):
-    """Knows which losses a snapshot survives."""
+    """The losses that a snapshot survives."""
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        """Return where the state is after nodes were lost; None if it is gone.
+        """Return where the state is after a loss of nodes; None if it is lost.
 
         Parameters
         ----------
         lost_nodes : collection of int
-            Nodes whose memory was lost since the snapshot was taken, each named once.
+            Nodes whose memory was lost since the snapshot was taken, without duplicates.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTimes:
-    """Seconds to load the state, by where it is in memory."""
+    """Seconds to load the state from memory, by its place."""
 
     local_s: float
     peers_s: float
 
     def of(self, recovery: Recovery) -> float | None:
-        """Return the seconds for one way of recovery; None where storage's own time holds."""
+        """Return the seconds of a kind of recovery; None for storage, which has its own time."""
         return {"local": self.local_s, "peers": self.peers_s, "storage": None}[recovery]
 
 
@@ -54,19 +54,19 @@ class Tier:
     Attributes
     ----------
     name : str
-        What it is called.
+        Its name.
     policy : CheckpointPolicy or None
-        When a snapshot is due; None where nothing is taken beforehand: after a failure, the
-        survivors hold the state of the last step.
+        When a snapshot is due; None without snapshots: after a failure, the survivors hold the
+        state of the last step.
     stall_s : float
-        What all members wait for a snapshot, its interference with the next steps included.
+        Seconds that all members wait for a snapshot, including its interference with later steps.
     lag_s : float
-        Seconds from there until the snapshot is whole, or from when its last byte has arrived where
-        that is played; a failure before that spoils it.
+        Seconds from then until the snapshot is complete; if the copy is simulated, from the arrival
+        of its last byte. A failure before that makes it invalid.
     keeper : Keeper
-        Which losses a whole snapshot survives.
+        The losses that a complete snapshot survives.
     load : LoadTimes
-        How long loading takes.
+        Times of loading.
     """
 
     name: str
@@ -78,37 +78,37 @@ class Tier:
 
 
 class Durable:
-    """Storage: no node that is lost takes anything with it."""
+    """Storage, which survives each loss of nodes."""
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery:
-        """Return "storage", whatever is lost."""
+        """Return "storage"."""
         return "storage"
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectedJob:
-    """What of a job matters to those who protect its state.
+    """The properties of a job that protections use.
 
     Attributes
     ----------
     groups : int
         Data-parallel groups, each of which holds a full replica of the state.
     nodes_per_group : int
-        Nodes of a group; 1 where several groups share a node.
+        Nodes per group; 1 if several groups share a node.
     nodes : int
         Nodes of the whole job.
     gpus_per_node : int
-        GPUs of a node.
+        GPUs per node.
     state_bytes_per_gpu : float
-        State of a replica that each GPU of its group holds, in bytes.
+        State of a replica per GPU of its group, in bytes.
     compute_s : float
         Seconds of a step in which GPUs compute and the network is idle.
     shared_bytes_per_gpu : float
-        The part of that state of which each replica holds a share only, in bytes.
+        The part of that state which is sharded over replicas, in bytes.
     replicas : int
-        Replicas that share it.
+        Replicas over which it is sharded.
     slices : int
-        Nodes of a server: above 1 where groups end within servers. GPUs of a node then belong to
+        Nodes per server: above 1 if groups end within servers. All GPUs of a node then belong to
         one group.
     """
 
@@ -129,17 +129,17 @@ class ProtectedJob:
 
     @property
     def replicated_bytes_per_gpu(self) -> float:
-        """What of the state each replica holds, in bytes a GPU."""
+        """The part of the state that each replica holds, in bytes per GPU."""
         return self.state_bytes_per_gpu - self.shared_bytes_per_gpu
 
     @property
     def held_bytes_per_gpu(self) -> float:
-        """What a GPU holds of the state, in bytes."""
+        """State that a GPU holds, in bytes."""
         return self.replicated_bytes_per_gpu + self.shared_bytes_per_gpu / self.replicas
 
 
 class TransferTimes(Protocol):
-    """How long it takes to move the state about; all in seconds, measured or stated."""
+    """Times of moving the state, in seconds, measured or stated."""
 
     @property
     def copy_s(self) -> float:
@@ -147,7 +147,7 @@ class TransferTimes(Protocol):
 
     @property
     def copy_interference_s(self) -> float:
-        """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
+        """Delay of an all-reduce by that copy; 0 if the copy is simulated beside steps."""
 
     @property
     def encode_s(self) -> float:
@@ -159,7 +159,7 @@ class TransferTimes(Protocol):
 
     @property
     def send_interference_s(self) -> float:
-        """What an all-reduce takes longer while that goes on; 0 where it is played beside steps."""
+        """Delay of an all-reduce by that transfer; 0 if it is simulated beside steps."""
 
     @property
     def load_s(self) -> float:
@@ -167,31 +167,31 @@ class TransferTimes(Protocol):
 
     @property
     def rebuild_s(self) -> float:
-        """A lost node is rebuilt from what its peers hold."""
+        """A lost node's state is rebuilt from that of its peers."""
 
     @property
     def fetch_s(self) -> float:
-        """A lost node is sent its state by a peer that has all of it."""
+        """A peer with all of a lost node's state sends it."""
 
     @property
     def persist_s(self) -> float:
-        """One replica of the state goes from the memory of its nodes to storage."""
+        """The nodes of one replica write the state from their memory to storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """What a protection moves.
+    """The data that a protection moves.
 
     Attributes
     ----------
     snapshot_bytes_per_gpu : float
-        What every GPU copies to the memory of its node, in bytes.
+        Bytes that each GPU copies to the memory of its node.
     copies : int
         Copies of a node's snapshot that are sent to peers.
     share_bytes_per_gpu : float or None
-        What of the snapshot peers bring back when the node is lost; None for all of it.
+        Bytes that peers send back if the node is lost; None for the whole snapshot.
     loaded_bytes_per_gpu : float or None
-        What every GPU loads from there; None for all that it holds of the state.
+        Bytes that each GPU loads from memory; None for all of its state.
     """
 
     snapshot_bytes_per_gpu: float
@@ -202,7 +202,7 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCost:
-    """What a snapshot costs: all wait `stall_s`, and `lag_s` later it is whole; in seconds."""
+    """Cost of a snapshot: all wait `stall_s`, and it is complete `lag_s` later; in seconds."""
 
     stall_s: float
     lag_s: float
@@ -214,7 +214,7 @@ class Protection(ABC):
     Parameters
     ----------
     job : ProtectedJob
-        Whose state.
+        The job to protect.
     options : StrategyOptions
         An instance of the class's own `Options`.
 
@@ -228,9 +228,9 @@ class Protection(ABC):
     summary: ClassVar[str]
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     takes_snapshots: ClassVar[bool] = True
-    """Whether it keeps snapshots in memory beforehand."""
+    """Whether it takes snapshots to memory before failures."""
     gathers: ClassVar[bool] = False
-    """Whether each replica keeps a part of the snapshot only, so that loading ends with an
+    """Whether each replica keeps only a part of the snapshot, so that loading ends with an
     all-gather among the replicas."""
 
     def __init__(self, job: ProtectedJob, options: StrategyOptions) -> None:
@@ -238,41 +238,41 @@ class Protection(ABC):
 
     @property
     def copies_beside_steps(self) -> bool:
-        """Whether snapshots go to memory while steps go on, which share links with them."""
+        """Whether snapshots are copied during steps and share links with them."""
         return False
 
     @property
     @abstractmethod
     def peers(self) -> NodeGroups | None:
-        """Which nodes keep each other's state, and how many losses each group of them survives.
+        """Groups of nodes that keep each other's state, and the losses that each group survives.
 
-        None where nothing is kept in memory.
+        None if no state is kept in memory.
         """
 
     @property
     @abstractmethod
     def transfers(self) -> Transfers:
-        """What is moved, for a platform to be asked how long it takes."""
+        """The data to move, from which a platform's times are measured."""
 
     @abstractmethod
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
-        """Return what a snapshot in memory costs."""
+        """Return the cost of a snapshot in memory."""
 
     @abstractmethod
     def persist_cost(self, times: TransferTimes) -> SnapshotCost:
-        """Return what it costs to bring a snapshot to storage in the background."""
+        """Return the cost of writing a snapshot to storage in the background."""
 
     @abstractmethod
     def load_times(self, times: TransferTimes) -> LoadTimes:
-        """Return how long loading takes."""
+        """Return the times of loading."""
 
     @property
     @abstractmethod
     def memory_bytes_per_node(self) -> float:
-        """Host memory that a node needs, in bytes, while one snapshot is taken and one is whole."""
+        """Host memory per node in bytes, for one complete snapshot and one in progress."""
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        """Return where the state is after servers were lost; None if it is not in memory."""
+        """Return where the state is after a loss of servers; None if it is not in memory."""
         peers = self.peers
         if peers is None or not peers.survives(peers.nodes_on(lost_nodes)):
             return None
@@ -280,10 +280,10 @@ class Protection(ABC):
 
 
 def hidden_interference_s(transfer_s: float, interference_s: float, compute_s: float) -> float:
-    """Return what a transfer of a stated time delays a step by, put where the network is idle.
+    """Return the delay of a step by a transfer of a stated time during its compute.
 
-    The transfer runs during the compute of a step; only what does not fit there meets the
-    all-reduce, and delays it by its share of what the whole transfer would.
+    Only the part of the transfer that outlasts the compute coincides with the all-reduce. It delays
+    the all-reduce in proportion to the interference of the whole transfer.
     """
     if transfer_s <= 0.0:
         return 0.0
@@ -293,18 +293,18 @@ def hidden_interference_s(transfer_s: float, interference_s: float, compute_s: f
 def peers_of_equal_shards(
     job: ProtectedJob, size: int, tolerated: int, placement: Placement
 ) -> NodeGroups:
-    """Return groups of nodes of which each holds the same part of the model in another replica.
+    """Return groups of nodes that hold the same part of the model, each in another replica.
 
     Raises
     ------
     StrategyError
-        If there are fewer nodes that hold the same part.
+        If too few nodes hold the same part.
     """
     rows = job.nodes // job.nodes_per_group
     if size > rows:
         raise StrategyError(
             "protection",
-            f"{size} nodes are to share the snapshot of one part of the model, {rows} hold it",
+            f"{size} nodes share the snapshot of one part of the model, but only {rows} hold it",
             f"use at most {rows}",
         )
     return NodeGroups(job.nodes, size, tolerated, placement, job.nodes_per_group, job.slices)

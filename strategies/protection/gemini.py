@@ -19,7 +19,7 @@ from faultline.strategies.protection.base import (
 from pydantic import Field
 
 _VERSIONS = 2
-"""Checkpoints in memory: one that is whole, and one that is being taken."""
+"""Checkpoints in memory: one complete, one in progress."""
 
 
 class GeminiOptions(StrategyOptions):
@@ -29,7 +29,7 @@ class GeminiOptions(StrategyOptions):
         2,
         ge=1,
         le=1000,
-        description="Machines m of a group; each holds the checkpoints of all of them.",
+        description="Machines m per group; each holds the checkpoints of all of them.",
         json_schema_extra={"source": "Wang et al. 2023 (GEMINI): m = 2", "unit": "1"},
     )
     placement: Placement = Field(
@@ -38,17 +38,17 @@ class GeminiOptions(StrategyOptions):
         json_schema_extra={
             "source": "Wang et al. 2023 (GEMINI): machines in order",
             "choices": {
-                "neighbours": "those next to each other",
-                "across-domains": "machines as far apart as can be",
+                "neighbours": "machines next to each other",
+                "across-domains": "machines as far apart as possible",
             },
         },
     )
 
 
 class Gemini(Protection):
-    """Every machine keeps its own checkpoint and those of the m - 1 others of its group.
+    """Each machine keeps its own checkpoint and those of the m - 1 others of its group.
 
-    Where data-parallel replicas hold the same state, each of them saves an equal part of it.
+    If data-parallel replicas hold the same state, each of them saves an equal part of it.
     """
 
     name: ClassVar[str] = "gemini"
@@ -63,7 +63,7 @@ class Gemini(Protection):
         if options.replicas > job.servers:
             raise StrategyError(
                 "protection.gemini.replicas",
-                f"{options.replicas} machines hold the same checkpoint, the job has {job.servers}",
+                f"{options.replicas} machines per group, but the job has only {job.servers}",
                 f"use at most {job.servers}",
             )
         self._peers = NodeGroups(
@@ -84,7 +84,7 @@ class Gemini(Protection):
         return Transfers(share_bytes, self._replicas - 1, loaded_bytes_per_gpu=share_bytes)
 
     def snapshot_cost(self, times: TransferTimes) -> SnapshotCost:
-        """The copies travel while the network is idle; the rest delays the all-reduce."""
+        """Return the cost: copies use the idle network, the rest delays the all-reduce."""
         transfer_s = times.copy_s + times.send_s
         stall_s = hidden_interference_s(
             transfer_s,
@@ -94,7 +94,7 @@ class Gemini(Protection):
         return SnapshotCost(stall_s, transfer_s)
 
     def persist_cost(self, times: TransferTimes) -> SnapshotCost:
-        """Machines write from their memory; training does not notice."""
+        """Return the cost: machines write from their memory without delay of training."""
         return SnapshotCost(0.0, times.persist_s)
 
     def load_times(self, times: TransferTimes) -> LoadTimes:

@@ -1,4 +1,4 @@
-"""Just-in-time checkpoints: written after the failure, by whoever is left (EuroSys'24)."""
+"""Just-in-time checkpoints: written after the failure by the surviving replicas (EuroSys'24)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from faultline.strategies.protection.base import (
 
 
 class JustInTime(Protection):
-    """Nothing is taken beforehand; a healthy replica saves its state when another has failed.
+    """A healthy replica saves its state after another has failed; there are no earlier snapshots.
 
-    The step under way is lost, and nothing else, as long as every part of the model is left in some
-    replica (Gupta et al. 2024, Just-In-Time Checkpointing, EuroSys'24), and somebody has each share
-    of an optimizer's state that replicas share, which the job looks at. Saving and loading both
-    count as loading.
+    Only the current step is lost, as long as some replica has each part of the model (Gupta et al.
+    2024, Just-In-Time Checkpointing, EuroSys'24) and each share of a sharded optimizer state is
+    left, which the job checks. Saving and loading both count as loading.
     """
 
     name: ClassVar[str] = "just-in-time"
@@ -47,7 +46,7 @@ class JustInTime(Protection):
         return SnapshotCost(0.0, 0.0)
 
     def persist_cost(self, times: TransferTimes) -> SnapshotCost:
-        """A copy to host memory, then storage in the background."""
+        """Return the cost: a copy to host memory, then a background write to storage."""
         return SnapshotCost(times.copy_s, times.persist_s)
 
     def load_times(self, times: TransferTimes) -> LoadTimes:

@@ -21,7 +21,7 @@ from faultline.strategies.protection.base import (
 from pydantic import Field
 
 _VERSIONS = 2
-"""Snapshots in memory: one that is whole, and one that is being taken."""
+"""Snapshots in memory: one complete, one in progress."""
 
 
 class ReftOptions(StrategyOptions):
@@ -31,18 +31,18 @@ class ReftOptions(StrategyOptions):
         16,
         ge=1,
         le=100_000,
-        description="Nodes that share the snapshot of one part of the model: at most as many as "
-        "there are data-parallel groups.",
+        description="Nodes that share the snapshot of one part of the model: at most the number of "
+        "data-parallel groups.",
         json_schema_extra={"source": "Wang et al. 2023 (REFT): groups of 16", "unit": "1"},
     )
     code: Literal["raim5", "none"] = Field(
         "raim5",
-        description="What survives the loss of a node.",
+        description="Erasure code of the snapshots.",
         json_schema_extra={
             "source": "choice: that of REFT",
             "choices": {
-                "raim5": "parity across the sharding group: one lost node a group is rebuilt",
-                "none": "each shard is kept once: any lost node is a loss",
+                "raim5": "parity across the sharding group: one lost node per group is rebuilt",
+                "none": "no code: each lost node loses its shard",
             },
         },
     )
@@ -52,22 +52,22 @@ class ReftOptions(StrategyOptions):
         json_schema_extra={
             "source": "choice: hierarchical asynchronous snapshotting of REFT",
             "choices": {
-                "hidden": "in small buckets while GPUs compute; what does not fit there meets the "
+                "hidden": "in small buckets while GPUs compute; the rest competes with the "
                 "all-reduce on PCIe",
-                "free-running": "at once, whatever the step is doing; where times are measured, "
-                "copies begin with a step either way",
-                "blocking": "training waits",
+                "free-running": "at once, at any time of a step; if times are measured, copies "
+                "begin with a step in both cases",
+                "blocking": "training waits for the copy",
             },
         },
     )
     snapshot_process: Literal["apart", "in-trainer"] = Field(
         "apart",
-        description="Who owns the copy in host memory.",
+        description="Process that owns the copy in host memory.",
         json_schema_extra={
             "source": "choice: REFT's snapshot management process",
             "choices": {
-                "apart": "a process of its own, which outlives the trainer's",
-                "in-trainer": "the trainer's: every restart ends it, so all load from storage",
+                "apart": "a separate process, which survives the trainer",
+                "in-trainer": "the trainer: each restart ends it, so all load from storage",
             },
         },
     )
@@ -75,21 +75,21 @@ class ReftOptions(StrategyOptions):
         "across-domains",
         description="Which nodes share a sharding group.",
         json_schema_extra={
-            "source": "choice: a scale-up domain that fails shall cost a group one node",
+            "source": "choice: a failed scale-up domain should cost a group only one node",
             "choices": {
-                "across-domains": "nodes as far apart as can be",
-                "neighbours": "those next to each other",
+                "across-domains": "nodes as far apart as possible",
+                "neighbours": "nodes next to each other",
             },
         },
     )
 
 
 class Reft(Protection):
-    """Every member of a sharding group copies its part of the state to host memory.
+    """Each member of a sharding group copies its part of the state to host memory.
 
     The n members hold 1/n of the state each, and a parity block of 1/(n(n - 1)). Parity needs no
-    network, as every member holds the whole replica in its GPUs. Where replicas share the
-    optimizer's state a member saves its share of that; what its parity sends is not charged.
+    network, since each member has the whole replica in its GPUs. If the optimizer state is sharded
+    over replicas, a member saves its own shard; messages for the parity of it are not charged.
     """
 
     name: ClassVar[str] = "reft"
@@ -121,7 +121,7 @@ class Reft(Protection):
 
     @property
     def transfers(self) -> Transfers:
-        """A share of 1/n, and the n - 1 blocks of 1/(n(n - 1)) whose parity is kept.
+        """A share of 1/n, and the n - 1 blocks of 1/(n(n - 1)) of its parity block.
 
         All of them are in the GPU's own replica.
         """
@@ -138,7 +138,7 @@ class Reft(Protection):
         return SnapshotCost(stall_s, whole_s)
 
     def persist_cost(self, times: TransferTimes) -> SnapshotCost:
-        """The snapshot processes write it; training does not notice."""
+        """Return the cost: snapshot processes write without delay of training."""
         return SnapshotCost(0.0, times.persist_s)
 
     def load_times(self, times: TransferTimes) -> LoadTimes:
@@ -151,7 +151,7 @@ class Reft(Protection):
 
     @property
     def _share_bytes(self) -> float:
-        """What a GPU saves: a part of what all replicas hold, and all that it alone does."""
+        """Bytes that a GPU saves: a part of the replicated state, and all of its own shard."""
         job = self.job
         replicated_bytes = job.replicated_bytes_per_gpu / self._options.sharding_group
         return replicated_bytes + job.shared_bytes_per_gpu / job.replicas

@@ -9,7 +9,7 @@ from faultline.strategies.discovery import Found, classes_with_a_name
 from faultline.strategies.protection.base import Protection
 
 ENTRY_POINTS = "faultline.protections"
-"""What installed packages name theirs under."""
+"""Entry-point group in which installed packages list their protections."""
 
 
 @cache
@@ -23,7 +23,7 @@ def all_protections() -> dict[str, type[Protection]]:
 
 
 def broken_protections() -> tuple[str, ...]:
-    """Return a line for each file of a protection that cannot be used."""
+    """Return a line for each protection file that cannot be used."""
     return _found().broken
 
 

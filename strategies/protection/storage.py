@@ -1,4 +1,4 @@
-"""Checkpoints on storage, written while everybody waits, or in the background."""
+"""Checkpoints on storage, written while the job waits, or in the background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultline.strategies.protection.base import (
 
 
 class Storage(Protection):
-    """Nothing is kept in memory; checkpoints go to storage while the job waits."""
+    """Checkpoints are written to storage while the job waits; none are kept in memory."""
 
     name: ClassVar[str] = "storage"
     summary: ClassVar[str] = "Checkpoints on storage only, written while the job waits"
@@ -32,7 +32,7 @@ class Storage(Protection):
         return SnapshotCost(0.0, 0.0)
 
     def persist_cost(self, times: TransferTimes) -> SnapshotCost:
-        """Everybody waits until all is written."""
+        """Return the cost: the job waits until all is written."""
         return SnapshotCost(times.persist_s, 0.0)
 
     def load_times(self, times: TransferTimes) -> LoadTimes:
@@ -44,10 +44,10 @@ class Storage(Protection):
 
 
 class AsynchronousStorage(Storage):
-    """The job waits for the copy to host memory only; the rest is written in the background.
+    """The job waits only for the copy to host memory; the write is in the background.
 
-    As CheckFreq (Mohan et al. 2021) does with its snapshot and persist phases. Each GPU copies an
-    equal part of one replica.
+    Like the snapshot and persist phases of CheckFreq (Mohan et al. 2021). Each GPU copies an equal
+    part of one replica.
     """
 
     name: ClassVar[str] = "async-storage"

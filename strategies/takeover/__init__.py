@@ -1,7 +1,7 @@
-"""Neighbour take-over: what a pipeline costs when a node does the work of two stages, or three.
+"""Take-over of lost pipeline stages by neighbours, peers, or re-formed pipelines.
 
-MeCeFO (NeurIPS 2025). When a node fails, its neighbour in the same pipeline takes over its stage.
-Three techniques make the double load lighter: the backward pass skips attention, the activations of
-the feed-forward network are computed again instead of kept, and the gradient of its weights is
+MeCeFO (NeurIPS 2025): when a node fails, its neighbour in the same pipeline takes over its stage.
+Three techniques reduce the double load: the backward pass skips attention, activations of the
+feed-forward network are recomputed instead of kept, and the gradients of its weights are
 approximated at low rank.
 """

@@ -1,4 +1,4 @@
-"""Who takes over failed stages: nodes next to them in the same pipeline, or peers of others."""
+"""Which nodes take over failed stages: neighbours in the same pipeline, or peers in others."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Side = Literal["lighter", "before", "split"]
 
 
 def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
-    """Return how many stages each live node of a pipeline does, in the order of the pipeline.
+    """Return how many stages each live node of a pipeline computes, in the order of the pipeline.
 
-    Each node does its own stage and failed ones next to it, so that what a node does is one piece
-    of the model. Of all ways to share them out the fullest node has as few as can be; of those, a
-    failed stage goes to the node before it where that has room. The outcome depends on who is down
-    only, not on the order in which they failed.
+    Each node computes its own stage and failed ones next to it, so that its layers are contiguous.
+    The assignment minimises the stages of the busiest node; among equals a failed stage goes to the
+    node before it if that has room. The result depends only on the set of failed nodes, not on the
+    order of failures.
 
     Raises
     ------
     StrategyError
-        No node is left, or a failed stage is not there.
+        If no node is left, or a failed stage does not exist.
     """
     down = set(failed)
     strangers = sorted(stage for stage in down if not 0 <= stage < stages)
@@ -32,7 +32,7 @@ def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
         raise StrategyError("failed", f"there is no stage {strangers[0]}", f"use 0 to {stages - 1}")
     if len(down) >= stages:
         raise StrategyError("failed", "no node of the pipeline is left", "restart the pipeline")
-    # Failed stages before the first live node, then behind each of them.
+    # Failed stages before the first live node, then behind each live node.
     runs = [0]
     for stage in range(stages):
         if stage in down:
@@ -40,13 +40,13 @@ def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
         else:
             runs.append(0)
     most = 1
-    while (shared := _shared_out(runs, most)) is None:
+    while (tasks := _assigned(runs, most)) is None:
         most += 1
-    return shared
+    return tasks
 
 
-def _shared_out(runs: list[int], most: int) -> tuple[int, ...] | None:
-    """Give each node what waits before it, then what it has room for behind; None if it cannot."""
+def _assigned(runs: list[int], most: int) -> tuple[int, ...] | None:
+    """Assign at most `most` stages to each node, those before it first; None if impossible."""
     waiting = runs[0]
     tasks = []
     for behind in runs[1:]:
@@ -60,20 +60,20 @@ def _shared_out(runs: list[int], most: int) -> tuple[int, ...] | None:
 
 
 class Carriers:
-    """Which node of a pipeline does which stages, as nodes fail and come back one after another.
+    """The node of each stage of a pipeline, as nodes fail and return one after another.
 
-    What a failed node did goes to the live nodes next to it, past nodes that are down. A node that
-    comes back takes its own stage, and nothing else moves. Nodes thus come to do three stages
-    though none of them would need more than two: `tasks_by_node` has the least there could be.
+    The stages of a failed node go to the nearest live nodes. A returning node takes its own stage,
+    and nothing else moves. A node may thus have three stages although two per node would be enough:
+    `tasks_by_node` has the optimum.
 
     Parameters
     ----------
     stages : int
-        Stages of the pipeline, a node each.
+        Stages of the pipeline, one node each.
     side : {"lighter", "before", "split"}
-        Who takes over: the neighbour that does fewer stages, the one before where they do as many;
-        always the one before; or both, stage by stage that which does fewer. Where there is none
-        on a side, the other does.
+        Which neighbour takes over: the one with fewer stages, or the one before if equal; always
+        the one before; or both, where each stage goes to the one with fewer. If there is no
+        neighbour on a side, the other one takes over.
     """
 
     def __init__(self, stages: int, side: Side) -> None:
@@ -82,7 +82,7 @@ class Carriers:
         self._down: set[int] = set()
 
     def fail(self, stage: int) -> tuple[int, ...]:
-        """The node of a stage goes down; it was up. Returns the stages that it did."""
+        """Record that the node of a stage fails, which was up; return the stages that it had."""
         self._down.add(stage)
         live = [node for node in range(len(self._carrier)) if node not in self._down]
         orphans = [task for task, node in enumerate(self._carrier) if node == stage]
@@ -99,7 +99,7 @@ class Carriers:
             else:
                 behind = []
         while orphans:
-            # Each neighbour takes from its own side, so that what it does stays in one piece.
+            # Each neighbour takes from its own side, so that its stages remain contiguous.
             if before and not (behind and self._behind_is_lighter(before[0], behind[0])):
                 self._carrier[orphans.pop(0)] = before[0]
             else:
@@ -107,7 +107,7 @@ class Carriers:
         return handed_on
 
     def come_back(self, stage: int) -> None:
-        """The node of a stage is up again; it was down."""
+        """Record that the node of a stage, which was down, is up again."""
         alone = len(self._down) == len(self._carrier)
         self._down.discard(stage)
         if alone:
@@ -115,11 +115,11 @@ class Carriers:
         self._carrier[stage] = stage
 
     def node_of(self, stage: int) -> int:
-        """Return the node that does a stage."""
+        """Return the node that computes a stage."""
         return self._carrier[stage]
 
     def tasks(self) -> tuple[int, ...]:
-        """Return how many stages each live node does, in the order of the pipeline."""
+        """Return how many stages each live node computes, in the order of the pipeline."""
         nodes = range(len(self._carrier))
         return tuple(self._carrier.count(node) for node in nodes if node not in self._down)
 
@@ -128,9 +128,9 @@ class Carriers:
 
 
 class Roles:
-    """The stages that nodes do: their own, until they swap roles or come back to another.
+    """The stages that nodes compute: their own, until they swap roles or return to another.
 
-    Each group is a pipeline with a node of every stage; `left` is how many nodes do each stage.
+    Each group is a pipeline with one node per stage; `left` is the number of nodes of each stage.
     """
 
     def __init__(self, groups: int, stages: int) -> None:
@@ -139,26 +139,26 @@ class Roles:
         self.left = [groups] * stages
 
     def of(self, group: int, node: int) -> int:
-        """Return the stage that a node does."""
+        """Return the stage that a node computes."""
         return self._changed.get((group, node), node)
 
     def lose(self, group: int, node: int) -> None:
-        """A node is lost, and whoever comes in its place has no role yet."""
+        """Record the loss of a node; its replacement has no role yet."""
         self.left[self.of(group, node)] -= 1
         self._changed.pop((group, node), None)
 
     def take(self, group: int, node: int, role: int) -> Move:
-        """Let a node do a stage, whose state it copies from a peer."""
+        """Assign a stage to a node; return the move of its state from a peer."""
         self.left[role] += 1
         self._changed[group, node] = role
         return Move(group, node, role, len(self._stages))
 
     def lacking(self, own: int) -> int:
-        """Return the stage that has the fewest nodes, of several a node's own."""
+        """Return the stage with the fewest nodes; among equals a node's own."""
         return min(self._stages, key=lambda stage: (self.left[stage], stage != own))
 
     def even_out(self, lost: LostStages) -> Iterator[Move]:
-        """Let nodes that are not lost change roles until no stage has two more than another."""
+        """Reassign live nodes until no stage has two more nodes than another."""
         left = self.left
         while max(left) - min(left) > 1:
             most, fewest = left.index(max(left)), left.index(min(left))
@@ -172,7 +172,7 @@ class Roles:
             yield self.take(group, node, fewest)
 
     def by_stage(self, lost: LostStages) -> list[dict[int, list[int]]]:
-        """Return the nodes that do each stage, by their groups."""
+        """Return the nodes of each stage, by their groups."""
         nodes: list[dict[int, list[int]]] = [{} for _ in self._stages]
         changed = {group for group, _ in self._changed}
         for group in range(self._groups):

@@ -1,4 +1,4 @@
-"""What schemes share that work around lost stages of pipelines: what is lost, and the kept plan."""
+"""The common part of schemes that work around lost pipeline stages: the losses and the plan."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import ClassVar
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions
 
 NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
-"""There is nobody to take a step; a restart lasts until something is repaired."""
+"""No group can take a step; a restart lasts until something is repaired."""
 
 
-def failures_until_nobody_is_left(nodes: int, needed: int = 1) -> float:
-    """Return the mean number of failures, each of any node, until fewer are left than needed.
+def failures_until_too_few(nodes: int, needed: int = 1) -> float:
+    """Return the mean number of failures, each of any node, until fewer than `needed` are left.
 
-    The coupon collector's number, ``n (1/n + ... + 1/needed)``, without repairs; with repairs it
-    takes far longer.
+    The coupon collector's number without repairs, ``n (1/n + ... + 1/needed)``. With repairs it is
+    far larger.
     """
     return nodes * sum(1.0 / k for k in range(needed, nodes + 1))
 
 
 def stages_of(hit: Hit, stages: int, context: int = 1) -> Sequence[int]:
-    """Return the stages whose nodes a hit breaks, where GPUs are dealt out to stages in order.
+    """Return the stages whose nodes a hit breaks; GPUs are assigned to stages in order.
 
-    Of each of the `context` replicas of a group, a stage has a run of as many GPUs as any other;
-    one that loses a GPU is lost. Where there are fewer GPUs than stages, a GPU has several.
+    Each stage has an equal run of GPUs in each of the `context` replicas of a group. A stage that
+    loses a GPU is lost. With fewer GPUs than stages, a GPU has several stages.
     """
     gpus, runs = hit.gpus_per_group, stages * context
     first, last = hit.first_gpu * runs // gpus, ((hit.last_gpu + 1) * runs - 1) // gpus
@@ -34,21 +34,21 @@ def stages_of(hit: Hit, stages: int, context: int = 1) -> Sequence[int]:
 
 
 class LostStages:
-    """Counts what is broken of each stage of some pipelines (`groups`), a node each.
+    """Counts the hits of each stage of `groups` pipelines, one node per stage.
 
-    A stage that is hit again while it is down is back when both hits are repaired: of independent
-    failures each takes its own time. `context` is as in `JobShape`.
+    Independent failures are repaired independently: a stage that is hit again while it is down is
+    up when both hits are repaired. `context` is as in `JobShape`.
     """
 
     def __init__(self, groups: int, stages: int, context: int = 1) -> None:
         self.stages, self._context = stages, context
         self._hits: list[Counter[int]] = [Counter() for _ in range(groups)]
-        # Of thousands of groups a failure changes one: the nodes of the others are kept.
+        # A failure changes one of thousands of groups: the nodes of the others are cached.
         self._live: dict[int, tuple[tuple[int, int], ...]] = {}
         self._down = 0
 
     def clear(self) -> None:
-        """Nothing is broken."""
+        """Remove all hits."""
         for group, counter in enumerate(self._hits):
             if counter:
                 counter.clear()
@@ -56,7 +56,7 @@ class LostStages:
         self._down = 0
 
     def add(self, hit: Hit) -> tuple[int, ...]:
-        """Take in a hit; returns the stages of its group that were up until then."""
+        """Record a hit; return the stages of its group that were up until then."""
         self._live.pop(hit.group, None)
         counter = self._hits[hit.group]
         struck = stages_of(hit, self.stages, self._context)
@@ -66,7 +66,7 @@ class LostStages:
         return newly
 
     def repair(self, hit: Hit) -> tuple[int, ...]:
-        """Take back a hit; returns the stages of its group that are up again."""
+        """Record the repair of a hit; return the stages of its group that are up again."""
         self._live.pop(hit.group, None)
         counter, back = self._hits[hit.group], []
         for stage in stages_of(hit, self.stages, self._context):
@@ -83,12 +83,12 @@ class LostStages:
 
     def live(self, group: int) -> tuple[tuple[int, int], ...]:
         """Return the nodes of a group that are up, by group and stage."""
-        known = self._live.get(group)
-        if known is None:
+        live = self._live.get(group)
+        if live is None:
             lost = self.of(group)
-            known = tuple((group, stage) for stage in range(self.stages) if stage not in lost)
-            self._live[group] = known
-        return known
+            live = tuple((group, stage) for stage in range(self.stages) if stage not in lost)
+            self._live[group] = live
+        return live
 
     def nodes_left(self, group: int) -> int:
         """Return how many nodes of a group are up."""
@@ -100,7 +100,7 @@ class LostStages:
 
 
 class PipelineScheme(Strategy):
-    """Groups are pipelines that go on with lost nodes; the plan is kept until something is hit."""
+    """Groups are pipelines that continue with lost nodes; the plan is kept until the next hit."""
 
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class PipelineScheme(Strategy):
         super().__init__(groups, redundancy, options)
         self._lost = LostStages(groups, self.shape.stages, self.shape.context)
         self._nodes = groups * self.shape.stages
-        # What each group that was hit has lost since the last verdict, stage by stage.
+        # Stages that each group has lost since the last verdict.
         self._newly: dict[int, tuple[int, ...]] = {}
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
@@ -123,7 +123,7 @@ class PipelineScheme(Strategy):
     def plan(self) -> StepPlan:
         if self._plan is None:
             self._plan = self._step_plan()
-            # What a restart heard of is no loss of the next step.
+            # Hits reported at a restart are no losses of the next step.
             self._newly.clear()
         return self._plan
 
@@ -135,20 +135,20 @@ class PipelineScheme(Strategy):
         self._plan = None
 
     def _interrupted(self, missing: Sequence[int]) -> list[int]:
-        """Return the groups that have lost something.
+        """Return the groups whose step is interrupted.
 
-        A failure of what was down already interrupts nothing, one without a hit does.
+        A hit on a stage that was already down interrupts nothing. A failure without a hit does.
         """
         return [group for group in missing if self._newly.get(group) != ()]
 
     def masked_failures(self) -> float:
         """Return the failures until no node of any pipeline is left, without repairs."""
-        return failures_until_nobody_is_left(self._nodes)
+        return failures_until_too_few(self._nodes)
 
     def work_per_step(self) -> float:
-        """Each group computes its one shard type."""
+        """Return 1: each group computes its one shard type."""
         return 1.0
 
     @abstractmethod
     def _step_plan(self) -> StepPlan:
-        """Return the plan for what is lost now."""
+        """Return the plan for the current losses."""

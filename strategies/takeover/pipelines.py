@@ -1,9 +1,9 @@
-"""Which pipelines a job has, what happens to them at a loss, and how they share a batch.
+"""The pipelines of a job, their changes after losses, and their shares of a batch.
 
-Oobleck (SOSP 2023): a job on N nodes takes that multiset of templates which uses all nodes and is
-fastest; a pipeline that lost nodes takes a smaller template; one that is too short for any borrows
-nodes from the others; where none can spare any, it is merged with another. The micro-batches of a
-batch are dealt out anew so that pipelines take times that vary least.
+Oobleck (SOSP 2023): a job on N nodes uses the fastest multiset of templates that uses all nodes. A
+pipeline that lost nodes takes a smaller template. If it is too short for any template it borrows
+nodes from others, or is merged with another. The micro-batches of a batch are then redistributed so
+that the times of pipelines vary least.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ def regrouped(nodes: Iterable[Sequence[Node]], least: int) -> tuple[tuple[Node, 
     Parameters
     ----------
     nodes : iterable of sequences
-        Nodes that are left in each pipeline, in their order.
+        Remaining nodes of each pipeline, in their order.
     least : int
-        Nodes of the shortest pipeline that there is a template for: its memory has to do.
+        Nodes of the shortest pipeline that has a template, so that its memory is sufficient.
 
     Returns
     -------
     tuple of tuples
-        Each begins with a node that was its own. Empty where not even one pipeline can be formed.
+        Each begins with one of its own nodes. Empty if no pipeline can be formed.
     """
     left = sorted((list(each) for each in nodes if each), key=len, reverse=True)
     while left and len(left[-1]) < least:
         if len(left[0]) > least:
             left[-1].append(left[0].pop())
         elif len(left) > 1:
-            # Two are merged: the shortest with the next.
+            # The two shortest are merged.
             left[-2:] = [left[-2] + left[-1]]
         else:
             return ()
@@ -53,17 +53,19 @@ def regrouped(nodes: Iterable[Sequence[Node]], least: int) -> tuple[tuple[Node, 
 def formed(
     pipelines: Sequence[Sequence[tuple[int, int]]], groups: int, shape: JobShape
 ) -> list[Pipeline]:
-    """Return what each group of a job does whose pipelines were re-formed, by group.
+    """Return the re-formed pipeline of each group of a job, by group.
 
-    Whole layers are cut evenly, and whole micro-batches dealt out (`dealt_out`). Pipelines come as
-    their nodes, each by group and stage, and count as that of their first node's group; groups
-    without one idle. `shape` is how the job is cut as long as no node is lost.
+    Whole layers are divided evenly, and whole micro-batches distributed (`micro_batch_shares`).
+    `pipelines` lists the nodes of each, by group and stage. A pipeline belongs to the group of its
+    first node; groups without one idle. `shape` is the job's layout without losses.
     """
     paces = {
         length: even_template(shape.layers, length).time_per_micro_batch
         for length in {*map(len, pipelines)}
     }
-    shares = dealt_out([paces[len(nodes)] for nodes in pipelines], shape.micro_batches * groups)
+    shares = micro_batch_shares(
+        [paces[len(nodes)] for nodes in pipelines], shape.micro_batches * groups
+    )
     at_work = {
         nodes[0][0]: Pipeline(
             nodes[0][0], stages_on(tuple(nodes), shape.layers, shape.stages), share, shape.tensor
@@ -79,8 +81,8 @@ def stages_on(
 ) -> tuple[StageShare, ...]:
     """Return the stages of a pipeline on some nodes, each by group and stage.
 
-    It keeps its layers as they were cut if there are as many nodes as `stages`. A failure changes a
-    few of thousands of pipelines: the stages of the others are the same value each time.
+    With `stages` nodes its layers are divided as without losses. A failure changes few of thousands
+    of pipelines: the stages of the others are cached.
     """
     if len(nodes) == stages:
         return tuple(StageShare(*node) for node in nodes)
@@ -90,21 +92,21 @@ def stages_on(
     )
 
 
-def dealt_out(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
-    """Return the micro-batches of each pipeline, at least one, whose times vary least.
+def micro_batch_shares(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
+    """Return the micro-batches of each pipeline, at least one, so that times vary least.
 
-    Minimises the variance of ``b_i c_i``, exactly. That is the least of ``sum (b_i c_i - u)^2``
-    over whole b_i and any u; for one u the best b_i come one micro-batch at a time, and as u grows
-    micro-batches move one by one to pipelines of a larger c_i. All u that matter are tried. The
-    paces are the c_i, the times of a micro-batch in each pipeline.
+    Minimises the variance of ``b_i c_i`` exactly, where the paces c_i are the times of a
+    micro-batch in each pipeline. The minimum is that of ``sum (b_i c_i - u)^2`` over whole b_i and
+    any u. For a given u the best b_i are found by adding one micro-batch at a time. As u grows,
+    micro-batches move one by one to pipelines of a larger c_i. All relevant u are tried.
 
     Raises
     ------
     StrategyError
-        There is no pipeline, or there are too few micro-batches.
+        If there is no pipeline, or there are too few micro-batches.
     """
     if not paces:
-        raise StrategyError("pipelines", "there is none", "give one or more")
+        raise StrategyError("pipelines", "there is none", "use one or more")
     if micro_batches < len(paces):
         raise StrategyError(
             "micro_batches",
@@ -112,7 +114,7 @@ def dealt_out(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
             "give each at least one",
         )
     shares = _least_varied(Counter(paces), micro_batches)
-    # Of pipelines that are alike, the first have one more.
+    # Among equal pipelines, the first have one more.
     each = {pace: iter(split) for pace, split in shares.items()}
     return tuple(next(each[pace]) for pace in paces)
 
@@ -122,8 +124,8 @@ def _least_varied(counts: Mapping[float, int], micro_batches: int) -> dict[float
     inverse = sum(count / pace for pace, count in counts.items())
     middle = micro_batches / inverse
     first = _Deal(counts, micro_batches, middle)
-    # The mean of the times is at most so far from `middle` (Cauchy and Schwarz; times weighted by
-    # 1/c have the mean `middle`, whatever the shares are).
+    # Bound on the distance of the mean time from `middle` (Cauchy and Schwarz: times weighted by
+    # 1/c have the mean `middle` for any shares).
     weights = sum(count / pace**2 for pace, count in counts.items()) / inverse**2
     reach = sqrt(first.spread() * weights) * (1 + 1e-9)
     deal = _Deal(counts, micro_batches, middle - reach)
@@ -136,9 +138,9 @@ def _least_varied(counts: Mapping[float, int], micro_batches: int) -> dict[float
 
 
 class _Deal:
-    """Micro-batches of pipelines, by pace: pipelines that are alike differ by one at most.
+    """Micro-batches of pipelines, by pace; equal pipelines differ by one at most.
 
-    Made so that their times are nearest to a level, in the sum of squares.
+    Their times are nearest to a level, in the sum of squares.
     """
 
     def __init__(self, counts: Mapping[float, int], micro_batches: int, level: float) -> None:
@@ -154,7 +156,7 @@ class _Deal:
 
     @staticmethod
     def _price(pace: float, share: int, level: float) -> float:
-        """Return what one more than `share` adds to the sum of squares."""
+        """Return the increase of the sum of squares from `share` to one more."""
         return pace * (pace * (2 * share + 1) - 2 * level)
 
     def _fewest(self, pace: float) -> int:
@@ -171,10 +173,10 @@ class _Deal:
         return self._sums[pace] % self._counts[pace] or self._counts[pace]
 
     def move(self) -> float:
-        """Move the micro-batches that move next as the level grows; returns that level.
+        """Move the next micro-batches as the level grows; return that level.
 
-        All that move at one level move together: the sum of squares around the level stays the same
-        meanwhile, and the mean moves one way, so the spread is least at one end.
+        All moves at one level happen together: the sum of squares around the level does not change,
+        and the mean moves in one direction, so the spread is least at one end.
         """
         found, taker, giver = inf, 0.0, 0.0
         for slow in self._counts:
@@ -199,7 +201,7 @@ class _Deal:
         return sum(number * (time - mean) ** 2 for time, number in times)
 
     def _split(self, pace: float) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return the two shares that pipelines of a pace have, and how many have each."""
+        """Return the two shares of pipelines of a pace, and how many pipelines have each."""
         each, more = divmod(self._sums[pace], self._counts[pace])
         return (each + 1, more), (each, self._counts[pace] - more)
 
@@ -216,15 +218,15 @@ def iteration_time(
     micro_batches: int,
     taken: Callable[[Template, int], float] = Template.iteration,
 ) -> float:
-    """Return the time of an iteration: the slowest pipeline's, with micro-batches dealt out.
+    """Return the time of an iteration: that of the slowest pipeline with its micro-batches.
 
-    `taken` is the time of a pipeline with its micro-batches; that of 1F1B by default.
+    `taken` returns the time of a pipeline with its micro-batches, by default that of 1F1B.
     """
-    # Thousands of pipelines are of a few templates.
+    # Thousands of pipelines use few templates.
     known = {id(one): one for one in pipelines}
     paces = {key: one.time_per_micro_batch for key, one in known.items()}
     keys = [id(one) for one in pipelines]
-    shares = dealt_out([paces[key] for key in keys], micro_batches)
+    shares = micro_batch_shares([paces[key] for key in keys], micro_batches)
     return max(taken(known[key], share) for key, share in set(zip(keys, shares, strict=True)))
 
 
@@ -233,21 +235,21 @@ def instantiated(
 ) -> tuple[Template, ...]:
     """Return the fastest pipelines that use all nodes, the longest first.
 
-    Every multiset of templates is tried; least ``max(b_i T_i)`` wins, and the all-reduce of a layer
-    where there are several pipelines. T grows with the stages: the published criterion favours
-    short pipelines. Empty where the nodes are no sum of templates, which come by their nodes;
-    `all_reduce` is the time of one layer's, in the unit of their times.
+    All multisets of templates are tried. The least ``max(b_i T_i)`` wins, plus the all-reduce of a
+    layer if there are several pipelines. T grows with the stages: the published criterion favours
+    short pipelines. Empty if no sum of templates uses all nodes. `templates` are by number of
+    nodes; `all_reduce` is the time of one layer's all-reduce, in the unit of their times.
     """
     found: tuple[Template, ...] = ()
     least = inf
     for sizes in _multisets(sorted(templates), nodes, micro_batches):
         pipelines = tuple(templates[size] for size in reversed(sizes))
         together = all_reduce if len(pipelines) > 1 else 0.0
-        # Not even shares that need not be whole would be faster than this.
+        # A lower bound: the time with fractional shares.
         bound = micro_batches / sum(1.0 / one.worth for one in pipelines)
         if bound + together >= least:
             continue
-        shares = dealt_out([one.time_per_micro_batch for one in pipelines], micro_batches)
+        shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
         longest = max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
         if longest + together < least:
             found, least = pipelines, longest + together
@@ -255,7 +257,7 @@ def instantiated(
 
 
 def _multisets(sizes: Sequence[int], total: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to write a total as at most `most` sizes, in the order that they come in."""
+    """Yield all ways to write a total as a sum of at most `most` sizes, in order."""
     if total == 0:
         yield ()
     if total > 0 and most > 0:
@@ -265,9 +267,9 @@ def _multisets(sizes: Sequence[int], total: int, most: int) -> Iterator[tuple[in
 
 
 def templates_needed(nodes: int, failures: int, least: int) -> range:
-    """Return the sizes of templates that make up any number of nodes left by so many failures.
+    """Return the sizes of templates that sum to any number of nodes left by `failures` failures.
 
-    Consecutive sizes from `least` on, none so large that fewer than ``failures + 1`` pipelines
-    are left: every number of nodes from ``(failures + 1) least`` on is a sum of them.
+    The sizes are consecutive from `least` on, up to the largest that leaves ``failures + 1``
+    pipelines: each number of nodes from ``(failures + 1) least`` on is a sum of them.
     """
     return range(least, nodes - failures * least + 1)

@@ -1,8 +1,8 @@
-"""Numbers of Oobleck's public artifact: a throughput by live nodes, and what three systems pay.
+"""Numbers of Oobleck's public artifact: throughput by live nodes, and costs of three systems.
 
 Jang et al. 2023 (Oobleck, SOSP 2023), branch sosp23-artifact, commit 5dfe0bb, MIT licence: the
-constants of its simulators of Oobleck, Varuna and Bamboo, and what its code prints. They are of 30
-nodes with one GPU each.
+constants of its simulators of Oobleck, Varuna and Bamboo, and the output of its code, for 30 nodes
+with one GPU each.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ SAMPLES_PER_S = (
     5.508, 5.324, 5.141, 4.957, 4.773, 4.809, 4.330, 4.185, 3.947, 4.011, 4.154, 3.712, 3.593,
     3.284, 3.531,
 )  # fmt: skip
-"""Oobleck, GPT-3 6.7B, with 30 nodes down to 16; at 15 nothing can be trained. Those of 27 and 29
-nodes, and some others of 25 and more, are interpolated in the artifact."""
+"""Oobleck, GPT-3 6.7B, with 30 nodes down to 16; 15 are too few to train. The artifact interpolates
+the values of 27 and 29 nodes and some others from 25 nodes on."""
 
 START_S = 45.0
-"""Until machines are there: of all three systems, at the start."""
+"""Time until machines are available at the start, for all three systems."""
 
 VARUNA_INTERVAL_STEPS = 10
 BAMBOO_GLOBAL_S = 30.0
 BAMBOO_SLOWDOWN = 1.5
 BAMBOO_REDUNDANT_SHARE = 0.803
-"""Share of Bamboo's time that its simulator takes to be redundant, whatever the model."""
+"""Share of Bamboo's time that its simulator counts as redundant, for all models."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactCosts:
-    """What a loss costs a model under each system, in seconds.
+    """Costs of a loss under each system, in seconds.
 
     Attributes
     ----------
     oobleck_s : float
-        Re-forming pipelines; the broken step comes on top.
+        Re-forming pipelines, without the repeated step.
     varuna_save_s : float
         A checkpoint, every 10 steps.
     varuna_restart_s : float
-        A restart, saving included.
+        A restart, including saving.
     bamboo_local_s : float
         A local rendezvous.
     bamboo_own_local_s : float
-        The same in the simulator that Bamboo's authors have published.
+        The same in the simulator published by Bamboo's authors.
     """
 
     oobleck_s: float
@@ -54,7 +54,7 @@ class ArtifactCosts:
 
 
 ARTIFACT_COSTS = {
-    # Varuna restarts BERT-large in 49 to 112 s; the middle is taken.
+    # Varuna restarts BERT-large in 49 to 112 s; this is the midpoint.
     "BERT-large": ArtifactCosts(2.0, 15.8, 80.5, 76.0, 20.0),
     "GPT-2": ArtifactCosts(2.0, 11.5, 83.0, 80.0, 20.0),
     "medium": ArtifactCosts(3.0, 11.2, 78.7, 100.0, 10.0),
@@ -67,7 +67,7 @@ ARTIFACT_COSTS = {
 def relative_throughput(share: float) -> float:
     """Return the throughput over that of all nodes, by the share of nodes that are up.
 
-    Linear between numbers of nodes; 0 below 16 of 30.
+    Linear between whole numbers of nodes; 0 below 16 of 30.
     """
     nodes = share * MOST_NODES
     if nodes < LEAST_NODES:

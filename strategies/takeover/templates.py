@@ -1,16 +1,16 @@
-"""Pipeline templates: how the layers of a model are best cut into stages on so many nodes.
+"""Pipeline templates: the best division of a model's layers into stages on a number of nodes.
 
-Oobleck (SOSP 2023) plans a template for each number of nodes that a pipeline may come to have. No
-stage spans nodes; the GPUs of a node are shared among its stages. A template of S stages whose
-slowest is number k (from 0) is worth
+Oobleck (SOSP 2023) plans a template for each possible number of nodes of a pipeline. No stage spans
+nodes; the GPUs of a node are shared among its stages. The cost of a template of S stages, whose
+slowest is number k (from 0), is
 
     T = sum + (2 S + k + 1) slowest + sum of the stages from k on,
 
-the time of an iteration of as many micro-batches as keep a pipeline of S stages busy. The best
-template is found by dynamic programming over (stages, layers, nodes, GPUs of a node), and is exact:
-T is ``2 sum + (2 S + 1) slowest`` plus the time by which the stages before k are faster than it,
-so of two ways to cut the same layers that have the same slowest stage, the one with the smaller sum
-and the smaller such slack is never worse, whatever comes before or behind.
+the time of an iteration with enough micro-batches to keep S stages busy. Dynamic programming over
+(stages, layers, nodes, GPUs of a node) finds the exact optimum. T is ``2 sum + (2 S + 1) slowest``
+plus the slack: the time by which the stages before k are faster than k. Of two divisions of the
+same layers with the same slowest stage, the one with the smaller sum and slack is therefore never
+worse, for any other stages before or behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 StageTime = Callable[[int, int, int], float]
 """``f(first, end, gpus)``: time of one micro-batch, forward and backward, in layers first to
-end - 1 on so many GPUs of a node, the collectives inside the stage included."""
+end - 1 on `gpus` GPUs of a node, including the collectives inside the stage."""
 
 
 class Stage(NamedTuple):
@@ -60,7 +60,7 @@ class Template:
 
     @property
     def time_per_micro_batch(self) -> float:
-        """T over S: what batches are dealt out by."""
+        """T over S, by which micro-batches are distributed."""
         return self.worth / len(self.stages)
 
     def iteration(self, micro_batches: int) -> float:
@@ -72,7 +72,7 @@ class Template:
 def even_template(layers: int, nodes: int) -> Template:
     """Return the best template for equal layers, each of time 1, and nodes of one GPU.
 
-    The longer stages come first. Nodes beyond the layers have nothing to do.
+    The longer stages come first. Nodes beyond the number of layers idle.
     """
     stages = min(layers, nodes)
     each, more = divmod(layers, stages)
@@ -82,12 +82,12 @@ def even_template(layers: int, nodes: int) -> Template:
 
 
 class _Part(NamedTuple):
-    """A way to cut some layers into stages."""
+    """A division of some layers into stages."""
 
     slowest: float
     total: float
     slack: float
-    """By how much the stages before the slowest are faster than it, in all."""
+    """Total time by which the stages before the slowest are faster than it."""
     stages: tuple[Stage, ...]
 
     def worth(self) -> float:
@@ -95,7 +95,7 @@ class _Part(NamedTuple):
 
 
 class TemplatePlanner:
-    """Finds the best template for any number of nodes, and remembers what it has found."""
+    """Finds the best template for any number of nodes, and caches parts of it."""
 
     def __init__(self, layers: int, stage_time: StageTime, gpus_per_node: int = 1) -> None:
         self._layers = layers
@@ -104,7 +104,7 @@ class TemplatePlanner:
         self._parts: dict[tuple[int, int, int, int, int], list[_Part]] = {}
 
     def template(self, nodes: int) -> Template | None:
-        """Return the template of least T over all numbers of stages; None with too few layers."""
+        """Return the template of least T over all numbers of stages; None if layers are too few."""
         most = min(self._layers, nodes * self._gpus)
         found = [
             part
@@ -122,14 +122,14 @@ class TemplatePlanner:
             yield template
 
     def _ways(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> list[_Part]:
-        """Return the ways to cut layers into stages of which none is worse than another."""
-        asked = (stages, first, end, nodes, gpus)
-        if asked not in self._parts:
-            self._parts[asked] = _best(self._cuts(*asked))
-        return self._parts[asked]
+        """Return the divisions of layers into stages of which none is worse than another."""
+        key = (stages, first, end, nodes, gpus)
+        if key not in self._parts:
+            self._parts[key] = _best(self._cuts(*key))
+        return self._parts[key]
 
     def _cuts(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> Iterator[_Part]:
-        """Yield ways to cut layers: the first node off, or of a single node its first stage."""
+        """Yield divisions of layers: the first node and the rest, or a node's first stage."""
         if stages < nodes or stages > min(end - first, nodes * gpus):
             return
         if stages == 1:
@@ -161,10 +161,10 @@ def _joined(left: list[_Part], right: list[_Part]) -> Iterator[_Part]:
 
 
 def _best(parts: Iterable[_Part]) -> list[_Part]:
-    """Leave out what has the same slowest stage as another and is no better in sum and slack."""
+    """Remove divisions with the same slowest stage as another and no better sum and slack."""
     kept: list[_Part] = []
     for part in sorted(parts, key=lambda one: one[:3]):
-        # Of one slowest stage they come by their sums: a later one has to have less slack.
+        # Parts with one slowest stage are in order of their sums: a later one needs less slack.
         if kept and kept[-1].slowest == part.slowest and kept[-1].slack <= part.slack:
             continue
         kept.append(part)

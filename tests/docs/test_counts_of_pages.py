@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.claims import judged_rows, tally
 from faultline.experiments.studies.ntp import setting, tables
 from faultline.experiments.studies.recovery.study import RecoveryStudy
@@ -64,11 +65,9 @@ def test_recoveries_short_of_a_restart_take_what_pages_say() -> None:
 
 
 def test_ntp_s_utilisations_are_counted() -> None:
-    rows = [
-        row
-        for row in tables.utilisation_rows(setting.utilisation_table())
-        if row.published is not None
-    ]
+    made = {"utilisation": tables.with_paces(setting.utilisation_table())}
+    compared = beside_published("ntp", listed_rows("ntp", made, made))
+    rows = [row for row in compared if row.published is not None]
     counts = tally(judged_rows((), rows, {}, {}, 0.05))
     assert numbers("README.md", r"(\d+) of (\d+) of our utilisations are outside") == [
         counts["outside"],

@@ -66,6 +66,23 @@ def test_the_keys_that_decide_a_plan_are_keys() -> None:
     assert set(named) <= known
 
 
+WRITTEN = [path for path in PAGES if path.stem not in ("CHANGELOG", "scenario-reference")]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_keys_and_files_that_a_page_names_exist(path: Path) -> None:
+    """Keys as `table.key`, files of the code by their paths."""
+    text = path.read_text(encoding="utf-8")
+    known = {reference.dotted for reference in scenario_reference().values()}
+    tables = {key.partition(".")[0] for key in known}
+    keys = set(re.findall(r"`([a-z_]+(?:\.[a-z_-]+)+)\b", text))
+    assert {key for key in keys if key.partition(".")[0] in tables} <= known
+    for file in re.findall(
+        r"`((?:simulator|strategies|experiments|platforms|tests)/[\w/]+\.\w+)", text
+    ):
+        assert (ROOT / file).is_file(), file
+
+
 # Others are run by the test of their page.
 RUNS = [
     one
@@ -94,7 +111,9 @@ def test_the_platform_of_the_page_is_made_drawn_broken_and_probed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     on_it = [
-        one for one in COMMANDS if one.place.startswith("asking.md") and "servers.xml" in one.text
+        one
+        for one in COMMANDS
+        if one.place.startswith("modelling-a-cluster.md") and " servers.xml" in one.text
     ]
     assert len(on_it) == 5
     for command in on_it:
@@ -118,7 +137,7 @@ def test_the_code_of_a_page_passes_the_linter(snippet: Snippet, tmp_path: Path) 
         assert types.returncode == 0, types.stdout
 
 
-NAMED = sorted(set(re.findall(r"`(tests/\S+?)::(\w+)`", page("trust.md"))))
+NAMED = sorted(set(re.findall(r"`(tests/\S+?)::(\w+)`", page("SECURITY.md"))))
 
 
 def test_promises_name_tests() -> None:

@@ -20,7 +20,7 @@ from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move
 from faultline.testing import check_scheme
 
-from tests.docs.pages import blocks, page
+from tests.docs.pages import ROOT, blocks, page
 from tests.simulator.helpers import replayed
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
 
@@ -30,6 +30,13 @@ def example(name: str, block: int = 0) -> Any:
     called = f"example_{block}_of_{name}"
     module = sys.modules.setdefault(called, ModuleType(called))
     exec(blocks(f"{name}.md", "python")[block], vars(module))
+    return module
+
+
+def script(name: str) -> Any:
+    """Return a module of docs/examples, likewise."""
+    module = sys.modules.setdefault(f"script_{name}", ModuleType(f"script_{name}"))
+    exec((ROOT / "docs" / "examples" / f"{name}.py").read_text(encoding="utf-8"), vars(module))
     return module
 
 
@@ -46,7 +53,7 @@ def test_a_scheme_keeps_what_schemes_promise() -> None:
 
 def test_a_scheme_with_pipelines_keeps_what_schemes_promise() -> None:
     """Three groups of eight stages; the first loses its second stage, then its last."""
-    lean_on = example("adding-a-scheme", 1).LeanOn
+    lean_on = script("lean_on").LeanOn
     check_scheme(lean_on, groups=12, engines=False)
     scheme = lean_on(3, 1, StrategyOptions())
     scheme.on_hit(Hit(0, 1, 1, 8))
@@ -59,13 +66,13 @@ def test_a_scheme_with_pipelines_keeps_what_schemes_promise() -> None:
 
 @pytest.mark.slow
 def test_a_scheme_with_pipelines_does_on_both_engines() -> None:
-    check_scheme(example("adding-a-scheme", 1).LeanOn)
+    check_scheme(script("lean_on").LeanOn)
 
 
 def test_mirrors_of_a_page_keep_the_contract() -> None:
     scheme = example("adding-a-scheme").Buddies(24, 2, StrategyOptions())
     contract = Contract(scheme, 24)
-    scheme._plan = example("adding-a-scheme", 2).plan
+    scheme._plan = example("adding-a-scheme", 1).plan
     assert contract.replanned().mirrors[0].every_steps == 50
 
 
@@ -105,7 +112,7 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
     ]
     scenario = load_scenario("spare-sound", settings)
     question = resolve(scenario)
-    protection = example("protection").WholeCopies(protected_job(scenario), StrategyOptions())
+    protection = script("whole_copies").WholeCopies(protected_job(scenario), StrategyOptions())
     # All nodes at the first position of their replica are lost: nobody has that part.
     assert protection.recovery(range(0, 48, 2)) is None
     assert protection.recovery(range(2, 48)) == "peers"

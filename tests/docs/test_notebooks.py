@@ -40,8 +40,8 @@ def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_cluster_is_planned(tmp_path: Path) -> None:
     shown = html_of(played("planning-a-cluster", tmp_path))
-    assert "<svg" in shown[1]
-    assert "MFU" in shown[2]
-    assert "32 GPUs in 4 groups of 8" in shown[3]
-    assert "cost" in shown[3]
-    assert "SPARe" in shown[3]
+    assert "<svg" in shown[0]
+    assert "MFU" in shown[1]
+    assert "32 GPUs in 4 groups of 8" in shown[2]
+    assert "cost" in shown[2]
+    assert "SPARe" in shown[2]

@@ -20,7 +20,7 @@ import reproductions
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
 
 
 def test_the_page_of_what_is_reproduced_is_that_of_the_tests() -> None:

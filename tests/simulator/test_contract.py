@@ -33,7 +33,7 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import Mirror, Move, SentMove, rejoining
 from faultline.strategies.registry import all_strategies
-from faultline.strategies.step_shares import Pipeline, StageShare, idle, reduced
+from faultline.strategies.step_shares import Pipeline, StageShare, idle, reduced_pipeline
 
 from tests.simulator.helpers import Obedient, Scripted, replayed, small_job, traced
 from tests.stated_times import NOTHING_MEASURED, SNAPSHOT_SETTINGS
@@ -47,7 +47,7 @@ HALF_A_STAGE = replace(FREE, stages=(*_STAGES[:3], StageShare(2, 3, None, 1.0, 0
 SHIFTED = replace(
     FREE, stages=(StageShare(2, 0, None, 2.0, 2.0), *_STAGES[1:-1], StageShare(2, 7, None, 0, 0))
 )
-BOOSTED = reduced(2, _SHAPE.stages, _SHAPE.micro_batches, _SHAPE.tensor, 0.9)
+BOOSTED = reduced_pipeline(2, _SHAPE.stages, _SHAPE.micro_batches, _SHAPE.tensor, 0.9)
 SHORT = replace(FREE, stages=tuple(_STAGES[:-1]))
 
 
@@ -147,8 +147,8 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"plan": {"pipelines": (idle(1),)}}, r"pipelines of groups \[1\]"),
         ({"plan": {"pipelines": (ON_THE_DEAD,)}}, "group 2's pipeline on a node of group 1, which"),
         ({"plan": {"pipelines": (idle(3), idle(2))}}, "ascending order"),
-        ({"plan": {"pipelines": (reduced(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
-        ({"plan": {"pipelines": (reduced(2, 1, 0, 1),)}}, "pipeline that cannot be"),
+        ({"plan": {"pipelines": (reduced_pipeline(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
+        ({"plan": {"pipelines": (reduced_pipeline(2, 1, 0, 1),)}}, "pipeline that cannot be"),
         ({"plan": {"mirrors": Mirror((SENT,))}}, "mirrors that are none"),
         ({"plan": {"mirrors": (Mirror((SENT,), 0),)}}, "mirror every 0 steps"),
         ({"plan": {"mirrors": (Mirror((SENT,), 2.0),)}}, "mirror every 2.0 steps"),

@@ -27,7 +27,7 @@ from faultline.strategies.checkpoint_policies import EverySteps, Never
 from faultline.strategies.protection.base import Durable, LoadTimes, Tier
 from faultline.strategies.registry import build_strategy
 from faultline.strategies.replica_drop import ReplicaDropOptions
-from faultline.strategies.slow_parts import Remedy, SlowPolicy
+from faultline.strategies.stragglers import Remedy, StragglerPolicy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -220,7 +220,7 @@ def test_the_simplest_case_of_each_kind(name: str, played: Playing) -> None:
 
 def answering(waits: bool, *remedies: Remedy) -> SlowResponse:
     """Groups have 4 micro-batches of 2.5 s; what is slow is found after 3 s."""
-    return SlowResponse(SlowPolicy(remedies, 3.0, waits), 4, 0.0, 2.0)
+    return SlowResponse(StragglerPolicy(remedies, 3.0, waits), 4, 0.0, 2.0)
 
 
 TWO_HOSTS = JobLayout(3, 16, 8, 8, 16)

@@ -111,7 +111,7 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
 def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
     (folder / "my_spare.py").write_text(_GOOD.format(name="MySpare", called="spare"))
     assert "spare" not in all_strategies()
-    with pytest.raises(StrategyError, match=r"strategies/spare\.py.*both are called 'spare'"):
+    with pytest.raises(StrategyError, match=r"strategies/spare\.py.*both are named 'spare'"):
         strategy_class("spare")
     assert strategy_class("replication").name == "replication"
 

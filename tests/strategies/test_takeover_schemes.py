@@ -17,7 +17,7 @@ from faultline.strategies.takeover.neighbours import Carriers, Side, tasks_by_no
 from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
 from faultline.strategies.takeover.pipeline_scheme import (
     LostStages,
-    failures_until_nobody_is_left,
+    failures_until_too_few,
     stages_of,
 )
 from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, relative_throughput
@@ -401,7 +401,7 @@ def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
             count += 1
         counts.append(count)
     error = float(np.std(counts)) / 2000**0.5
-    assert abs(np.mean(counts) - failures_until_nobody_is_left(8)) < 4 * error
+    assert abs(np.mean(counts) - failures_until_too_few(8)) < 4 * error
 
 
 def best_by_trying(stages: int, failed: set[int]) -> int:

@@ -8,9 +8,9 @@ from itertools import combinations, combinations_with_replacement, product
 import pytest
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.takeover.pipelines import (
-    dealt_out,
     instantiated,
     iteration_time,
+    micro_batch_shares,
     regrouped,
     templates_needed,
 )
@@ -102,7 +102,7 @@ def test_no_other_shares_vary_less(paces: list[float], micro_batches: int) -> No
         times = [share * pace for share, pace in zip(shares, paces, strict=True)]
         return sum((time - sum(times) / len(times)) ** 2 for time in times)
 
-    shares = dealt_out(paces, micro_batches)
+    shares = micro_batch_shares(paces, micro_batches)
     assert sum(shares) == micro_batches
     assert min(shares) >= 1
     least = min(
@@ -114,12 +114,12 @@ def test_no_other_shares_vary_less(paces: list[float], micro_batches: int) -> No
 
 
 def test_many_pipelines_share_a_batch() -> None:
-    shares = dealt_out([4.0] * 5_000 + [3.0] * 4_999 + [5.0], 80_000)
+    shares = micro_batch_shares([4.0] * 5_000 + [3.0] * 4_999 + [5.0], 80_000)
     assert sum(shares) == 80_000
     assert {max(shares[:5_000]) - min(shares[:5_000]), shares[0] < shares[-2]} <= {0, 1}
     for paces, micro_batches in (([], 4), ([1.0, 1.0], 1)):
         with pytest.raises(StrategyError):
-            dealt_out(paces, micro_batches)
+            micro_batch_shares(paces, micro_batches)
 
 
 @settings(deadline=None)
@@ -135,7 +135,7 @@ def test_no_multiset_of_templates_is_faster(
     templates = {size: even_template(6, size) for size in templates_needed(9, 1, least)}
 
     def estimate(pipelines: tuple[Template, ...]) -> float:
-        shares = dealt_out([one.time_per_micro_batch for one in pipelines], micro_batches)
+        shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
         longest = max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
         return longest + (all_reduce if len(pipelines) > 1 else 0.0)
 
@@ -211,5 +211,5 @@ def test_an_iteration_by_hand() -> None:
     """
     pipelines = [even_template(6, 3), even_template(6, 2)]
     assert [one.worth for one in pipelines] == [26, 27]
-    assert dealt_out([one.time_per_micro_batch for one in pipelines], 20) == (12, 8)
+    assert micro_batch_shares([one.time_per_micro_batch for one in pipelines], 20) == (12, 8)
     assert iteration_time(pipelines, 20) == 28

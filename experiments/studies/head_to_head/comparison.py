@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -27,18 +27,18 @@ from faultline.experiments.studies.head_to_head.playing import (
     restricted,
     winners,
 )
-from faultline.experiments.studies.head_to_head.setting import Candidate, Cell, Ground
+from faultline.experiments.studies.head_to_head.setting import Ground
 from faultline.experiments.studies.stage import Stage
 from rich.text import Text
 
-PLACES: Mapping[str, Mapping[float, str]] = {
-    "settings": {float(place): name for place, name in enumerate(setting.SETTINGS)},
-    "stalls": {stall_s: f"every event {stall_s:g} s" for stall_s in setting.STALLS_S},
-    "interleaved": {float(setting.VIRTUAL_STAGES): f"{setting.VIRTUAL_STAGES} virtual stages"},
-    "layers": {float(layers): f"{layers} layers" for layers in setting.LAYERS},
-    "links": {float(place): name for place, name in enumerate(setting.EDITS)},
+LISTS = ("settings", "stalls", "interleaved", "layers", "links")
+"""Lists of circumstances, which become a table each (``data/cells.csv``)."""
+PLANES = {
+    "restart": "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s "
+    "to 2 h, the first by cells",
+    "domains": "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain",
 }
-"""Lists of circumstances that become a table: what `Cell.x` stands for."""
+"""Planes of circumstances, which become a map, and what is said of them."""
 
 
 @dataclass(frozen=True)
@@ -64,50 +64,42 @@ class HeadToHead(Study):
         rows = [row for of_match in played for row in of_match]
         table, runs = candidate_table(rows), pd.DataFrame(rows)
         planes = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
-        for name in PLACES.keys() & planes.keys():
+        for name in set(LISTS) & planes.keys():
             planes[name] = paired_to_best(planes[name], runs)
         return {"table": table, "runs": runs, "planes": planes}
 
     def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(setting.all_candidates(self.schemes))
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        of_list, of_plane = tuple(range(self.setting_seeds)), tuple(range(seeds))
-        grounds = partial(setting.measured_ground, {one.protection for one in candidates})
-        usual = cache(grounds)
+        measured = partial(setting.measured_ground, {one.protection for one in candidates})
+        usual = cache(measured)
 
-        def of_cells(
-            cells: Sequence[Cell],
-            ground: Callable[[], Ground] = usual,
-            who: tuple[Candidate, ...] = candidates,
-            seeds: tuple[int, ...] = of_list,
-        ) -> list[Match]:
-            return [Match(cell, who, seeds, ground(), races=False) for cell in cells if who]
+        @cache
+        def ground(plane: str, name: str) -> Ground:
+            changes, edits = setting.CHANGES.get(plane), setting.EDITS.get(name)
+            return measured(changes, edits) if changes or edits else usual()
 
-        def raced(cells: Sequence[Cell]) -> list[Match]:
-            return [Match(cell, candidates, of_plane, usual()) for cell in cells]
+        def listed(plane: str) -> list[Match]:
+            who = layered if plane == "layers" else candidates
+            number = min(self.setting_seeds, setting.MOST_SEEDS.get(plane, self.setting_seeds))
+            return [
+                Match(cell, who, tuple(range(number)), ground(plane, cell.name), races=False)
+                for cell in (setting.listed_cells(plane) if who else ())
+            ]
 
-        interleaved = partial(grounds, {"model.virtual_stages": setting.VIRTUAL_STAGES})
-        # Who is not asked for is not measured. What takes longest comes last: there is no shorter
-        # time between failures, no larger job.
-        matches: dict[str, Callable[[], list[Match]]] = {
-            "settings": lambda: of_cells(setting.setting_cells()),
-            "stalls": lambda: of_cells(setting.stall_cells()),
-            "interleaved": lambda: of_cells(setting.interleaved_cells(), cache(interleaved)),
-            "layers": lambda: of_cells(setting.layer_cells(), who=layered),
-            "links": lambda: [
-                match
-                for name, cells in setting.link_cells().items()
-                for match in of_cells(
-                    cells,
-                    cache(partial(grounds, edits=setting.EDITS[name])),
-                    seeds=of_list[: setting.LINK_SEEDS],
-                )
-            ],
-            "restart": lambda: raced(setting.restart_plane(self.side)[::-1]),
-            "domains": lambda: raced(setting.domain_plane(self.side)),
-        }
+        def raced(plane: str) -> list[Match]:
+            # What takes longest comes last: there is no shorter time between failures, no larger
+            # job.
+            if plane == "restart":
+                cells = setting.restart_plane(self.side)[::-1]
+            else:
+                cells = setting.domain_plane(self.side)
+            return [Match(cell, candidates, tuple(range(seeds)), usual()) for cell in cells]
+
+        # Only the circumstances of these are measured.
+        planes = [self.only] if self.only else [*LISTS, *PLANES]
         chosen = [
-            match for name in ([self.only] if self.only else matches) for match in matches[name]()
+            match for plane in planes for match in (listed if plane in LISTS else raced)(plane)
         ]
         if not chosen:
             raise UserError("--only layers: none of these schemes depends on the number of layers")
@@ -131,7 +123,7 @@ class HeadToHead(Study):
         table, drawn = results["table"], dict[str, Draw]()
         if "settings" in results["planes"]:
             drawn["head-to-head-settings.png"] = partial(draw_settings, table)
-        if {"restart", "domains"} <= results["planes"].keys():
+        if set(PLANES) <= results["planes"].keys():
             exact = [name for name in table["scheme"].unique() if name not in setting.APPROXIMATE]
             fewer = restricted(table, results["runs"], exact)
             drawn["head-to-head-phases.png"] = partial(draw_phase_diagram, table)
@@ -141,7 +133,7 @@ class HeadToHead(Study):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Text | str]:
         """Return the tables of lists, and who could not take part."""
         planes = results["planes"]
-        yield from (_shown_places(table, name) for name, table in planes.items() if name in PLACES)
+        yield from (_shown_places(table, name) for name, table in planes.items() if name in LISTS)
         table = results["table"]
         # Who could not take part, in how many cells, and why.
         for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
@@ -157,7 +149,8 @@ class HeadToHead(Study):
 def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
     """Show a list of circumstances, each one's candidates in order of their time."""
     lines = []
-    for (place, place_name), y in product(PLACES[plane].items(), sorted(table["y"].unique())):
+    places = {cell.x: cell.name for cell in setting.listed_cells(plane)}
+    for (place, place_name), y in product(places.items(), sorted(table["y"].unique())):
         fact = f", {setting.FACTS[int(y)]}" if table["y"].nunique() > 1 else ""
         mine = table[(table["x"] == place) & (table["y"] == y) & (table["seeds"] > 0)]
         mine = mine.sort_values("ratio")
@@ -203,18 +196,9 @@ def closing_sentence(table: pd.DataFrame) -> str:
             said.append(_today(of_fact, setting.FACTS[int(y)]))
     if "stalls" in planes:
         said.append(_stalls(table[table["plane"] == "stalls"]))
-    if "restart" in planes:
-        said.append(
-            "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s to "
-            f"2 h, the first by cells: {_shares(table, 'restart', 'time')}; "
-            f"with the fewest GPU-hours: {_shares(table, 'restart', 'gpu_hours')}."
-        )
-    if "domains" in planes:
-        said.append(
-            "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain: "
-            f"{_shares(table, 'domains', 'time')}; with the fewest GPU-hours: "
-            f"{_shares(table, 'domains', 'gpu_hours')}."
-        )
+    for plane in (one for one in PLANES if one in planes):
+        shares = [_shares(table, plane, name) for name in ("time", "gpu_hours")]
+        said.append(f"{PLANES[plane]}: {shares[0]}; with the fewest GPU-hours: {shares[1]}.")
     return " ".join(said)
 
 

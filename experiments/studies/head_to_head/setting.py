@@ -26,15 +26,17 @@ from faultline.experiments.job.platform_files import (
 from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.job.step_times import with_compute
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, Process
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
+from faultline.simulator.recovery_times import MoveTimes
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, gpu_memory
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import RESTART, RecoveryKind
+from faultline.strategies.recovery import RESTART, Move, RecoveryKind, SentMove
 from faultline.strategies.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
@@ -173,9 +175,45 @@ class Cell:
     # What every recovery short of a restart costs everybody, in seconds; None for its phases.
     stall_s: float | None = None
     layers: int | None = None  # Layers of the model, where they are not those of the job.
+    name: str = ""  # What `x` stands for, where it is a list's.
     # Where machines come from: the cell states a restart's time, or each scheme has its own phases,
     # with the queue of a shared cluster, or with standbys before that.
     machines: Machines = "stated"
+
+
+@dataclass(frozen=True, slots=True)
+class MovesOfMoreGroups:
+    """Times in which state moves in a job of more groups than the platform has.
+
+    The fabric has full bisection and groups are alike: the first groups stand for those that send
+    or receive.
+    """
+
+    measured: MoveTimes
+    groups: int  # Groups of the platform.
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds."""
+        return max(self.busy_s(moves).values(), default=0.0)
+
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
+        groups = [one.move.group for one in moves]
+        groups += [one.sender for one in moves if one.sender is not None]
+        stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
+        sent = [
+            SentMove(
+                one.move._replace(group=stand_in[one.move.group]),
+                None if one.sender is None else stand_in[one.sender],
+            )
+            for one in moves
+        ]
+        found = self.measured.busy_s(sent)
+        return {group: found[place] for group, place in stand_in.items() if place in found}
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        return self.measured.size_bytes(moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +282,11 @@ class Ground:
             # A migration is part of a restart, which costs what every event does.
             stated_s |= {"restart": cell.restart_s, "migrate": 0.0}
             prices = replace(prices, stated_s=stated_s)
-        return replace(self.durations, recovery=prices)
+        durations, groups = replace(self.durations, recovery=prices), self.scenario.job.groups
+        if durations.moves is None or cell.groups <= groups:
+            return durations
+        # The platform has fewer groups: storage takes the measured time whoever writes or loads.
+        return replace(durations, moves=MovesOfMoreGroups(durations.moves, groups), storage=None)
 
     def steps_in(self, cell: Cell) -> int:
         """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
@@ -342,37 +384,6 @@ FACTS: tuple[Machines, ...] = ("queue", "standbys")
 """Where machines come from in the table's settings: an operator knows which of the two it is."""
 
 
-def setting_cells() -> list[Cell]:
-    """Return the settings of the table, numbered in `x`, each by `FACTS`, numbered in `y`."""
-    gpus = GROUPS * GPUS_PER_GROUP
-    restarts_s = (modelled_restart_s(gpus), modelled_restart_s(gpus, "standby"))
-    return [
-        Cell("settings", x, y, mtbf_s, restarts_s[y], machines=FACTS[y])
-        for x, mtbf_s in enumerate(SETTINGS.values())
-        for y in range(len(FACTS))
-    ]
-
-
-STALLS_S = (60.0, 180.0, 300.0)
-VIRTUAL_STAGES = 4
-LAYERS = (120, 128, 130, 136)
-
-
-def stall_cells() -> list[Cell]:
-    """Return today's setting with every event costing everybody the same, in seconds in `x`."""
-    mtbf_s = SETTINGS["today"]
-    return [Cell("stalls", each_s, 0.0, mtbf_s, each_s, stall_s=each_s) for each_s in STALLS_S]
-
-
-def interleaved_cells() -> list[Cell]:
-    """Return today's setting with interleaved pipelines, by `FACTS` in `y`; parts in `x`."""
-    return [
-        replace(cell, plane="interleaved", x=VIRTUAL_STAGES)
-        for cell in setting_cells()
-        if cell.mtbf_s == SETTINGS["today"]
-    ]
-
-
 EDITS: Mapping[str, Mapping[str, object]] = {
     "as it is": {},
     "GPU speed halved": {"gpu.flops": "1.125PFLOP/s"},
@@ -383,29 +394,24 @@ EDITS: Mapping[str, Mapping[str, object]] = {
 }
 """Edits of the cluster: a kind of link each, and the GPUs."""
 
-LINK_SEEDS = 2
-"""Seeds of each edit: the step's time has no luck in it."""
+CHANGES: Mapping[str, Mapping[str, object]] = {"interleaved": {"model.virtual_stages": 4}}
+"""Keys of the scenario that are others in a list."""
+
+MOST_SEEDS = {"links": 2}
+"""Seeds of a list, where fewer do: the time of a step has no luck in it."""
 
 
-def link_cells() -> dict[str, list[Cell]]:
-    """Return today's setting for each of `EDITS`, numbered in `x`, by `FACTS` in `y`."""
-    return {
-        name: [
-            replace(cell, plane="links", x=number)
-            for cell in setting_cells()
-            if cell.mtbf_s == SETTINGS["today"]
-        ]
-        for number, name in enumerate(EDITS)
-    }
+def listed_cells(plane: str) -> list[Cell]:
+    """Return the cells of a list, of ``data/cells.csv``."""
+    return [_listed(**row) for row in read_rows("head_to_head", "cells") if row["plane"] == plane]
 
 
-def layer_cells() -> list[Cell]:
-    """Return today's setting with other numbers of layers, in `x`: some divide more evenly."""
-    restart_s = modelled_restart_s(GROUPS * GPUS_PER_GROUP)
-    return [
-        Cell("layers", layers, 0, SETTINGS["today"], restart_s, layers=layers, machines="queue")
-        for layers in LAYERS
-    ]
+def _listed(*, name: str, failures: str, machines: Machines = "stated", **row: Any) -> Cell:
+    """Return the cell of a row; one with a stall states the time of a restart, too."""
+    hardware = "standby" if machines == "standbys" else "requeue"
+    restart_s = row.get("stall_s") or modelled_restart_s(GROUPS * GPUS_PER_GROUP, hardware)
+    mtbf_s = SETTINGS[failures]
+    return Cell(mtbf_s=mtbf_s, restart_s=restart_s, name=name, machines=machines, **row)
 
 
 def restart_plane(side: int) -> list[Cell]:

@@ -7,9 +7,9 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import cos, pi, sqrt
+from math import cos, pi
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -72,9 +72,8 @@ class Settings:
     steps: int
     techniques: Techniques  # What a node with several tasks does.
     # Peak learning rate of AdamW, after 10 % of warm-up and before a cosine to 10 %, as published
-    # for MeCeFO; of "sgd" the rate c of a constant ``c sqrt(ranks / steps)``.
+    # for MeCeFO.
     rate: float = 3e-3
-    optimizer: Literal["adamw", "sgd"] = "adamw"
 
 
 @dataclass(slots=True)
@@ -85,8 +84,6 @@ class Course:
     samples: list[int] = field(default_factory=list)  # Sequences trained.
     steps: list[int] = field(default_factory=list)
     held_out: list[float] = field(default_factory=list)  # Loss on text of other files, nats a byte.
-    # Squared norm of the exact gradient on that text; 0 but for "sgd".
-    gradient: list[float] = field(default_factory=list)
     # Shares of the gradients of stages that were approximate, and of batches that were not trained,
     # on average so far.
     approximate: list[float] = field(default_factory=list)
@@ -182,38 +179,28 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
     heads = settings.shape.heads
     weights = initial_weights(settings.shape, stream(seed, Purpose.MODEL_WEIGHTS))
     moments = jax.tree.map(jnp.zeros_like, (weights, weights))
-    adam, skips = settings.optimizer == "adamw", settings.techniques.skip_attention
+    skips = settings.techniques.skip_attention
 
     def step_of(
         weights: Weights, moments: Any, text: Array, counts: Array, rate: Array, over: Any
     ) -> tuple[Weights, Any]:
         take_over = None if over is None else TakeOver(over[0], skips, over[1])
         _, found = gradients(weights, text, heads, counts, take_over)
-        if adam:
-            return adamw(weights, moments, found, rate)
-        return {name: one - rate[0] * found[name] for name, one in weights.items()}, moments
+        return adamw(weights, moments, found, rate)
 
-    def look_at(weights: Weights, text: Array, counts: Array) -> tuple[Array, Array]:
-        if adam:
-            return losses(weights, text, heads).mean(), jnp.zeros(())
-        loss, found = gradients(weights, text, heads, counts)
-        return loss, sum((one**2).sum() for one in found.values())
-
-    compiled, look = jax.jit(step_of), jax.jit(look_at)
+    compiled = jax.jit(step_of)
+    mean_loss = jax.jit(lambda weights, text: losses(weights, text, heads).mean())
     batches, projections = Batches(settings, seed), Projections(settings)
     course, approximate, missing = Course(weights), 0.0, 0.0
     # Text that is not trained on, the same for all seeds, as one rank's.
     tokens, rng = settings.shape.sequence_tokens, stream(0, Purpose.HELD_OUT_TEXT)
-    text = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)
-    held_out = text[None], np.ones((1, _HELD_OUT_SEQUENCES), np.float32)
+    held_out = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)[None]
     looks = set(np.linspace(0, settings.steps, _EVALUATIONS + 1).astype(int))
     for step in range(len(plans) + 1):
         if step in looks:
-            loss, norm = look(weights, *held_out)
             course.steps.append(step)
             course.samples.append(batches.given)
-            course.held_out.append(float(loss))
-            course.gradient.append(float(norm))
+            course.held_out.append(float(mean_loss(weights, held_out)))
             course.approximate.append(approximate / max(step, 1))
             course.missing.append(missing / max(step, 1))
         if step == len(plans):
@@ -232,8 +219,6 @@ def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
 
 def rate_at(settings: Settings, step: int) -> float:
     """Return the learning rate of a step, from 0."""
-    if settings.optimizer == "sgd":
-        return settings.rate * sqrt(settings.ranks / settings.steps)
     warm_up = max(1.0, 0.1 * settings.steps)
     if step < warm_up:
         return settings.rate * (step + 1) / warm_up

@@ -95,16 +95,27 @@ def lost_shares(
     return 1.0 - kept
 
 
-def _drawn_counts(
-    job: StudyJob, purpose: Purpose, fractions: Iterable[float], seeds: Sequence[int], sets: int
-) -> Iterator[tuple[dict[str, Any], Counts]]:
-    """Yield the sets of each seed and failed fraction, with what they are."""
+_Cell = tuple[dict[str, Any], int, int]
+"""Labels of a cell of a table, its failures, and the GPUs that each of them takes."""
+
+
+def _by_fraction(job: StudyJob, fractions: Iterable[float]) -> list[_Cell]:
     gpus = job.domains * job.domain_gpus
-    for seed, (index, fraction) in product(seeds, enumerate(fractions)):
-        failures = round(gpus * fraction)
+    failures = {fraction: round(gpus * fraction) for fraction in fractions}
+    return [
+        ({"failed_fraction": fraction, "failed_gpus": count}, count, 1)
+        for fraction, count in failures.items()
+    ]
+
+
+def _drawn(
+    job: StudyJob, purpose: Purpose, cells: Sequence[_Cell], seeds: Sequence[int], sets: int
+) -> Iterator[tuple[dict[str, Any], Counts]]:
+    """Yield the sets of each seed and cell, with what they are."""
+    for seed, (index, (labels, failures, radius)) in product(seeds, enumerate(cells)):
         rng = stream(seed, purpose, index)
-        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus)
-        yield {"seed": seed, "failed_fraction": fraction, "failed_gpus": failures}, counts
+        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus, radius)
+        yield {"seed": seed, **labels}, counts
 
 
 def pod_table(
@@ -112,7 +123,7 @@ def pod_table(
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
     rows = []
-    for drawn, counts in _drawn_counts(job, Purpose.PODS, fractions, seeds, sets):
+    for drawn, counts in _drawn(job, Purpose.PODS, _by_fraction(job, fractions), seeds, sets):
         for replicas, scheme in product(POD_REPLICAS, Scheme):
             lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
             cell = {"pod_replicas": replicas, "scheme": scheme.value, "loss": lost.mean()}
@@ -128,26 +139,38 @@ def loss_table(
     Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
     `resharded` the mean with all resharding charged. All schemes see the same sets.
     """
-    found = _drawn_counts(job, Purpose.PLACEMENTS, fractions, seeds, sets)
-    return pd.DataFrame(drawn | row for drawn, counts in found for row in _losses(counts, job))
+    return _losses(job, Purpose.PLACEMENTS, _by_fraction(job, fractions), seeds, sets)
 
 
 def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
     """Return the packed loss of each scheme under every model of an iteration's time."""
-    tables = []
-    for pace in PACES:
-        losses = loss_table(study_job(pace=pace), [fraction], seeds, sets)
-        tables.append(losses[losses.packed].assign(pace=pace))
-    return pd.concat(tables, ignore_index=True)
+    tables = (
+        loss_table(study_job(pace=pace), [fraction], seeds, sets).assign(pace=pace)
+        for pace in PACES
+    )
+    return pd.concat([table[table.packed] for table in tables], ignore_index=True)
 
 
 def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
-    """Return a row a seed, blast radius, scheme and packing: loss at a number of failures."""
+    """Return `loss_table` by the GPUs that a failure takes, at a number of failures."""
+    cells: list[_Cell] = [({"blast_radius": r}, BLAST_FAILURES, r) for r in BLAST_RADII]
+    return _losses(job, Purpose.BLASTS, cells, seeds, sets)
+
+
+def _losses(
+    job: StudyJob, purpose: Purpose, cells: Sequence[_Cell], seeds: Sequence[int], sets: int
+) -> pd.DataFrame:
     rows = []
-    for seed, (index, radius) in product(seeds, enumerate(BLAST_RADII)):
-        rng = stream(seed, Purpose.BLASTS, index)
-        counts = random_counts(rng, sets, BLAST_FAILURES, job.domains, job.domain_gpus, radius)
-        rows += [{"seed": seed, "blast_radius": radius, **row} for row in _losses(counts, job)]
+    for drawn, counts in _drawn(job, purpose, cells, seeds, sets):
+        for scheme, packing in product(Scheme, (True, False)):
+            shares, resharded = (
+                lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
+                for all_of_it in (False, True)
+            )
+            low, high = np.percentile(shares, (5, 95))
+            found = {"loss": shares.mean(), "low": low, "high": high}
+            cell = {"scheme": scheme.value, "packed": packing, **found}
+            rows.append({**drawn, **cell, "resharded": resharded.mean()})
     return pd.DataFrame(rows)
 
 
@@ -167,17 +190,6 @@ def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: i
         rows.append((seed, size, fraction, formula, share.mean(), error))
     columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _losses(counts: Counts, job: StudyJob) -> Iterator[dict[str, Any]]:
-    for scheme, packing in product(Scheme, (True, False)):
-        shares, resharded = (
-            lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
-            for all_of_it in (False, True)
-        )
-        low, high = np.percentile(shares, (5, 95))
-        losses = {"loss": shares.mean(), "low": low, "high": high, "resharded": resharded.mean()}
-        yield {"scheme": scheme.value, "packed": packing, **losses}
 
 
 DAY_S = 86_400.0

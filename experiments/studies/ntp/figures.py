@@ -13,16 +13,16 @@ from faultline.experiments.figures.style import (
     mark,
     stack_bars,
 )
-from faultline.experiments.studies.ntp import loop, setting
+from faultline.experiments.studies.data import published_value
+from faultline.experiments.studies.ntp import loop, setting, tables
 from faultline.experiments.studies.ntp.failures import THRESHOLD
 from faultline.simulator.badput import MEANINGS
-from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
-_LOOKS = looks_of_schemes(scheme.value for scheme in Scheme)
+_LOOKS = looks_of_schemes(setting.SCHEMES)
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
 _DOMAIN_COLOURS = {8: "#E69F00", 16: "#56B4E9", 32: "#009E73", 64: "#0072B2", 72: "#CC79A7"}
 _COURSE_COLOURS = {("5 days", 3): "#D55E00", ("5 days", 1): "#0072B2", ("3 days", 1): "#009E73"}
@@ -44,7 +44,8 @@ def draw_availability(table: pd.DataFrame) -> Figure:
             f"{size} GPUs", (last.failed_fraction, last.formula + shift), xytext=(6, 0),
             textcoords="offset points", color=colour, va="center",
         )  # fmt: skip
-    axis.plot(0.001, setting.PUBLISHED_AVAILABILITY_TP64, **PUBLISHED, clip_on=False)
+    known = published_value("ntp", "available_domains", "", "domains of 64 GPUs, 0.1% failed")
+    axis.plot(0.001, known, **PUBLISHED, clip_on=False)
     axis.set_xlim(0, 0.00455)
     _failed_axis(axis)
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -77,7 +78,9 @@ def draw_losses(table: pd.DataFrame) -> Figure:
         draw_band(near, packed.failed_fraction, packed, look.colour)
         near.plot(packed.failed_fraction, packed.resharded, color=look.colour, ls=":")
         edge = {"marker": "v", "markeredgecolor": look.colour}
-        near.plot(0.004, setting.PUBLISHED_MOST_LOSS[scheme], **{**PUBLISHED, **edge})
+        at_most = "0.400% failed, packed, published: at most"
+        known = published_value("ntp", "lost_throughput", scheme, at_most)
+        near.plot(0.004, known, **{**PUBLISHED, **edge})
     for axis in (whole, near):
         _failed_axis(axis)
         axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -107,7 +110,7 @@ def draw_courses(courses: pd.DataFrame) -> Figure:
         axis.plot(table.day, table.one, color=colour, linewidth=0.8, drawstyle="steps-post")
         rate = f"{factor} times the rate" if factor > 1 else "Llama 3's rate"
         axis.plot(table.day, table["median"], color=colour, label=f"{rate}, repair {repair}")
-    peak = setting.PUBLISHED_PEAK_GPUS / setting.GPUS
+    peak = tables.peak_published() / setting.GPUS
     for height, label, colour in (
         (THRESHOLD, "0.1%", "black"),
         (peak, "published\npeak: 72 GPUs", _COURSE_COLOURS["5 days", 1]),
@@ -139,7 +142,7 @@ def draw_spares(table: pd.DataFrame) -> Figure:
             axis.vlines(place + offset, low, high, color="black", linewidth=1.2)
             axis.text(place + offset - 0.02, mean + 0.8, f"{mean:.0f}", ha="right", va="bottom")
             if repair == "5 days":
-                known = setting.PUBLISHED_SPARES[scheme]
+                known = tables.spares_published(scheme)
                 axis.plot(place + offset + 0.07, known, **PUBLISHED, clip_on=False)
     axis.set_xticks(range(len(repairs)), [f"repair in {repair}" for repair in repairs])
     axis.tick_params(axis="x", length=0)

@@ -1,7 +1,6 @@
 """The job of the study, 480B parameters on 32,768 B200: its model, streams, and what is published.
 
-What it costs that replicas reshard for reduced ones: by formula, and on SimGrid. Published is by
-Arfeen et al. 2025 (arXiv 2504.06095); where they print a bound ("up to 12 %"), it stands here.
+What it costs that replicas reshard for reduced ones: by formula, and on SimGrid.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from faultline.experiments.figures.palette import title_of
 from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
@@ -55,15 +55,6 @@ B200 = Machine(
 """Dense BF16 peak of the HGX B200 datasheet; NVLink at 1.8 TB/s both ways together; InfiniBand at
 800 Gb/s. Efficiency and latencies are assumptions of a usual size."""
 
-PUBLISHED_AVAILABILITY_TP64 = 0.94
-"""Share of the cluster left at 0.1 % failed GPUs, in domains of 64."""
-PUBLISHED_MOST_LOSS = {"dp-drop": 0.12, "ntp": 0.03, "ntp-pw": 0.01}
-"""Throughput lost at 0.4 % failed GPUs, packed: up to 12 %, up to 3 %, under 1 %."""
-PUBLISHED_PEAK_GPUS = 72
-"""Most failed GPUs of the trace of 15 days: about 0.22 %."""
-PUBLISHED_SPARES = {"dp-drop": 90, "ntp": 16, "ntp-pw": 0}
-"""Spare domains that keep the batch through that trace, repair in 5 days."""
-
 PACES: Mapping[str, str] = {
     "1f1b": "1F1B pipeline, collectives in the open",
     "interleaved": "twelve interleaved parts a stage, collectives hidden",
@@ -73,7 +64,16 @@ PACES: Mapping[str, str] = {
 """Models of how long an iteration takes, by name; the study uses the first."""
 
 
+SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
+"""Names of the schemes, by the registered one."""
+
 _plans = cache(replica_plans)
+MACHINES = {
+    "1f1b": (B200, 1),
+    "interleaved": (replace(B200, tensor_overlap=1.0, gradient_overlap=1.0), 12),
+    "whole-heads": (replace(B200, whole_heads=True), 1),
+}
+"""Machines by `PACES`, and parts of a stage."""
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,6 @@ def _fits(layout: Layout, local_batch: int) -> bool:
     return gpu_memory(NTP_480B, layout, 1, local_batch).total <= MEMORY_BYTES
 
 
-MACHINES = {
-    "1f1b": (B200, 1),
-    "interleaved": (replace(B200, tensor_overlap=1.0, gradient_overlap=1.0), 12),
-    "whole-heads": (replace(B200, whole_heads=True), 1),
-}
-"""Machines by `PACES`, and parts of a stage."""
-
-
 def _iteration_s(pace: str, layout: Layout) -> IterationTime:
     if pace == "proportional":
         return proportional_time
@@ -190,8 +182,7 @@ def utilisation_table() -> pd.DataFrame:
     flop = token_flop(model)
     whole_flop = model.layers * flop.layer_total + 3 * flop.vocabulary
     rows = []
-    paces = ("1f1b", "interleaved")
-    for gpus, pace, domain in product((8192, GPUS), paces, (8, 16, 32, 64)):
+    for gpus, pace, domain in product((8192, GPUS), ("1f1b", "interleaved"), (8, 16, 32, 64)):
         machine, most_parts = MACHINES[pace]
         ideal_s = sequences * model.sequence_tokens * whole_flop / gpus / machine.flop_per_s
         found = []

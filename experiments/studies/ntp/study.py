@@ -8,8 +8,8 @@ failures, repairs and restarts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Printed
@@ -34,73 +34,50 @@ class NtpStudy(Study):
     }
 
     def play(self, stage: Stage) -> Results:
-        """Place failed GPUs, draw traces, sync gradients, and play the training loop."""
+        """Place failed GPUs, draw traces, sync gradients, and run the training loop."""
         seeds, job = range(stage.seeds), setting.study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)
-        fractions = failures.FRACTIONS
-        results: Results = {
-            "plans": tables.plan_table(),
-            "resharding": setting.resharding_table(),
-            "utilisation": setting.utilisation_table(),
-        }
-        with stage.step("placements", 6) as advance:
-            results["losses"] = failures.loss_table(job, fractions, seeds, sets)
-            advance()
-            results["availability"] = failures.availability_table(fractions, seeds, sets // 10)
-            advance()
+        fractions, losses = failures.FRACTIONS, failures.loss_table
+        with stage.step("placements"):
             high_tp = {
-                degree: failures.loss_table(setting.study_job(degree), [0.001], seeds, sets)
+                degree: losses(setting.study_job(degree), [0.001], seeds, sets)
                 for degree in (8, 16, 64, 72)
             }
-            results["high_tp"] = pd.concat(high_tp, names=["degree"]).reset_index(level=0)
-            advance()
-            results["paces"] = failures.pace_table(0.004, seeds, sets)
-            advance()
-            results["pods"] = failures.pod_table(job, (0.001, 0.004), seeds, sets)
-            advance()
-            results["blasts"] = failures.blast_table(job, seeds, sets)
-        with stage.step("traces", 3) as advance:
-            results["traces"] = failures.trace_table(seeds, count)
-            advance()
-            repair = tables.FAILING_REPAIR
-            results["failing_spares"] = failures.failing_spares_table(repair, seeds, count)
-            advance()
+            results: Results = {
+                "plans": tables.plan_table(),
+                "resharding": setting.resharding_table(),
+                "utilisation": setting.utilisation_table(),
+                "losses": losses(job, fractions, seeds, sets),
+                "availability": failures.availability_table(fractions, seeds, sets // 10),
+                "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
+                "paces": failures.pace_table(0.004, seeds, sets),
+                "pods": failures.pod_table(job, (0.001, 0.004), seeds, sets),
+                "blasts": failures.blast_table(job, seeds, sets),
+            }
+        with stage.step("traces"):
             courses = {course: failures.course_table(*course, 0, count) for course in _COURSES}
             of_courses = pd.concat(courses, names=["repair", "rate_factor"])
-            results["courses"] = of_courses.reset_index((0, 1))
+            results |= {
+                "traces": failures.trace_table(seeds, count),
+                "failing_spares": failures.failing_spares_table(
+                    tables.FAILING_REPAIR, seeds, count
+                ),
+                "courses": of_courses.reset_index((0, 1)),
+            }
         with stage.step("gradient sync"):
             results["checks"] = pd.DataFrame([setting.check_sync(seed) for seed in seeds])
-        kept, traces = stage.folder("failures"), stage.pick(1, 10)
-        of_loop = loop.loop_points(kept, stage.seeds, traces)
-        of_domains = loop.domain_points(kept, stage.seeds, traces)
-        return results | {
-            "loop": loop.loop_table(stage.runs("training loop", of_loop)),
-            "domains": loop.domain_table(stage.runs("domain sizes", of_domains)),
-        }
+        asked = stage.folder("failures"), stage.seeds, stage.pick(1, 10)
+        runs = stage.runs("training loop", loop.loop_points(*asked))
+        of_domains = stage.runs("domain sizes", loop.domain_points(*asked))
+        return results | {"loop": loop.loop_table(runs), "domains": loop.domain_table(of_domains)}
 
     def tables(self, results: Results) -> Tables:
         """Return all tables but that of the simulated syncs."""
         return {name: table for name, table in results.items() if name != "checks"}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every result beside its published value, where one is printed."""
-        yield from tables.availability_rows(results["availability"])
-        yield from tables.loss_rows(results["high_tp"], results["losses"], results["paces"])
-        yield from tables.course_rows(results["traces"])
-        yield from tables.spare_rows(results["traces"], results["failing_spares"])
-        packed = results["blasts"][results["blasts"].packed]
-        text = "33 failures of {blast_radius} GPUs, packed"
-        yield from tables.lost_rows(packed, ["blast_radius", "scheme"], setting=text)
-        yield from tables.power_rows()
-        yield from tables.tried_rows()
-        yield from tables.utilisation_rows(results["utilisation"])
-        yield from tables.charged_rows(results["losses"])
-        yield from tables.sync_rows(results["resharding"], results["checks"])
-        yield from tables.goodput_rows(results["loop"])
-        keys = ["failed_fraction", "pod_replicas", "scheme"]
-        text = "{failed_fraction:.3%} failed, packed within pods of {pod_replicas} replicas"
-        yield from tables.lost_rows(results["pods"], keys, setting=text)
-        yield from tables.domain_rows(results["domains"])
+    def row_tables(self, results: Results) -> Mapping[str, Any]:
+        """Return what rows are made of."""
+        return tables.row_tables(results)
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""

@@ -2,96 +2,42 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from io import StringIO
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.operators.incidents import (
+    DAY_S,
+    HOUR_S,
+    Cluster,
+    DrawIncidents,
+    Incident,
+    IncidentKind,
+    at_random,
+    even,
+    incidents,
+    scattered,
+    with_gaps,
+    write_incidents,
+)
 from faultline.experiments.studies.stage import Stage
-from faultline.platforms.files import write_file
+from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
-MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
-
-
-class Incident(NamedTuple):
-    """A stop of the whole job."""
-
-    time_s: float  # When it happens, in seconds from the start.
-    cause: str  # What it is.
-    # From there to where processes are started again: detection, diagnosis, waiting for people or
-    # machines, in seconds.
-    down_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentKind:
-    """Incidents of one kind in a run."""
-
-    cause: str  # What it is.
-    count: int  # How many there were.
-    # From the failure to where it is known, and to where it is known what to do: least and
-    # greatest, all between equally likely, in seconds.
-    detect_s: tuple[float, float] = (0.0, 0.0)
-    locate_s: tuple[float, float] = (0.0, 0.0)
-    # What bringing the job back takes longer than the run's own restart, in seconds.
-    restart_s: float = 0.0
-
-
-def scattered(
-    kinds: Sequence[IncidentKind], span_s: float, restart_s: float, rng: np.random.Generator
-) -> list[Incident]:
-    """Return the incidents of a run at random moments at which it is up.
-
-    The restart is the run's own; kinds say what happened how often.
-    """
-    causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
-    by_cause = {kind.cause: kind for kind in kinds}
-    downs_s = [
-        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
-        + by_cause[cause].restart_s
-        for cause in causes
-    ]
-    up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
-    down_before_s = 0.0
-    found = []
-    for cause, at_s, down_s in zip(causes, up_s, downs_s, strict=True):
-        found.append(Incident(float(at_s) + down_before_s, str(cause), down_s))
-        down_before_s += down_s + restart_s
-    return found
-
-
-def even(gap_s: float, count: int, cause: str = "failure") -> list[Incident]:
-    """Return incidents with equal gaps from start to start, in seconds."""
-    return [Incident(gap_s * (number + 1), cause, 0.0) for number in range(count)]
-
-
-def write_incidents(
-    incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
-) -> Path:
-    """Write incidents as a trace that scenarios read; they strike the components in turn."""
-    text = StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(("time", "component", "cause", "repair"))
-    for number, one in enumerate(incidents):
-        struck = components[number % len(components)]
-        rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
-    write_file(path, text.getvalue())
-    return path
-
-
-DrawIncidents = Callable[[np.random.Generator], Sequence[Incident]]
-"""Draws the incidents of a run."""
+RSC_RATES = {"RSC-1": 6.50e-3, "RSC-2": 2.34e-3}
+"""Failures a node and day."""
 
 _FREE_S = 1e-6
 """For what takes no time, where a scenario wants some."""
 _REDUCE_S = 0.1
+_NEVER_S = 1e12
 
 # The state outlives every failure: nothing is lost but the step under way.
 EVERY_STEP_KEPT: Mapping[str, Any] = {
@@ -100,31 +46,90 @@ EVERY_STEP_KEPT: Mapping[str, Any] = {
 }
 
 
+_STRUCK: Mapping[str, Sequence[str]] = {
+    "job": ("job",),
+    "two machines": ("gpu-0", "gpu-8"),
+    "all but the first": tuple(f"gpu-{8 * (1 + 7 * one % 29)}" for one in range(29)),
+    "each of 12": tuple(f"gpu-{8 * one}" for one in (0, 5, 10, 3, 8, 1, 6, 11, 4, 9, 2, 7)),
+    "each of 33": tuple(f"gpu-{8 * one}" for one in range(33)),
+}
+"""What incidents strike, in turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """A job that is played, and what of its record is compared."""
+    """A job that is played, and what of its record is compared: a row of ``data/jobs.csv``."""
 
     # The row of the study.
     setting: str
     quantity: str
-    days: float  # How long it runs.
+    days: float  # How long it runs, planned stops included.
     step_s: float  # An undisturbed step.
-    interval_s: float  # Between checkpoints.
     restart_s: float  # To bring the job back, beside what an incident says.
+    interval_s: float = _NEVER_S  # Between checkpoints.
     write_s: float = 0.0  # To write a checkpoint.
-    mtbf_s: float | None = None  # Of failures at random; None where `draw` says what happens.
-    draw: DrawIncidents | None = None  # Draws the incidents.
+    # Restarts scatter, lognormal: the median where `restart_s` is the mean.
+    median_restart_s: float | None = None
     # The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring", the
     # share of the time in which groups leave; "commits", that of steps without a loss; or
     # "mean_groups" in them.
     measure: str = "goodput"
     factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
     sweep: str = ""  # Which values of what is not stated.
-    scheme: str = "checkpoint"
     groups: int = 2  # Data-parallel groups.
-    components: Sequence[str] = ("job",)  # What incidents strike, in turn.
-    changes: Mapping[str, Any] = field(default_factory=dict)  # Further keys of the scenario.
-    seeds: int | None = None  # How many runs, at least; as many as the study's if None.
+    seeds: int = 0  # How many runs, at least.
+    planned_stops: int = 0  # Stops that take a restart and a write each from the run.
+    # Failures at random: of so many nodes at one of `RSC_RATES`.
+    nodes: int = 0
+    rate: str = ""
+    # Incidents: "kinds" (of data/incidents.csv, by name), "even", "uniform" (between two gaps),
+    # "random" or "spare nodes"; or a function that draws them.
+    drawn: str = ""
+    kinds: str = ""
+    gap_s: float = 0.0
+    longest_gap_s: float = 0.0
+    count: int = 0
+    cause: str = "failure"
+    spares: int = 4
+    frail_nodes: int = 0
+    draw: DrawIncidents | None = None
+    struck: str = "job"  # What they strike: one of `_STRUCK`.
+    keeps_each_step: bool = False  # The state outlives every failure.
+    # A struck group is dropped: all stall, and it is away for so long. Each step is kept.
+    stall_s: float | None = None
+    absent_s: float = 0.0
+
+    @property
+    def run_days(self) -> float:
+        """How long it runs without its planned stops."""
+        return self.days - self.planned_stops * (self.restart_s + self.write_s) / DAY_S
+
+    @property
+    def value_factor(self) -> float:
+        """The part of a value that counts: planned stops take theirs."""
+        return self.factor * (self.run_days / self.days if self.planned_stops else 1.0)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether anything is drawn for it."""
+        return bool(self.drawn or self.draw or self.nodes)
+
+    def incidents(self, rng: np.random.Generator) -> Sequence[Incident]:
+        """Draw what stops it."""
+        span_s = self.run_days * DAY_S
+        match self.drawn:
+            case "kinds":
+                return scattered(_kinds(self.kinds), span_s, self.restart_s, rng)
+            case "even":
+                return even(self.gap_s, self.count, self.cause)
+            case "uniform":
+                return with_gaps(self.count, self.gap_s, self.longest_gap_s, self.cause, rng)
+            case "random":
+                return at_random(self.gap_s, span_s, self.cause, rng)
+            case "spare nodes":
+                cluster = Cluster(spares=self.spares, frail_nodes=self.frail_nodes)
+                return incidents(cluster, span_s, rng)
+        return self.draw(rng) if self.draw else ()
 
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""
@@ -134,10 +139,10 @@ class LoopJob:
             # Nothing is measured: a model that fits any host.
             "job.parameter_bytes": 1e9,
             "job.steps": 10**9,
-            "job.time_limit_s": self.days * DAY_S,
+            "job.time_limit_s": self.run_days * DAY_S,
             "times.compute_s": self.step_s - _REDUCE_S,
             "job.compute_jitter": 0.0,
-            "strategy.name": self.scheme,
+            "strategy.name": "checkpoint" if self.stall_s is None else "replica-drop",
             "times.all_reduce_s": _REDUCE_S,
             "all_reduce.failed_fraction": 0.0,
             "times.checkpoint_write_s": max(self.write_s, _FREE_S),
@@ -150,21 +155,49 @@ class LoopJob:
         }
         if trace is None:
             keys["failures.distribution"] = "exponential"
-            keys["failures.mtbf_s"] = self.mtbf_s or 1e12
+            rate_per_s = job_failures_per_s(self.nodes, RSC_RATES[self.rate]) if self.nodes else 0.0
+            keys["failures.mtbf_s"] = 1.0 / rate_per_s if rate_per_s else 1e12
         else:
             keys |= {"failures.model": "trace", "failures.trace": str(trace)}
-        return keys | dict(self.changes)
+        if self.keeps_each_step or self.stall_s is not None:
+            keys |= EVERY_STEP_KEPT
+        if self.stall_s is not None:
+            keys |= {
+                "times.shrink_s": self.stall_s,
+                "rejoin.when": "at-checkpoint",
+                "rejoin.repair_s": self.absent_s,
+                "times.rejoin_s": 0.0,
+            }
+        if self.median_restart_s is not None:
+            keys["recovery.spread"] = sqrt(2.0 * log(self.restart_s / self.median_restart_s))
+        return keys
 
     def point(self, seed: int, number: int, folder: Path) -> Point:
         """Return the run of a seed; its incidents are written into a folder."""
         trace = None
-        drawn = self.draw(np.random.default_rng([seed, number])) if self.draw else ()
+        drawn = self.incidents(np.random.default_rng([seed, number]))
         if drawn:
-            trace = write_incidents(drawn, folder / f"{number}-{seed}.csv", self.components)
-        told = ("setting", "quantity", "sweep", "measure", "factor")
+            path = folder / f"{number}-{seed}.csv"
+            trace = write_incidents(drawn, path, _STRUCK[self.struck])
+        told = ("setting", "quantity", "sweep", "measure")
         labels = tuple((name, getattr(self, name)) for name in told)
         scenario = load_scenario("spare-sound", self.scenario_keys(trace))
-        return Point(scenario, seed, labels=labels)
+        return Point(scenario, seed, labels=(*labels, ("factor", self.value_factor)))
+
+
+def _kinds(name: str) -> tuple[IncidentKind, ...]:
+    """Return the incidents of a name in ``data/incidents.csv``."""
+    return tuple(
+        IncidentKind(
+            row["cause"],
+            row["count"],
+            (row["least_detect_s"], row["most_detect_s"]),
+            (row["least_locate_s"], row["most_locate_s"]),
+            row["restart_s"],
+        )
+        for row in read_rows("operators", "incidents")
+        if row["kinds"] == name
+    )
 
 
 SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
@@ -178,7 +211,7 @@ def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)
         # What nothing is drawn for needs no second seed.
-        for seed in range(max(stage.seeds, job.seeds or 0) if job.draw or job.mtbf_s else 1)
+        for seed in range(max(stage.seeds, job.seeds) if job.is_random else 1)
     ]
     runs = stage.runs("runs", points)
     measured = runs.assign(

@@ -10,8 +10,8 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.oobleck_artifact import losses
-from faultline.experiments.studies.operators.jobs import RSC_1, RSC_2
-from faultline.experiments.studies.operators.loop import HOUR_S, MINUTE_S, SAMPLE
+from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
+from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.ettr import (
     expected_ettr,
@@ -35,19 +35,23 @@ def play(stage: Stage) -> pd.DataFrame:
 def _forms() -> Iterator[SampleRow]:
     """A by RSC's closed form."""
     for setting, gpus, rate, interval_min, startup_min in (
-        ("A1", 16_000, RSC_1, 60, 5),
-        ("A2", 16_000, RSC_1, 5, 5),
-        ("A4", 100_000, RSC_2, 2, 2),
+        ("A1", 16_000, "RSC-1", 60, 5),
+        ("A2", 16_000, "RSC-1", 5, 5),
+        ("A4", 100_000, "RSC-2", 2, 2),
     ):
-        failures_per_s = job_failures_per_s(gpus / 8, rate)
+        failures_per_s = job_failures_per_s(gpus / 8, RSC_RATES[rate])
         value = expected_ettr(failures_per_s, startup_min * MINUTE_S, interval_min * MINUTE_S)
         yield setting, "ETTR", "RSC's form", "", 0, value
     queued = expected_ettr_with_queue(
-        job_failures_per_s(1000, RSC_1), 5 * MINUTE_S, 30 * MINUTE_S, MINUTE_S, 40 * 24 * HOUR_S
+        job_failures_per_s(1000, RSC_RATES["RSC-1"]),
+        5 * MINUTE_S,
+        30 * MINUTE_S,
+        MINUTE_S,
+        40 * 24 * HOUR_S,
     )
     yield "A3", "ETTR", "RSC's form", "", 0, queued
     for gpus, queue_min in product((2048, 4096), (0, 10)):
-        failures_per_s = job_failures_per_s(gpus / 8, RSC_1)
+        failures_per_s = job_failures_per_s(gpus / 8, RSC_RATES["RSC-1"])
         value = expected_ettr(failures_per_s, (5 + queue_min) * MINUTE_S, HOUR_S)
         yield "A5", "ETTR", "RSC's form", f"{gpus:,} GPUs, {queue_min} min", 0, value
 

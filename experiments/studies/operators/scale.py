@@ -13,13 +13,13 @@ the kinds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import tomlkit
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
@@ -28,7 +28,9 @@ from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.operators.loop import DAY_S, EVERY_STEP_KEPT
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.operators.incidents import DAY_S
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit
@@ -93,48 +95,10 @@ KINDS, FAIL_STOP = "kinds", "fail-stop only"
 """What fails: the mix, or as many failures that only stop something, independent of each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """Another value of a constant of the kinds, within what is published or assumed."""
-
-    keys: Mapping[str, Any] = field(default_factory=dict)  # Of the scenario.
-    # What stands in the mix, once, and what in its place.
-    edits: Mapping[str, str] = field(default_factory=dict)
-
-
-def _kinds(**keys: Any) -> Variant:
-    return Variant({f"failures.kinds.{name}": value for name, value in keys.items()})
-
-
-def _count(kind: str, was: int, becomes: int) -> dict[str, str]:
-    old, new = (f'count = {count}\nlevel = "gpu"\nkind = "{kind}"' for count in (was, becomes))
-    return {old: new}
-
-
 VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
 VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
-VARIANTS: Mapping[str, Variant] = {
-    # Greyhound: 0.0038 slow GPUs a node-hour in a shared cluster; Lablup 0.9 per 1,000 node-days.
-    "slow GPUs 91": Variant(edits={"per_1000_node_days = 0.9\n": "per_1000_node_days = 91\n"}),
-    # FT-HSDP: 61 of 678 interruptions are time-outs of NCCL's watchdog, 37 are corruption.
-    "hangs 9 %": Variant(edits=_count("hang", 7, 38)),
-    "hang timeout 3600 s": _kinds(hang_timeout_s=3600.0),
-    "corruption 5 %": Variant(edits=_count("corrupt", 6, 23)),
-    # Gemini 2.5 locates it within minutes.
-    "corruption found in 10 min": Variant(edits={'median = "2h"': 'median = "10min"'}),
-    "excess within 60 s": _kinds(excess_within_s=60.0),
-    "excess within 3600 s": _kinds(excess_within_s=3600.0),
-    "flaps 4": Variant(edits={"per_1000_node_days = 40\n": "per_1000_node_days = 4\n"}),
-    "flaps 400": Variant(edits={"per_1000_node_days = 40\n": "per_1000_node_days = 400\n"}),
-    "retry 0.5 s": _kinds(retry_s=0.5),
-    "planned work migrates": _kinds(planned="migrate"),
-    # Lablup's chains of restarts mean 0.2 to 0.7.
-    "recurrence 0.2": _kinds(recurrence=0.2),
-    "recurrence 0.7": _kinds(recurrence=0.7),
-    "lemons": _kinds(lemon_shape=0.15),
-    "detected by kind": Variant({"recovery.detected": "by-kind"}),
-}
-"""What decides: other constants of the kinds, one at a time."""
+VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
+"""What decides: other constants of the kinds, one at a time (``data/variants.csv``)."""
 
 
 def scenario_keys(
@@ -224,18 +188,18 @@ def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
             yield Point(scenario, seed, labels=labels)
 
 
-def _varied(variant: Variant, file: Path) -> dict[str, Any]:
-    """Return the keys of a variant, whose mix is written to a file where it is another."""
-    keys = dict(variant.keys)
-    if variant.edits:
-        text = mix_text(MIXES[VARIED_RATE])
-        for old, new in variant.edits.items():
-            if text.count(old) != 1:
-                raise LookupError(f"the mix {MIXES[VARIED_RATE]} has {text.count(old)} of {old!r}")
-            text = text.replace(old, new)
-        write_file(file, text)
-        keys["failures.mix"] = str(file)
-    return keys
+def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Return the keys of a variant, whose mix is written to a file if one of its causes changes."""
+    if "cause" not in variant:
+        return {variant["key"]: variant["value"]}
+    mix = tomlkit.parse(mix_text(MIXES[VARIED_RATE]))
+    (table,) = (one for one in mix["cause"] if one["name"] == variant["cause"])
+    *tables, key = variant["key"].split(".")
+    for name in tables:
+        table = table[name]
+    table[key] = variant["value"]
+    write_file(file, tomlkit.dumps(mix))
+    return {"failures.mix": str(file)}
 
 
 def play(stage: Stage) -> pd.DataFrame:

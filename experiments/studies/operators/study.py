@@ -229,6 +229,11 @@ def draw_scale(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _by_row(table: pd.DataFrame, column: str) -> dict[tuple[str, str, str], Any]:
+    keys = zip(table.quantity, table.scheme, table.setting, strict=True)
+    return dict(zip(keys, table[column], strict=True))
+
+
 class OperatorsStudy(Study):
     """What operators and other simulators report, played."""
 
@@ -257,28 +262,19 @@ class OperatorsStudy(Study):
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return the verdict of every output."""
-        table = results["verdicts"]
-        keys = zip(table.quantity, table.scheme, table.setting, strict=True)
-        return dict(zip(keys, table.verdict, strict=True))
+        return _by_row(results["verdicts"], "verdict")
 
     def kinds(self, results: Results) -> Kinds:
         """Return the kind of every output."""
-        table = results["verdicts"]
-        keys = zip(table.quantity, table.scheme, table.setting, strict=True)
-        return dict(zip(keys, table.kind, strict=True))
+        return _by_row(results["verdicts"], "kind")
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return every output with its verdict; what is not there is null."""
         table = results["verdicts"].astype(object)
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
-        said = {
-            "kind": "prediction",
-            "verdict": "not published",
-            "off": None,
-            "hits": "",
-            "note": "",
-        }
-        return [*judged, *({**row.as_dict(), **said} for row in scale.rows(results["scale"]))]
+        told = {"kind": "prediction", "verdict": "not published", "off": None}
+        told |= {"hits": "", "note": ""}
+        return [*judged, *(row.as_dict() | told for row in scale.rows(results["scale"]))]
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show a table a section."""

@@ -17,7 +17,7 @@ from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
-from faultline.experiments.studies.base import Row, change_text, row_of_change, rows_by
+from faultline.experiments.studies.base import change_text
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
@@ -114,39 +114,6 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
     return best.reset_index(drop=True)
 
 
-def combination_rows(runs: pd.DataFrame, changes: pd.DataFrame) -> Iterator[Row]:
-    """Return ratios by scheme and protection, and their changes against storage by seed."""
-    keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    yield from rows_by(runs, keys, {METRIC: "1"}, _setting)
-    for cell in changes.itertuples():
-        setting = f"{cell.protection}, restart {cell.restart_of_s / 60:g} min"
-        quantity = f"change of {METRIC} against storage"
-        yield row_of_change(quantity, cell.strategy, setting, cell)
-
-
-def scan_rows(runs: pd.DataFrame) -> Iterator[Row]:
-    """Return SPARe's ratio at every redundancy, on storage and on REFT."""
-    keys = ["restart_of_s", "strategy", "protection", "redundancy"]
-    names = {METRIC: f"{METRIC}, redundancy scanned"}
-    return rows_by(runs, keys, {METRIC: "1"}, _setting, names=names)
-
-
-def _setting(restart_of_s: float, protection: str, redundancy: int, **_: object) -> str:
-    return f"{protection}, restart {restart_of_s / 60:g} min, r={redundancy}"
-
-
-def placement_rows(runs: pd.DataFrame) -> Iterator[Row]:
-    """Return what failures of several sizes cost, by placement."""
-    kept = (runs.restarts_from_memory + runs.restarts_from_peers) / runs.restarts
-    return rows_by(
-        runs.assign(**{"restarts from memory": kept}),
-        ["failures_of", "protection", "placement", "persist_steps"],
-        {METRIC: "1", "restarts from memory": "1"},
-        "failures of {failures_of}, {placement}, on storage every {persist_steps} steps",
-        "checkpoint on {protection}",
-    )
-
-
 def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: float) -> Printed:
     """Show every scheme on every protection: redundancy, ratio, change against storage."""
     changed = changes.set_index(["restart_of_s", "strategy", "protection"])
@@ -176,6 +143,11 @@ def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) ->
         & (runs.protection == protection)
     )
     return float(runs[mine].time_to_train_ratio.mean())
+
+
+def with_minutes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the length of a restart in minutes."""
+    return table.assign(minutes=table.restart_of_s / 60)
 
 
 def shown_placements(runs: pd.DataFrame) -> Printed:

@@ -21,12 +21,11 @@ else it comes from storage.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import exp, expm1
 
-import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
@@ -34,7 +33,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
@@ -45,22 +44,14 @@ from faultline.strategies.in_memory.reliability import (
     weibull_failed_by,
 )
 from faultline.strategies.protection.base import Keeper, Recovery
-from numpy.typing import NDArray
-from scipy.stats import binom
 
 NODES, GROUP = 1024, 16
 SCALE, SHAPE = 50.0, 3.0
 """A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
 
-LOSS = 0.1
-PUBLISHED_TIMES = {0: 2.34, 1: 7.79, 2: 12.37}
-"""Time until state is lost with 10 %, by the tolerated losses of a group (REFT, Wang et al. 2023,
-arXiv 2310.12670)."""
+LOSS, TOLERATED = 0.1, (0, 1, 2)
+"""The probability of a loss that is asked for, and the tolerated losses of a group."""
 
-_STREAM = (0x4D454D, 3, 0)
-"""Part of what a seed means; it never changes."""
-
-_NUMBERS_AT_ONCE = 2_000_000
 _QUANTITY = "time to 10 % loss"
 
 
@@ -74,76 +65,38 @@ def exact_time(tolerated: int) -> float:
     return time_to_loss(LOSS, weibull_failed_by(SCALE, SHAPE), NODES, GROUP, tolerated, 100.0)
 
 
-def reliability_rows(trials: int, seed: int) -> Iterator[Row]:
-    """Return the times until state is lost with 10 %, in closed form and from random lifetimes."""
-    for tolerated, published in PUBLISHED_TIMES.items():
-        setting = f"{NODES} nodes in groups of {GROUP}, {tolerated} losses tolerated"
-        yield row_of(_QUANTITY, "reft", setting, published, [exact_time(tolerated)], "1")
-        drawn = drawn_time(tolerated, trials, seed)
-        yield Row(f"{_QUANTITY}, Monte Carlo", "reft", setting, published, *drawn, "1")
+def reliability_table() -> pd.DataFrame:
+    """Return the times until state is lost with 10 %, in closed form and from recorded lifetimes.
+
+    The latter are those of ``data/lifetimes.csv``, with the ends of a 95 % interval.
+    """
+    found = []
+    for line in read_rows("reft", "lifetimes"):
+        setting = f"{NODES} nodes in groups of {GROUP}, {line['tolerated']} losses tolerated"
+        exact = exact_time(line["tolerated"])
+        found.append((_QUANTITY, setting, exact, exact, exact))
+        drawn = line["simulated"], line["low"], line["high"]
+        found.append((f"{_QUANTITY}, Monte Carlo", setting, *drawn))
+    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
 
 
-def shown_reliability(rows: Sequence[Row]) -> Printed:
+def shown_reliability(table: pd.DataFrame) -> Printed:
     """Show the times to 10 % loss."""
     frame = pd.DataFrame(
         {
             "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
-            "published": row.published,
-            "ours": row.simulated,
+            "published": published_value("reft", row.quantity, "reft", row.setting),
+            "ours": row.value,
             "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
         }
-        for row in rows
-        if row.quantity.startswith(_QUANTITY)
+        for row in table.itertuples()
     )
     formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
     return Printed("Time until state in memory is lost with 10 %", frame, formats)
 
 
-def drawn_time(
-    tolerated: int,
-    trials: int,
-    seed: int,
-    *,
-    probability: float = LOSS,
-    nodes: int = NODES,
-    group: int = GROUP,
-) -> tuple[float, float, float]:
-    """Return the time until which state in memory is lost with a probability, from random lives.
-
-    Nodes live for Weibull times, independent of each other; a group is gone with its
-    ``tolerated + 1``-th loss, and the state with the first group. All nodes are given lifetimes
-    `trials` times. The quantile of the times of loss is returned with the ends of its 95 %
-    interval, in the unit of `SCALE`; that is of the order statistics: exact, whatever the
-    distribution.
-    """
-    below = int(binom.ppf(0.025, trials, probability))
-    above = int(binom.ppf(0.975, trials, probability)) + 1
-    hazards = np.sort(_hazards_at_loss(nodes, group, tolerated, trials, seed))
-    # A Weibull time is a power of an exponential one, so ranks may be taken before.
-    low, middle, high = (
-        SCALE * float(hazard) ** (1.0 / SHAPE)
-        for hazard in (hazards[below - 1], np.quantile(hazards, probability), hazards[above - 1])
-    )
-    return middle, low, high
-
-
-def _hazards_at_loss(
-    nodes: int, group: int, tolerated: int, trials: int, seed: int
-) -> NDArray[np.float64]:
-    """Return (t / SCALE)^SHAPE at the loss, a value a trial."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_STREAM))
-    at_once = max(1, _NUMBERS_AT_ONCE // nodes)
-    found = []
-    for done in range(0, trials, at_once):
-        chunk = min(at_once, trials - done)
-        lives = rng.standard_exponential((chunk, nodes // group, group))
-        ends = np.partition(lives, tolerated, axis=2)[:, :, tolerated]
-        found.append(ends.min(axis=1))
-    return np.concatenate(found)
-
-
-EFFECTIVE_TIME = {600.0: 0.44, 180.0: 0.80}
-"""Effective training time on O(100k) GPUs by seconds of a stall (FT-HSDP)."""
+STALLS_S = (600.0, 180.0)
+"""Stalls whose effective training time on O(100k) GPUs is published (FT-HSDP)."""
 
 FAILURES_PER_1000_NODE_DAYS = 6.50
 """RSC-1 (Kokolis et al. 2025, arXiv 2410.21680); nodes of eight GPUs."""
@@ -164,16 +117,6 @@ WAYS: tuple[Recovery, ...] = ("local", "peers", "storage")
 CASES = tuple((size, restart_s) for size in (4, 16) for restart_s in (60.0, 300.0, 1200.0))
 _COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
 
-# The load is part of the restart, and messages of the job's controller take no time.
-_COMMON = {
-    "strategy.name": "checkpoint",
-    "job.compute_jitter": 0.0,
-    "failures.distribution": "exponential",
-    "restart.readers": None,
-    "times.shrink_s": 0.0,
-    **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
-}
-
 
 def effective_time(treatment: str, stall_s: float) -> float:
     """Return the effective time in closed form, by what becomes of a failure during a stall."""
@@ -182,36 +125,31 @@ def effective_time(treatment: str, stall_s: float) -> float:
     return forms[treatment]
 
 
+def _settings(part: str) -> dict[str, object]:
+    at_once = {f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES}
+    return {**at_once, **settings_of("reft", "common"), **settings_of("reft", part)}
+
+
 def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     """Simulate both stalls, with failures in them absorbed or begun anew.
 
-    Just-in-time checkpoints and 100 groups of 1,000 GPUs: a failure loses the step under way, of
-    10 s, and nothing else.
+    Just-in-time checkpoints and 100 groups of 1,000 GPUs.
 
     A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
     time), ``availability`` (time in which the job was not in a restart), ``lost`` (the share of
     time for steps done twice and for failures to show).
     """
     points = []
-    for stall_s, treatment in product(EFFECTIVE_TIME, TREATMENTS):
+    for stall_s, treatment in product(STALLS_S, TREATMENTS):
         # What fails anew while others are restarted is waited for, or repaired in passing.
         waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
         changes = {
-            **_COMMON,
-            "job.groups": 100,
-            "job.gpus": GPUS,
+            **_settings("stalls"),
             "job.steps": steps,
-            "times.compute_s": 10.0,
             "failures.mtbf_s": STALL_GAP_S,
-            "times.all_reduce_s": 0.1,
-            "times.checkpoint_write_s": 1.0,
             "times.restart_s": stall_s,
             "restart.failure_during": treatment,
             "restart.failure_while_waiting": waiting,
-            "protection.name": "just-in-time",
-            "times.snapshot_copy_s": 1.0,
-            "times.snapshot_load_s": 1.0,
-            "times.snapshot_fetch_s": 2.0,
         }
         question = resolve(load_scenario("spare-sound", changes))
         labels = (("stall_s", stall_s), ("treatment", treatment))
@@ -225,16 +163,21 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
     return table.join(runs[["failures", "restarts"]])
 
 
-def stall_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return effective times by stall: published, three closed forms, and simulated."""
-    for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS)):
+def effective_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Return effective times by stall, three closed forms and simulated ones, a row a value."""
+    found = []
+    for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS)):
         setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {name}"
-        texts = ("checkpoint", setting, published)
-        exact = [effective_time(name, stall_s)]
-        yield row_of("effective time, closed form", *texts, exact, "1")
-        simulated = list(_simulated(table, stall_s, name))
-        if simulated:
-            yield row_of("effective time, simulated", *texts, simulated, "1")
+        found.append(("effective time, closed form", setting, effective_time(name, stall_s)))
+        simulated = _simulated(table, stall_s, name)
+        found += [("effective time, simulated", setting, value) for value in simulated]
+    return pd.DataFrame(found, columns=["quantity", "setting", "value"])
+
+
+def stall_published(stall_s: float) -> float:
+    """Return the published effective time with stalls of some seconds."""
+    setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {ALONE}"
+    return published_value("reft", "effective time, closed form", "checkpoint", setting)
 
 
 def shown_stalls(table: pd.DataFrame) -> Printed:
@@ -243,11 +186,11 @@ def shown_stalls(table: pd.DataFrame) -> Printed:
         {
             "a failure during a stall": "has a stall of its own" if name == ALONE else name,
             "stall": f"{stall_s / 60:g} min",
-            "published": published,
+            "published": stall_published(stall_s),
             "closed form": effective_time(name, stall_s),
             "simulated": _simulated(table, stall_s, name).mean(),
         }
-        for (stall_s, published), name in product(EFFECTIVE_TIME.items(), (ALONE, *TREATMENTS))
+        for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS))
     ]
     return Printed(
         "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
@@ -324,24 +267,14 @@ def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
 def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     size, restart_s, steps, seed = argument
     changes = {
-        **_COMMON,
-        "job.groups": SERVERS,
-        "job.gpus": 8 * SERVERS,
-        "job.parameter_bytes": 1e11,
+        **_settings("recoveries"),
         "job.steps": steps,
         "times.compute_s": _COMPUTE_S,
-        "job.give_up_after_restarts": 1_000_000,
+        "times.all_reduce_s": _ALL_REDUCE_S,
         "failures.mtbf_s": GAP_S,
         "failures.hardware_share": HARDWARE_SHARE,
-        "failures.gpus_per_host": 8,
-        "times.all_reduce_s": _ALL_REDUCE_S,
-        # As good as nothing: how much time things take is another question.
-        "times.checkpoint_write_s": 1e-6,
-        "checkpoint.interval_steps": 50,
         "times.restart_s": restart_s,
-        "protection.name": "reft",
         "protection.reft.sharding_group": size,
-        "protection.interval_steps": 1,
     }
     question = resolve(load_scenario("spare-sound", changes))
     job = question.job(seed)
@@ -352,14 +285,16 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     return counting.found
 
 
-def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return the shares of recoveries by where the state was, counted and in closed form."""
-    quantity = "share of recoveries"
+def recovery_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Return shares of recoveries by where the state was, in closed form and counted."""
+    found = []
     for cell in table.itertuples():
         where = f"64 nodes in groups of {cell.sharding_group}, restart {cell.restart_s:g} s"
-        texts = ("reft", f"{where}, {cell.way}", None)
-        yield row_of(quantity, *texts, [cell.exact], "1")
-        yield Row(f"{quantity}, simulated", *texts, cell.counted, cell.low, cell.high, "1")
+        setting, exact = f"{where}, {cell.way}", cell.exact
+        found.append(("share of recoveries", setting, exact, exact, exact))
+        counted = cell.counted, cell.low, cell.high
+        found.append(("share of recoveries, simulated", setting, *counted))
+    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
 
 
 def shown_recoveries(table: pd.DataFrame) -> Printed:

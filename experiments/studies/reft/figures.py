@@ -137,8 +137,8 @@ def draw_stalls(table: pd.DataFrame) -> Figure:
     alone = [failures.effective_time(failures.ALONE, stall_s) for stall_s in stalls_s]
     label = "each failure waits for a stall of its own"
     axis.plot(stalls_s / 60, alone, color=_GREEN, ls=":", label=label)
-    minutes = [stall_s / 60 for stall_s in failures.EFFECTIVE_TIME]
-    published = list(failures.EFFECTIVE_TIME.values())
+    minutes = [stall_s / 60 for stall_s in failures.STALLS_S]
+    published = [failures.stall_published(stall_s) for stall_s in failures.STALLS_S]
     axis.plot(minutes, published, **PUBLISHED, label="published (FT-HSDP)")
     axis.set(xlim=(0, 13), ylim=(0, 1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
@@ -181,7 +181,7 @@ def draw_loss_over_time() -> Figure:
     times = np.linspace(0.0, 20.0, 401)
     figure, axis = plt.subplots(figsize=(7.2, 4.2))
     axis.axhline(failures.LOSS, color=_GREY, linestyle=":", linewidth=1.2)
-    looks = zip(failures.PUBLISHED_TIMES, _TOLERANCE_LOOKS, strict=True)
+    looks = zip(failures.TOLERATED, _TOLERANCE_LOOKS, strict=True)
     for tolerated, (colour, dashes) in looks:
         losses = [failures.loss_by(time, tolerated) for time in times]
         label = f"{tolerated or 'no'} loss{'es' if tolerated > 1 else ''} a group tolerated"

@@ -14,17 +14,17 @@ the copy is as long as the platform makes it, and costs what it meets of the exc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
-from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.simgrid_engine.state_flows import beside_steps
@@ -34,20 +34,6 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
-
-Mode = Literal["synchronous", "one thread", "thread and stream", "hidden"]
-"""How a snapshot overlaps with training: not at all, from a background thread, with a copy stream
-of its own, or in buckets where the GPU's link is idle (hierarchical asynchronous snapshotting)."""
-
-MODES: tuple[Mode, ...] = ("synchronous", "one thread", "thread and stream", "hidden")
-
-# Measurements of the authors of REFT (Wang et al. 2023, arXiv 2310.12670) on A800: seconds of an
-# iteration without snapshots, and with one in each iteration.
-ITERATIONS_S: dict[str, tuple[float, dict[Mode, float]]] = {
-    "7B": (3.277, dict(zip(MODES, (19.51, 8.33, 4.30, 3.02), strict=True))),
-    "13B": (3.580, dict(zip(MODES, (23.15, 10.17, 4.52, 3.38), strict=True))),
-    "34B": (5.473, dict(zip(MODES, (39.30, 14.61, 6.41, 5.42), strict=True))),
-}
 
 SNAPSHOT_BYTES = 11_471 * 2**20
 """State of a rank whose snapshots were timed."""
@@ -60,9 +46,6 @@ SAVING_FACTOR = 14.0
 
 LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
 """Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
-
-SHARD_OF_FOUR_MIB = 2_868.0
-"""What a rank copies of its state in a sharding group of four."""
 
 OPTIMIZER_SHARE = 12 / 14
 """Share of the state that is the optimizer's: 12 of 14 bytes a parameter (mixed precision)."""
@@ -213,8 +196,9 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     the ``calibration``.
     """
     rows = []
-    for mode, (model, (alone_s, measured_s)) in product(MODES, ITERATIONS_S.items()):
-        published_s, overhead_s = measured_s[mode], _overhead_s(mode, alone_s, calibrated_on)
+    for line in read_rows("reft", "iterations"):
+        mode, model, alone_s, published_s = line.values()
+        overhead_s = _overhead_s(mode, alone_s, calibrated_on)
         known_s, predicted_s = published_s - alone_s, alone_s + overhead_s
         error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
         fitted = model == calibrated_on and mode != "hidden"
@@ -224,27 +208,45 @@ def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
 
 
-def _overhead_s(mode: Mode, alone_s: float, calibrated_on: str) -> float:
-    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone."""
+def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
+    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone.
+
+    The mode is how a snapshot overlaps with training: not at all ("synchronous"), from a background
+    thread ("one thread"), with a copy stream of its own ("thread and stream"), or in buckets where
+    the GPU's link is idle ("hidden": hierarchical asynchronous snapshotting).
+    """
     if mode == "hidden":
         return snapshot_delay_s(alone_s)
-    reference_s, measured_s = ITERATIONS_S[calibrated_on]
-    constant_s = measured_s[mode] - reference_s
-    return constant_s if mode == "thread and stream" else constant_s * alone_s / reference_s
+    (reference,) = (
+        line
+        for line in read_rows("reft", "iterations")
+        if (line["mode"], line["model"]) == (mode, calibrated_on)
+    )
+    constant_s: float = reference["measured_s"] - reference["alone_s"]
+    if mode == "thread and stream":
+        return constant_s
+    return constant_s * alone_s / float(reference["alone_s"])
 
 
-def iteration_rows(table: pd.DataFrame) -> Iterator[Row]:
+_Found = list[tuple[str, str, float | None, str, float]]
+"""Rows of the study: quantity, setting, published value, unit, value."""
+
+
+def _frame(found: _Found) -> pd.DataFrame:
+    return pd.DataFrame(found, columns=["quantity", "setting", "published", "unit", "value"])
+
+
+def iterations_and_overheads(table: pd.DataFrame) -> pd.DataFrame:
     """Return iterations and overheads that were predicted; the calibration is marked as such."""
-    for cell in table.itertuples():
-        setting = f"{cell.model}, {cell.mode}" + (", calibration" if cell.calibration else "")
-        for quantity, published_s, predicted_s in (
-            ("iteration with a snapshot", cell.published_s, cell.predicted_s),
-            ("overhead of a snapshot", cell.published_overhead_s, cell.overhead_s),
-        ):
-            yield row_of(quantity, "reft", setting, published_s, [predicted_s], "s")
+    calibration = table.calibration.map({True: ", calibration", False: ""})
+    quantities = {"": "iteration with a snapshot", "overhead_": "overhead of a snapshot"}
+    columns = {"predicted_s": quantities[""], "overhead_s": quantities["overhead_"]}
+    known = {f"published_{what}s": f"published {name}" for what, name in quantities.items()}
+    named = table.rename(columns=columns | known)
+    return named.assign(setting=table.model + ", " + table["mode"] + calibration)
 
 
-def sharding_rows(sharded: pd.DataFrame) -> Iterator[Row]:
+def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
     """Return what sharding takes off a snapshot's bytes and time, by what launching is taken to be.
 
     Copies that launching limits take at least `LAUNCH_S`. Or launching comes before the copy, and
@@ -252,7 +254,7 @@ def sharding_rows(sharded: pd.DataFrame) -> Iterator[Row]:
     """
     table = sharded.set_index("sharding_group")
     mib = table.bytes_per_gpu[4] / 2**20
-    yield row_of("bytes of a snapshot", "reft", "sharded over 4", SHARD_OF_FOUR_MIB, [mib], "MiB")
+    found: _Found = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
     left_s = table.published_s - table.copy_s
     tried = {
         "PCIe alone": table.copy_s,
@@ -260,58 +262,57 @@ def sharding_rows(sharded: pd.DataFrame) -> Iterator[Row]:
         "launching comes before, by the whole": table.copy_s + left_s[1],
         "launching comes before, by shards of 4": table.copy_s + left_s[4],
     }
-    for size in table.index[1:]:
+    for size, (how, times) in product(table.index[1:], tried.items()):
         known = table.published_s[size] / table.published_s[1] - 1.0
-        for how, times in tried.items():
-            setting = f"over {size} of 11,471 MiB, {how}"
-            found = times[size] / times[1] - 1.0
-            yield row_of("change of a snapshot's time", "reft", setting, known, [found], "1")
+        setting = f"over {size} of 11,471 MiB, {how}"
+        found.append(
+            ("change of a snapshot's time", setting, known, "1", times[size] / times[1] - 1)
+        )
     gained_s = table.published_s[1] - table.published_s[4]
     needed = (table.bytes_per_gpu[1] - table.bytes_per_gpu[4]) / gained_s / 1e9
     quantity = "bandwidth a GPU at which bytes alone give the published times"
-    yield row_of(quantity, "reft", "sharded over 4", None, [needed], "GB/s")
+    found.append((quantity, "sharded over 4", None, "GB/s", needed))
+    return _frame(found)
 
 
-def optimizer_rows(table: pd.DataFrame) -> Iterator[Row]:
+def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
     """Return what a GPU sends at a save with its optimizer's state whole, and sharded."""
+    found: _Found = []
     for cell in table.itertuples():
         groups = f"groups of {cell.sharding_group}"
-        for state, known, sent in (("whole", 0.0, 0.0), ("sharded", None, cell.sent_bytes)):
+        for state, sent in (("whole", 0.0), ("sharded", cell.sent_bytes / 2**20)):
             setting = f"{groups}, optimizer {state}"
-            yield row_of("bytes sent at a save", "reft", setting, known, [sent / 2**20], "MiB")
+            found.append(("bytes sent at a save", setting, None, "MiB", sent))
         setting = f"{PLATFORM}, {groups}, optimizer sharded"
-        yield row_of("copy at a save", "reft", setting, None, [cell.copy_s], "s")
-        yield row_of("sending parity at a save", "reft", setting, None, [cell.send_s], "s")
+        found.append(("copy at a save", setting, None, "s", cell.copy_s))
+        found.append(("sending parity at a save", setting, None, "s", cell.send_s))
+    return _frame(found)
 
 
-def snapshot_rows(sharded: pd.DataFrame, saving: pd.DataFrame) -> Iterator[Row]:
-    """Return copy times of shards, and how much faster REFT saves than storage."""
-    quantity = "copy of a snapshot of 11,471 MiB a rank"
-    for cell in sharded.itertuples():
-        setting = f"{PLATFORM}, sharded over {cell.sharding_group}, no parity"
-        yield row_of(quantity, "reft", setting, cell.published_s, [cell.copy_s], "s")
-        launched_s = max(LAUNCH_S, cell.copy_s)
-        setting += f", launched in {LAUNCH_S:g} s"
-        yield row_of(quantity, "reft", setting, cell.published_s, [launched_s], "s")
-    # "More than": a bound, not a value of this setting.
-    quantity = (
-        f"saving speed over asynchronous checkpoints (published: more than {SAVING_FACTOR:g})"
-    )
-    for cell in saving.itertuples():
-        setting = f"{PLATFORM}, storage {cell.storage_bandwidth}, groups of {cell.sharding_group}"
-        yield row_of(quantity, "reft", setting, None, [cell.factor], "1")
-        fit = float(int(cell.storage_s / max(LAUNCH_S, cell.reft_s)))
-        name = "snapshots in the time of one asynchronous checkpoint"
-        yield row_of(name, "reft", setting, None, [fit], "1")
-    name, load_s = "loading from memory over a file system", measured(reft(REPLICAS)).load_s
+def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the copy times of shards, by PCIe alone and as far as launching limits them."""
+    launched = {f"no parity, launched in {LAUNCH_S:g} s": table.copy_s.clip(lower=LAUNCH_S)}
+    return table.rename(columns={"copy_s": "no parity"}).assign(**launched)
+
+
+def counted_savings(saving: pd.DataFrame) -> pd.DataFrame:
+    """Return how much faster REFT saves than storage, and how many snapshots fit into one save."""
+    fit = np.floor(saving.storage_s / saving.reft_s.clip(lower=LAUNCH_S))
+    factor = f"saving speed over asynchronous checkpoints (published: more than {SAVING_FACTOR:g})"
+    named = saving.rename(columns={"factor": factor})
+    return named.assign(**{"snapshots in the time of one asynchronous checkpoint": fit})
+
+
+def loading_table() -> pd.DataFrame:
+    """Return how much faster memory loads than storage, by file system and who reads."""
+    found, load_s = [], measured(reft(REPLICAS)).load_s
     for bandwidth in STORAGE_BANDWIDTHS:
         storage = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth}).storage
         assert storage is not None
         for readers, who in ((1, "one replica reads and passes on"), (REPLICAS, "all read")):
-            setting = f"{PLATFORM}, storage {bandwidth}, {who} (published: {LOADING_FACTOR:g})"
-            read_bytes = readers * SNAPSHOT_BYTES * GPUS_PER_NODE
-            found = read_bytes / storage.read_bandwidth_bytes_per_s / load_s
-            yield row_of(name, "reft", setting, None, [found], "1")
+            read_s = readers * SNAPSHOT_BYTES * GPUS_PER_NODE / storage.read_bandwidth_bytes_per_s
+            found.append((bandwidth, who, LOADING_FACTOR, read_s / load_s))
+    return pd.DataFrame(found, columns=["bandwidth", "who", "known", "value"])
 
 
 def shown_iterations(table: pd.DataFrame) -> Printed:

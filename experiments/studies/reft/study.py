@@ -28,13 +28,10 @@ class ReftStudy(Study):
     }
 
     def play(self, stage: Stage) -> Results:
-        """Draw lifetimes, measure snapshots, count recoveries, and play the combinations."""
+        """Measure snapshots, count recoveries, and run the combinations."""
         pick, seeds = stage.pick, stage.seeds
-        with stage.step("lifetimes"):
-            reliability = list(failures.reliability_rows(pick(40_000, 400_000), seed=0))
         with stage.step(f"probes on {snapshots.PLATFORM}"):
             results: Results = {
-                "reliability": reliability,
                 "iterations": snapshots.iteration_table(),
                 "unhidden_s": snapshots.snapshot_delay_s(0.0),
                 "snapshots": snapshots.sharded_table(),
@@ -59,23 +56,31 @@ class ReftStudy(Study):
         )
         return results
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return everything that is published, then what combinations make."""
-        yield from results["reliability"]
-        yield from snapshots.iteration_rows(results["iterations"])
-        yield from snapshots.snapshot_rows(results["snapshots"], results["saving"])
-        yield from snapshots.sharding_rows(results["snapshots"])
-        yield from snapshots.optimizer_rows(results["optimizer"])
-        yield from failures.stall_rows(results["stalls"])
-        yield from combinations.combination_rows(results["combinations"], results["changes"])
-        yield from combinations.scan_rows(results["redundancies"])
-        yield from combinations.placement_rows(results["placements"])
-        yield from failures.recovery_rows(results["recoveries"])
+    def row_tables(self, results: Results) -> Results:
+        """Return the results as ``data/rows.csv`` names them."""
+        changes, placements = results["changes"], results["placements"]
+        kept = placements.restarts_from_memory + placements.restarts_from_peers
+        ends = {end: changes[f"change_{end}"].fillna(changes.change) for end in ("low", "high")}
+        return {
+            "reliability": failures.reliability_table(),
+            "iterations": snapshots.iterations_and_overheads(results["iterations"]),
+            "sharded": snapshots.copies_of_shards(results["snapshots"]),
+            "saving": snapshots.counted_savings(results["saving"]),
+            "loading": snapshots.loading_table(),
+            "sharding": snapshots.changes_by_sharding(results["snapshots"]),
+            "optimizer": snapshots.sent_at_a_save(results["optimizer"]),
+            "effective": failures.effective_times(results["stalls"]),
+            "combinations": combinations.with_minutes(results["combinations"]),
+            "changes": combinations.with_minutes(changes).assign(**ends),
+            "redundancies": combinations.with_minutes(results["redundancies"]),
+            "placements": placements.assign(**{"restarts from memory": kept / placements.restarts}),
+            "recoveries": failures.recovery_shares(results["recoveries"]),
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
         """Return the tables, in the order of the rows."""
         iterations, runs = results["iterations"], results["combinations"]
-        yield failures.shown_reliability(results["reliability"])
+        yield failures.shown_reliability(failures.reliability_table())
         yield snapshots.shown_iterations(iterations)
         yield snapshots.iteration_sentence(iterations, results["unhidden_s"])
         yield snapshots.shown_shards(results["snapshots"])

@@ -17,7 +17,7 @@ from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Labels, Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import read_rows, value_if_published
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.timeline import Event
@@ -30,6 +30,7 @@ STUDY_SAVE_S = 58.8
 SCHEMES = ("replication", "spare")
 RULES = ("spare-study", "spare-sound")
 DISTRIBUTIONS = ("weibull", "exponential")
+_SHORTCUT = "N=200 shortcut: {}"
 Settings = Mapping[str, Any]
 """Values that differ from a scenario's, by their dotted keys."""
 
@@ -60,6 +61,11 @@ def published(name: str, scheme: str, groups: int, redundancy: int) -> float | N
             if cell.items() <= row.items() and name in row:
                 return float(row[name])
     return None
+
+
+def published_shortcut(shortcut: str, scheme: str) -> float | None:
+    """Return the ratio of the published simulator with a shortcut undone, if it is known."""
+    return value_if_published("spare", "time_to_train_ratio", scheme, _SHORTCUT.format(shortcut))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from math import isfinite, isnan, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.crossings import Change, changes_of_lead
 from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.spare.rates import NAMES, SCHEMES, span_text
-from numpy.typing import NDArray
 
-_FINE = 2000
 _JOB = ["rules", "distribution", "groups"]
 _CROSSING = ("often", "seldom", "mtbf_s", "low_s", "high_s", "closed_form_s")
-
-FloatArray = NDArray[np.float64]
 
 
 def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
@@ -67,73 +63,6 @@ def _of_pair(
         times = (float(np.exp(end)) for end in (at, low, high, nan if isnan(at) else nearest))
         rows.append(dict(zip(_CROSSING, (often, seldom, *times), strict=True)))
     return rows
-
-
-class Change(NamedTuple):
-    """A change of the lead between two schemes."""
-
-    # Logarithm of the mean time between failures in seconds, and of the ends of its interval.
-    at: float
-    low: float
-    high: float
-    first_leads_after: bool  # Whether the first scheme is sooner where failures are rarer.
-
-
-def changes_of_lead(rates: FloatArray, leads: FloatArray) -> list[Change]:
-    """Return where the mean lead changes its sign, with 95 % intervals.
-
-    Seeds are pairs: a seed's lead is the logarithm of the ratio of its two times, linear between
-    the rates that were played. The interval holds every rate around the change at which Student's
-    interval of the mean lead holds 0; it ends at the first or last rate if none before decides.
-
-    Next to a rate where only one of them finishes the change is somewhere between that rate and the
-    next: its interval, with the middle for the value.
-
-    Parameters
-    ----------
-    rates : array of float, shape (K,)
-        Logarithms of the mean times between failures, ascending.
-    leads : array of float, shape (K, seeds)
-        By how much the first scheme is behind; infinite where it does not finish.
-    """
-    means = leads.mean(axis=1)
-    found = []
-    for place in range(len(rates) - 1):
-        before, after = means[place : place + 2]
-        left, right = float(rates[place]), float(rates[place + 1])
-        if (before < 0) == (after < 0):
-            continue
-        if np.isfinite(before) and np.isfinite(after):
-            at = left + (right - left) * float(before / (before - after))
-            low, high = _undecided(rates, leads, at)
-        else:
-            at, low, high = (left + right) / 2.0, left, right
-        found.append(Change(at, low, high, bool(after < 0)))
-    return found
-
-
-def _undecided(rates: FloatArray, leads: FloatArray, at: float) -> tuple[float, float]:
-    """Return the ends of the rates around `at` where chance can explain who leads."""
-    seeds = leads.shape[1]
-    if seeds < 2:
-        return at, at
-    finite: NDArray[np.bool_] = np.asarray(np.isfinite(leads).all(axis=1))
-    place = int(np.searchsorted(rates, at)) - 1
-    # All rates around it at which every seed finishes.
-    unfinished = np.flatnonzero(~finite)
-    first = int(unfinished[unfinished < place].max(initial=-1)) + 1
-    last = int(unfinished[unfinished > place + 1].min(initial=len(rates))) - 1
-    played = slice(first, last + 1)
-    fine = np.linspace(rates[first], rates[last], _FINE)
-    means = np.interp(fine, rates[played], leads[played].mean(axis=1))
-    # Between two rates the spread is theirs: never less than that of the seeds' lines, which, being
-    # few, happen to meet here and there.
-    spread = np.interp(fine, rates[played], leads[played].std(axis=1, ddof=1))
-    decided = fine[np.abs(means) > half_width(spread, seeds)]
-    below, above = decided[decided < at], decided[decided > at]
-    low = below[-1] if len(below) else fine[0]
-    high = above[0] if len(above) else fine[-1]
-    return float(min(low, at)), float(max(high, at))
 
 
 def crossing_rows(crossings: pd.DataFrame) -> Iterator[Row]:

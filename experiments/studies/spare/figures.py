@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -9,7 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from faultline.experiments.figures.palette import looks_of_schemes
+from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import (
     PUBLISHED,
     draw_means,
@@ -29,13 +30,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import (
-    FixedLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-    PercentFormatter,
-)
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 _QUANTITIES = {
     "time_to_train_ratio": "time-to-train ratio (log)",
@@ -67,13 +62,20 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
     chosen = runs[(runs.rules == rules) & (runs.distribution == distribution)]
     with_published = rules == "spare-study" and distribution == "weibull"
     figure, axes = plt.subplots(3, len(GROUPS), figsize=(10.5, 8.4), sharex="col", sharey="row")
-    for column, groups in enumerate(GROUPS):
-        for row, quantity in enumerate(_QUANTITIES):
-            axis = axes[row][column]
-            _draw_quantity(axis, chosen[chosen.groups == groups], quantity)
-            if with_published:
-                _draw_published(axis, groups, quantity)
-            _label(axis, row, column, quantity, groups)
+    for groups, column in zip(GROUPS, axes.T, strict=True):
+        source = cells.trials() if groups == 200 else cells.headline()
+        known = source[source.groups == groups] if with_published else source[:0]
+        for quantity, axis in zip(_QUANTITIES, column, strict=True):
+            _draw_quantity(axis, chosen[chosen.groups == groups], known, quantity)
+        column[0].set_title(f"N = {groups} groups")
+        column[-1].set_xlabel("redundancy r")
+    for label, axis in zip(_QUANTITIES.values(), axes[:, 0], strict=True):
+        axis.set_ylabel(label)
+    # Logarithmic: at r = 2 the ratio is ten times that of the optimum.
+    axes[0, 0].set_yscale("log")
+    ticks_at(axes[0, 0].yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
+    axes[1, 0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes[1, 0].set_ylim(0, 1.04)
     entries = [
         mark(f"{look.label} (band: all seeds)", look.colour, marker=look.marker)
         for look in map(_LOOKS.__getitem__, SCHEMES)
@@ -87,37 +89,20 @@ def draw_curves(runs: pd.DataFrame, rules: str, distribution: str) -> Figure:
     return figure
 
 
-def _draw_quantity(axis: Axes, runs: pd.DataFrame, quantity: str) -> None:
+def _draw_quantity(axis: Axes, runs: pd.DataFrame, known: pd.DataFrame, quantity: str) -> None:
+    """Draw a quantity over redundancy, a line a scheme, and what is published of it."""
     for scheme in runs.strategy.unique():
         sns.lineplot(
             data=runs[runs.strategy == scheme], x="redundancy", y=quantity, ax=axis, legend=False,
             color=_LOOKS[scheme].colour, marker=_LOOKS[scheme].marker, markeredgewidth=0,
             errorbar=("pi", 100),
         )  # fmt: skip
-
-
-def _draw_published(axis: Axes, groups: int, quantity: str) -> None:
-    source = cells.trials() if groups == 200 else cells.headline()
-    if quantity not in source:
-        return
-    for scheme in SCHEMES:
-        known = source[(source.groups == groups) & (source.scheme == scheme)]
-        axis.plot(known.redundancy, known[quantity], **PUBLISHED)
-
-
-def _label(axis: Axes, row: int, column: int, quantity: str, groups: int) -> None:
-    axis.set_xlabel("redundancy r" if row == len(_QUANTITIES) - 1 else "")
-    axis.set_ylabel(_QUANTITIES[quantity] if column == 0 else "")
+    if quantity in known:
+        for scheme in SCHEMES:
+            mine = known[known.scheme == scheme]
+            axis.plot(mine.redundancy, mine[quantity], **PUBLISHED)
+    axis.set(xlabel="", ylabel="")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-    if row == 0:
-        axis.set_title(f"N = {groups} groups")
-    if quantity == "availability":
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
-        axis.set_ylim(0, 1.04)
-    if quantity == "time_to_train_ratio":
-        # Logarithmic: at r = 2 the ratio is ten times that of the optimum.
-        axis.set_yscale("log")
-        ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 15, 20, 30])
 
 
 def draw_headline(table: pd.DataFrame, savings: pd.DataFrame) -> Figure:
@@ -265,32 +250,38 @@ def _draw_ratios(axis: Axes, mine: pd.DataFrame) -> None:
     axis.set(yscale="log", ylim=(1.0, _TOP))
     ticks_at(axis.yaxis, _RATIOS)
     arrows: dict[float, int] = {}
-    for scheme in NAMES:
-        rows = mine[mine.strategy == scheme]
-        colour, marker = _LOOKS[scheme].colour, _LOOKS[scheme].marker
-        axis.plot(rows.mtbf_s, rows.closed_form_ratio, color=colour, linewidth=1.6, alpha=0.75)
+    for rows, look in _by_scheme(axis, mine, "ratio"):
         draw_means(
             axis, rows.mtbf_s, rows.rename(columns={"time_to_train_ratio": "mean"}),
-            linestyle=":", linewidth=0.9, marker=marker, color=colour, markersize=6, elinewidth=1,
+            linestyle=":", linewidth=0.9, marker=look.marker, color=look.colour, markersize=6,
+            elinewidth=1,
         )  # fmt: skip
         for rate in rows.mtbf_s[rows.time_to_train_ratio.isna() | (rows.low > _TOP)]:
             # Beyond the top, or never: side by side where several are.
             turn = arrows[rate] = arrows.get(rate, -1) + 1
             axis.annotate(
                 "", (rate * 1.13**turn, _TOP * 1.0), (rate * 1.13**turn, _TOP * 0.82),
-                arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0},
+                arrowprops={
+                    "arrowstyle": "-|>", "color": look.colour, "shrinkA": 0, "shrinkB": 0,
+                },
             )  # fmt: skip
-        axis.plot(rows.mtbf_s, rows.published_ratio, **{**PUBLISHED, "markersize": 10})
 
 
 def _draw_availabilities(axis: Axes, mine: pd.DataFrame) -> None:
+    for rows, look in _by_scheme(axis, mine, "availability"):
+        axis.plot(rows.mtbf_s, rows.availability, look.marker, color=look.colour, markersize=6)
+
+
+def _by_scheme(
+    axis: Axes, mine: pd.DataFrame, what: str
+) -> Iterator[tuple[pd.DataFrame, LineLook]]:
+    """Yield the rates of each scheme to be drawn, between its closed form and what is published."""
     for scheme in NAMES:
-        rows = mine[mine.strategy == scheme]
-        colour = _LOOKS[scheme].colour
-        forms, marker = rows.closed_form_availability, _LOOKS[scheme].marker
-        axis.plot(rows.mtbf_s, forms, color=colour, linewidth=1.6, alpha=0.75)
-        axis.plot(rows.mtbf_s, rows.availability, marker, color=colour, markersize=6)
-        axis.plot(rows.mtbf_s, rows.published_availability, **{**PUBLISHED, "markersize": 10})
+        rows, look = mine[mine.strategy == scheme], _LOOKS[scheme]
+        form, published = rows[f"closed_form_{what}"], rows[f"published_{what}"]
+        axis.plot(rows.mtbf_s, form, color=look.colour, linewidth=1.6, alpha=0.75)
+        yield rows, look
+        axis.plot(rows.mtbf_s, published, **{**PUBLISHED, "markersize": 10})
 
 
 def _draw_crossings(axis: Axes, changes: pd.DataFrame) -> None:
@@ -325,10 +316,8 @@ def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> Non
 
 def _label_rates(axis: Axes) -> None:
     axis.set(xscale="log", xlim=(54.0, 96_000.0))
-    axis.xaxis.set_major_locator(FixedLocator(list(_TICKS)))
-    axis.xaxis.set_major_formatter(lambda rate, _: _TICKS.get(float(rate), ""))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_xticks(list(_TICKS), list(_TICKS.values()))
+    axis.set_xticks([], minor=True)
 
 
 def _keys(published: bool, crossings: bool = False) -> list[Line2D]:

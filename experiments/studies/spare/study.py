@@ -13,8 +13,16 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of, rows_by
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.base import (
+    Draw,
+    Results,
+    Row,
+    Study,
+    Tables,
+    listed_rows,
+    row_of,
+    rows_by,
+)
 from faultline.experiments.studies.spare import cells, figures, rates
 from faultline.experiments.studies.spare.crossings import (
     crossing_rows,
@@ -86,37 +94,13 @@ class SpareStudy(Study):
     def rows(self, results: Results) -> Iterator[Row]:
         """Return every cell beside its published value, the fabric, the shortcuts and the rest."""
         yield from cell_rows(results["runs"])
-        yield from saving_rows(results["savings"])
-        yield from rows_by(
-            results["fabric"],
-            ["groups", "study_all_reduce_s", "study_save_s"],
-            dict.fromkeys(("all_reduce_s", "save_s", "load_s"), "s"),
-            "N={groups} spare-600k",
-            "fabric",
-            lambda column, **group: group.get(f"study_{column}"),
-        )
-        yield from rows_by(
-            results["engines"].assign(engine_difference=lambda frame: frame.largest_difference),
-            ["rules", "scheme", "same_events"],
-            {"engine_difference": "1"},
-            lambda rules, same_events, **_: (
-                f"N=24 {rules}, {'same' if same_events else 'OTHER'} events"
-            ),
-            "{scheme}",
-        )
-        known = published_shortcuts()
-        yield from rows_by(
-            results["shortcuts"],
-            ["shortcut", "strategy"],
-            {_RATIO: "1"},
-            "N=200 shortcut: {shortcut}",
-            published=lambda _, shortcut, strategy: known.get((shortcut, strategy)),
-        )
+        events = results["engines"].same_events.map({True: "same", False: "OTHER"})
+        listed = {**results, "engines": results["engines"].assign(whose=events)}
+        yield from listed_rows("spare", listed, ["savings", "fabric", "engines", "shortcuts"])
         yield from (row for row, _ in at_best(results["sound_sensitivity"]))
         if "on_simgrid" in results:
             yield from cell_rows(results["on_simgrid"], _ON_SIMGRID)
-        keys, alone = ["setting", "strategy"], results["checkpoint_only"]
-        yield from rows_by(alone, keys, {"completed_fraction": "1"}, "{setting}")
+        yield from listed_rows("spare", results, ["checkpoint_only"])
         yield from crossing_rows(results["failure-rates-crossings"])
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
@@ -222,6 +206,18 @@ def printed_cells(table: pd.DataFrame) -> Printed:
     )
 
 
+def _of(runs: pd.DataFrame, **cell: Any) -> pd.DataFrame:
+    """Return the runs with some values of columns."""
+    for column, value in cell.items():
+        runs = runs[runs[column] == value]
+    return runs
+
+
+def _best_redundancy(runs: pd.DataFrame) -> int:
+    """Return the redundancy of the least mean ratio."""
+    return int(runs.groupby("redundancy")[_RATIO].mean().idxmin())
+
+
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the headline: a row a scheme and N, published beside simulated.
 
@@ -229,24 +225,26 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     mean ratio. The columns `_low` and `_high` are the ends of the 95 % interval over seeds.
     """
     rows = []
-    weibull = runs[runs.distribution == "weibull"]
     for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
-        here = weibull[(weibull.strategy == known.scheme) & (weibull.groups == known.groups)]
-        sound = here[here.rules == "spare-sound"]
-        best = int(sound.groupby("redundancy")[_RATIO].mean().idxmin())
-        row = {name: getattr(known, name) for name in ("groups", "scheme", "redundancy")}
-        row["published"] = known.time_to_train_ratio
-        row["published_availability"] = known.availability
-        row["sound_best_redundancy"] = best
+        scheme, groups = known.scheme, known.groups
+        here = _of(runs, distribution="weibull", strategy=scheme, groups=groups)
+        best = _best_redundancy(_of(here, rules="spare-sound"))
+        row = {
+            "groups": groups,
+            "scheme": scheme,
+            "redundancy": known.redundancy,
+            "published": known.time_to_train_ratio,
+            "published_availability": known.availability,
+            "sound_best_redundancy": best,
+        }
         for name, rules, redundancy in (
             ("study", "spare-study", known.redundancy),
             ("sound", "spare-sound", known.redundancy),
             ("sound_best", "spare-sound", best),
         ):
-            mine = here[(here.rules == rules) & (here.redundancy == redundancy)]
-            ratio = row_of(_RATIO, known.scheme, rules, None, list(mine[_RATIO]), "1")
-            row[name], row[f"{name}_low"] = ratio.simulated, ratio.low
-            row[f"{name}_high"] = ratio.high
+            mine = _of(here, rules=rules, redundancy=redundancy)
+            ratio = row_of(_RATIO, scheme, rules, None, list(mine[_RATIO]), "1")
+            row |= {name: ratio.simulated, f"{name}_low": ratio.low, f"{name}_high": ratio.high}
             row[f"{name}_availability"] = mine.availability.mean()
         rows.append(row)
     return pd.DataFrame(rows)
@@ -259,38 +257,26 @@ def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     under sound rules the one that is best there. `low` and `high` are the ends of the 95 % interval
     over seeds.
     """
-    weibull = runs[runs.distribution == "weibull"]
     rows: list[dict[str, Any]] = []
     for groups, mine in head.groupby("groups"):
         of = mine.set_index("scheme")
         for rules, column in (("study", "redundancy"), ("sound", "sound_best_redundancy")):
-            chosen = of[column]
-            spare, replication = (
-                weibull[
-                    (weibull.rules == f"spare-{rules}")
-                    & (weibull.groups == groups)
-                    & (weibull.strategy == scheme)
-                    & (weibull.redundancy == chosen[scheme])
-                ].set_index("seed")[_RATIO]
-                for scheme in ("spare", "replication")
-            )
-            shares = row_of(SAVED, "spare", rules, None, list(1 - spare / replication), "1")
-            row = {"groups": groups, "rules": f"spare-{rules}", "redundancy": chosen["spare"]}
+            chosen, cell = of[column], {"groups": groups, "rules": f"spare-{rules}"}
+            ratios = {
+                scheme: _of(
+                    runs, distribution="weibull", strategy=scheme, redundancy=redundancy, **cell
+                ).set_index("seed")[_RATIO]
+                for scheme, redundancy in chosen.items()
+            }
+            saved = list(1 - ratios["spare"] / ratios["replication"])
+            shares = row_of(SAVED, "spare", rules, None, saved, "1")
+            row = {**cell, "redundancy": chosen["spare"]}
             row["replication_redundancy"] = chosen["replication"]
             if rules == "study":
                 row["published"] = 1 - of.published["spare"] / of.published["replication"]
             row |= {"saved": shares.simulated, "low": shares.low, "high": shares.high}
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def saving_rows(savings: pd.DataFrame) -> Iterator[Row]:
-    """Yield the rows of `savings_of`."""
-    for one in savings.itertuples():
-        redundancies = f"r={one.redundancy} over r={one.replication_redundancy}"
-        setting = f"N={one.groups} {redundancies} weibull {one.rules}"
-        known = None if pd.isna(one.published) else one.published
-        yield Row(SAVED, "spare", setting, known, one.saved, one.low, one.high, "1")
 
 
 def closing_sentence(savings: pd.DataFrame) -> str:
@@ -316,17 +302,10 @@ def share_text(saving: Any) -> str:
     return f"{saving.saved:.0%} ({100 * saving.low:.0f} to {100 * saving.high:.0f})"
 
 
-def published_shortcuts() -> dict[tuple[str, str], float]:
-    """Return the ratios of the published simulator by shortcut and scheme."""
-    rows = read_rows("spare", "spare_shortcuts")
-    return {(row["shortcut"], row["scheme"]): row[_RATIO] for row in rows}
-
-
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
-    known = published_shortcuts()
     found = [
-        (*played, ratios.mean(), ratios.std(), known.get(played))
+        (*played, ratios.mean(), ratios.std(), cells.published_shortcut(*played))
         for played, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
     ]
     columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
@@ -336,8 +315,8 @@ def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
 def at_best(runs: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
     """Yield the row and the runs of each assumption and scheme at its best redundancy."""
     for (assumption, scheme), mine in runs.groupby(["assumption", "strategy"], sort=False):
-        best = mine.groupby("redundancy")[_RATIO].mean().idxmin()
-        chosen = mine[mine.redundancy == best]
+        best = _best_redundancy(mine)
+        chosen = _of(mine, redundancy=best)
         setting = f"N=200 r={best} weibull spare-sound, {assumption}"
         yield row_of(_RATIO, str(scheme), setting, None, list(chosen[_RATIO]), "1"), chosen
 

@@ -1,12 +1,12 @@
-"""Closed forms beside Monte Carlo and simulated jobs.
+"""Closed forms beside recorded samples, SPARe's real matching and simulated jobs.
 
-Failures until a wipe-out, work of a step, length of a life; whole jobs beside their prediction, and
-the best redundancy.
+Failures until a wipe-out and length of a life, whose random samples are recorded in the study's
+data; work of a step; whole jobs beside their prediction, and the best redundancy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
 from typing import Any
@@ -19,8 +19,8 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
 from faultline.experiments.studies.stage import Stage
-from faultline.experiments.studies.theory import monte_carlo
 from faultline.simulator.failures.distributions import Weibull
+from faultline.strategies.base import WipeOut
 from faultline.strategies.checkpoint_period import Costs, best_period_s
 from faultline.strategies.closed_forms.lifetimes import (
     GroupLifetimes,
@@ -29,31 +29,23 @@ from faultline.strategies.closed_forms.lifetimes import (
     stationary_excess,
 )
 from faultline.strategies.closed_forms.stacked_types import (
+    StackedTypes,
     independent_types_mean_failures,
     least_stacks,
     patch_types,
 )
-from faultline.strategies.closed_forms.wipe_out import FloatArray, plain_mean_failures
-from faultline.strategies.golomb import largest_redundancy
+from faultline.strategies.closed_forms.wipe_out import (
+    DisjointSets,
+    WipeOutLaw,
+    plain_mean_failures,
+)
 from faultline.strategies.registry import build_strategy, strategy_class
-from faultline.strategies.replication import Replication
 from faultline.strategies.spare import Spare, SpareOptions
-
-GROUPS = (50, 100, 200, 400, 600, 1000, 2000, 5000, 10_000)
-FEWER_GROUPS = (50, 100, 200, 600, 1000, 10_000)
-STANDARD_ERROR = 0.0018
-"""Relative standard error that the number of trials is chosen for: below 0.2 %."""
-
-Cell = tuple[str, int, int]
-
 
 PUBLISHED = (*((200, redundancy) for redundancy in range(2, 13)), (600, 8), (1000, 9))
 """(N, r) of SPARe in the published tables."""
-SHAPES = (0.5, 0.78, 1.0, 1.5)
-AGES = ("new", "old")
-CASES = (("spare", 2), ("spare", 3), ("spare", 5), ("spare", 9), ("replication", 2),
-         ("replication", 3))  # fmt: skip
-_TIMES_GROUPS = 200
+LAWS: dict[str, type[WipeOutLaw]] = {"spare": StackedTypes, "replication": DisjointSets}
+TIMES_GROUPS = 200
 STUDY = Costs(mtbf_s=300.0, save_s=58.8, restart_s=3600.0, compute_s=64.0, all_reduce_s=2.0)
 """Costs of Lee et al. 2026 (SPARe) for 200 groups, in seconds."""
 PATCH_OPTIONS = {
@@ -62,27 +54,8 @@ PATCH_OPTIONS = {
 }
 
 
-def all_cells() -> list[Cell]:
-    """Return (scheme, N, r) for all N and all r that have a ruler; 2 to 12 for replication."""
-    return [*_cells("spare", GROUPS), *_cells("replication", GROUPS)]
-
-
-def fewer_cells() -> list[Cell]:
-    """As `all_cells` for fewer N, and up to 1000 for replication, whose form is exact."""
-    return [*_cells("replication", FEWER_GROUPS[:-1]), *_cells("spare", FEWER_GROUPS)]
-
-
-def _cells(scheme: str, groups: Sequence[int]) -> Iterator[Cell]:
-    for n in groups:
-        ruled = range(2, largest_redundancy(n) + 1)
-        others = Replication.redundancies(n, Replication.Options())
-        yield from ((scheme, n, r) for r in (ruled if scheme == "spare" else others))
-
-
-def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
-    """Simulate a cell and put the closed forms beside it.
-
-    The cell comes with the relative standard error of the mean count that is aimed at, and a seed.
+def compare_counts(sampled: dict[str, Any]) -> dict[str, Any]:
+    """Put the closed forms beside a recorded cell (``data/counts.csv``).
 
     ``simulated`` is the mean number of failures up to and with the wipe-out, ``standard_error``
     that of the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law of the scheme,
@@ -91,38 +64,20 @@ def compare_counts(asked: tuple[Cell, float, int]) -> dict[str, Any]:
     over lives of a life's mean, ``plain_work`` and ``closed_work`` the closed forms, all in stacks
     (SPARe only).
     """
-    (scheme, groups, redundancy), standard_error, seed = asked
-    law = monte_carlo.LAWS[scheme](groups, redundancy)
-    trials = monte_carlo.trials_for(law, standard_error)
-    rng = monte_carlo.generator(seed, monte_carlo.Purpose.COUNTS, groups, redundancy)
-    counts = monte_carlo.failures_until_wipe_out(scheme, groups, redundancy, trials, rng)
-    row = {
-        "scheme": scheme,
-        "groups": groups,
-        "redundancy": redundancy,
-        "trials": trials,
-        "simulated": float(counts.mean()),
-        "standard_error": float(counts.std(ddof=1) / np.sqrt(trials)),
-        "plain": plain_mean_failures(groups, redundancy),
-        "closed": law.mean_failures,
-    }
-    if scheme == "replication":
-        return row
-    work = np.append(0.0, np.cumsum(least_stacks(groups, redundancy)))[counts]
-    mean = float(work.sum() / counts.sum())
-    outliving = law.outliving
-    return {
-        **row,
-        "independent": independent_types_mean_failures(groups, redundancy),
-        "least_work": mean,
-        # Delta method for the ratio of two sums over the same lives.
-        "least_work_standard_error": float(
-            (work - mean * counts).std(ddof=1) / np.sqrt(trials) / counts.mean()
-        ),
-        "least_work_by_life": float((work / counts).mean()),
-        "plain_work": build_strategy("spare", groups, redundancy).work_per_step(),
-        "closed_work": float(outliving @ least_stacks(groups, redundancy) / outliving.sum()),
-    }
+    scheme, groups, redundancy = (sampled[name] for name in ("scheme", "groups", "redundancy"))
+    law = LAWS[scheme](groups, redundancy)
+    forms = {"plain": plain_mean_failures(groups, redundancy), "closed": law.mean_failures}
+    if scheme == "spare":
+        least, outliving = least_stacks(groups, redundancy), law.outliving
+        forms["independent"] = independent_types_mean_failures(groups, redundancy)
+        forms["plain_work"] = build_strategy("spare", groups, redundancy).work_per_step()
+        forms["closed_work"] = float(outliving @ least / outliving.sum())
+    return sampled | forms
+
+
+_COUNTS = ["scheme", "groups", "redundancy", "trials", "simulated", "standard_error", "plain",
+           "closed", "independent", "least_work", "least_work_standard_error",
+           "least_work_by_life", "plain_work", "closed_work"]  # fmt: skip
 
 
 def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -130,7 +85,7 @@ def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
     ``plain_error_*`` read mu as an estimate of E[X] - 1 (failures outlived), E[X] - 1/2, and E[X].
     """
-    rows = pd.DataFrame(compared)
+    rows = pd.DataFrame(compared, columns=_COUNTS)
     for name, offset in (("outlived", 1.0), ("middle", 0.5), ("fatal", 0.0)):
         rows[f"plain_error_{name}"] = rows.plain / (rows.simulated - offset) - 1
     for form in ("closed", "independent"):
@@ -140,9 +95,57 @@ def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return rows
 
 
+_REORDERINGS = 3
+"""Part of what a seed means; it never changes."""
+
+
 def _lives_for(groups: int) -> int:
     """Return a number of lives that takes about half a second of matching."""
     return max(50, 100_000 // groups)
+
+
+def lives(groups: int, redundancy: int, trials: int, seed: int) -> pd.DataFrame:
+    """Let groups fail one at a time, in random order, until a wipe-out, `trials` times.
+
+    A row for each number of failures k that a life outlived: ``failures``, ``lives`` (that outlived
+    k), ``stacks`` (mean S after the k-th failure), ``one_stack`` and ``as_needed`` (mean patch
+    compute of the k-th failure under either option, in types of the busiest survivor; NaN at
+    k = 0).
+    """
+    stream = np.random.SeedSequence(seed, spawn_key=(_REORDERINGS, groups, redundancy))
+    rng = np.random.default_rng(stream)
+    scheme = Spare(groups, redundancy, SpareOptions(patch_compute="as-needed"))
+    sums = np.zeros((groups, 4))
+    for _ in range(trials):
+        for failures, (stacks, patch) in enumerate(_life(scheme, rng.permutation(groups).tolist())):
+            sums[failures] += (1, stacks, patch > 0, patch)
+    table = pd.DataFrame(sums, columns=["lives", "stacks", "one_stack", "as_needed"])
+    table = table[table.lives > 0].rename_axis("failures").reset_index()
+    means = ["stacks", "one_stack", "as_needed"]
+    table[means] = table[means].div(table.lives, axis=0)
+    table.loc[0, ["one_stack", "as_needed"]] = np.nan
+    return table.astype({"lives": int})
+
+
+def _life(scheme: Spare, order: Sequence[int]) -> list[tuple[int, int]]:
+    """S and the busiest survivor's patch after each failure that was outlived; first without."""
+    scheme.restart()
+    course = [(scheme.plan().stacks, 0)]
+    for group in order:
+        verdict = scheme.on_failures([group])
+        if isinstance(verdict, WipeOut):
+            break
+        course.append((scheme.plan().stacks, max(verdict.patch.values(), default=0)))
+    return course
+
+
+def work_per_failure(table: pd.DataFrame, option: str) -> tuple[float, float]:
+    """Return mean stacks and mean patch compute over the failures of all lives, in types.
+
+    The patch of the k-th failure goes with the state that it leaves, as in the closed form.
+    """
+    weights = table.lives / table.lives.sum()
+    return float((weights * table.stacks).sum()), float((weights * table[option]).sum())
 
 
 def compare_work(cell: tuple[int, int]) -> dict[str, Any]:
@@ -154,11 +157,11 @@ def compare_work(cell: tuple[int, int]) -> dict[str, Any]:
     """
     groups, redundancy = cell
     trials = _lives_for(groups)
-    table = monte_carlo.lives(groups, redundancy, trials, seed=0)
+    table = lives(groups, redundancy, trials, seed=0)
     row: dict[str, Any] = {"groups": groups, "redundancy": redundancy, "lives": trials}
     for option, choice in PATCH_OPTIONS.items():
         course = Spare(groups, redundancy, choice).failure_course()
-        row["stacks"], row[option] = monte_carlo.work_per_failure(table, option)
+        row["stacks"], row[option] = work_per_failure(table, option)
         row["closed_stacks"], row[f"closed_{option}"] = course.work_per_failure()
     for name in ("stacks", *PATCH_OPTIONS):
         row[f"{name}_error"] = row[f"closed_{name}"] / row[name] - 1
@@ -173,7 +176,7 @@ def patch_by_failure(cell: tuple[int, int]) -> pd.DataFrame:
     """
     groups, redundancy = cell
     # A seed of its own: the mean over all k is measured on other lives.
-    table = monte_carlo.lives(groups, redundancy, 2 * _lives_for(groups), seed=1)
+    table = lives(groups, redundancy, 2 * _lives_for(groups), seed=1)
     at = table.failures.to_numpy()
     closed = {
         "least_stacks": least_stacks(groups, redundancy),
@@ -183,12 +186,8 @@ def patch_by_failure(cell: tuple[int, int]) -> pd.DataFrame:
     return table.assign(**{name: np.asarray(values)[at] for name, values in closed.items()})
 
 
-TIMES = [(shape, age, place) for place, (shape, age) in enumerate(product(SHAPES, AGES))]
-"""Weibull shape and age of the groups, and the place of their random numbers."""
-
-
-def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[dict[str, Any]]:
-    """Return the time to a wipe-out for a Weibull shape and age of the groups, by scheme and r.
+def compare_times(sampled: dict[str, Any]) -> dict[str, Any]:
+    """Put the closed forms beside a recorded time to a wipe-out (``data/times.csv``).
 
     ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on).
     ``plain_s`` is mu(N, r) m as the paper has it, ``closed_s`` the integral of R(1 - S(t)),
@@ -196,43 +195,20 @@ def compare_times(asked: tuple[float, str, int], trials: int = 20_000) -> list[d
     ``plain_s``, ``best_period_s`` the best fixed period of such lives, ``availability`` and
     ``best_availability`` what a job reaches with either.
     """
-    shape, age, place = asked
-    distribution = Weibull.from_mean(shape, STUDY.mtbf_s * _TIMES_GROUPS)
-    new, mean_s = distribution.survival, distribution.mean_s
-    survival = new if age == "new" else stationary_excess(new, mean_s)
-    lifetimes = GroupLifetimes(_TIMES_GROUPS, survival)
-    rng = monte_carlo.generator(0, monte_carlo.Purpose.TIMES, _TIMES_GROUPS, place)
-
-    def draw(size: tuple[int, int]) -> FloatArray:
-        """Times to failure; of old groups, by length-biased sampling.
-
-        The interval that covers an arbitrary moment has a density proportional to its length (for a
-        Weibull variate, its k-th power is gamma distributed with shape 1 + 1/k), and the moment
-        lies anywhere in it.
-        """
-        if age == "new":
-            return distribution.scale_s * rng.weibull(shape, size)
-        covering_s = distribution.scale_s * rng.gamma(1.0 + 1.0 / shape, size=size) ** (1.0 / shape)
-        return np.asarray(covering_s * rng.random(size))
-
-    simulated = monte_carlo.times_until_wipe_out_s(CASES, _TIMES_GROUPS, trials, draw)
-    return [
-        {
-            "shape": shape,
-            "age": age,
-            "scheme": scheme,
-            "redundancy": redundancy,
-            **_life(scheme, redundancy, lifetimes),
-            "simulated_s": float(simulated_s.mean()),
-            "standard_error_s": float(simulated_s.std(ddof=1) / np.sqrt(trials)),
-        }
-        for (scheme, redundancy), simulated_s in zip(CASES, simulated, strict=True)
-    ]
+    distribution = Weibull.from_mean(sampled["shape"], STUDY.mtbf_s * TIMES_GROUPS)
+    new = distribution.survival
+    survival = new if sampled["age"] == "new" else stationary_excess(new, distribution.mean_s)
+    forms = _forms_of_life(
+        sampled["scheme"], sampled["redundancy"], GroupLifetimes(TIMES_GROUPS, survival)
+    )
+    drawn = {name: sampled[name] for name in ("simulated_s", "standard_error_s")}
+    rest = {name: value for name, value in sampled.items() if name not in drawn}
+    return rest | forms | drawn
 
 
-def _life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, Any]:
+def _forms_of_life(scheme: str, redundancy: int, lifetimes: GroupLifetimes) -> dict[str, Any]:
     groups, costs = lifetimes.groups, STUDY
-    life = lifetimes.life(monte_carlo.LAWS[scheme](groups, redundancy))
+    life = lifetimes.life(LAWS[scheme](groups, redundancy))
     plain_s = plain_mean_failures(groups, redundancy) * costs.mtbf_s
     plain_period_s = best_period_s(costs.save_s, plain_s, costs.restart_s)
     period_s = best_period_of_lives_s(life, costs.save_s, 1.05 * costs.save_s)

@@ -7,18 +7,15 @@ forms derived here, and what random failures and simulated jobs say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.analysis.printing import Columns, Printed, columns_of
-from faultline.experiments.studies.base import Results, Row, Study, Tables, row_of, rows_by
+from faultline.experiments.studies.base import Results, Row, Study, Tables
+from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory import comparisons, figures
 
-PAPER_MEAN_FAILURES_ERROR = 0.0113
-PAPER_LEAST_WORK_ERROR = 0.0060
-PAPER_WORK_ERROR = 0.04
 PAPER_GROUPS = (200, 600, 1000)
 _PERCENT, _STACKS = "{:+.1%}", "{:.3f}"
 _WORK: Columns = {
@@ -65,15 +62,14 @@ class TheoryStudy(Study):
     }
 
     def play(self, stage: Stage) -> Results:
-        """Draw failures, match stacks, run jobs, and work out the closed forms of all that."""
-        cells = stage.pick(comparisons.fewer_cells(), comparisons.all_cells())
-        asked = [(cell, comparisons.STANDARD_ERROR, 0) for cell in cells]
-        counts = stage.calls("failures to a wipe-out", comparisons.compare_counts, asked)
+        """Match stacks, run jobs, and work out the closed forms beside all samples."""
+        sampled = read_rows("theory", "counts"), read_rows("theory", "times")
+        counts = stage.calls("failures to a wipe-out", comparisons.compare_counts, sampled[0])
         works = stage.calls("matching", comparisons.compare_work, comparisons.PUBLISHED)
         curves = stage.calls("patch compute", comparisons.patch_by_failure, _CURVES)
         chosen = stage.pick(comparisons.published_jobs(), comparisons.all_jobs())
         runs = comparisons.compare_jobs(stage, chosen)
-        lives = stage.calls("times", comparisons.compare_times, comparisons.TIMES)
+        lives = stage.calls("times", comparisons.compare_times, sampled[1])
         with stage.step("best redundancy"):
             best = comparisons.compare_redundancies()
         return {
@@ -82,7 +78,7 @@ class TheoryStudy(Study):
             "curves": dict(zip(_CURVES, curves, strict=True)),
             "runs": runs,
             "jobs": comparisons.by_cell(runs),
-            "times": pd.DataFrame(list(chain.from_iterable(lives))),
+            "times": pd.DataFrame(lives),
             "redundancies": best,
         }
 
@@ -90,31 +86,20 @@ class TheoryStudy(Study):
         """Return all tables but that of the single runs."""
         return {name: each for name, each in super().tables(results).items() if name != "runs"}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return the cells of Monte Carlo, matching, jobs and times, each with its form's error."""
-        yield from _accuracy_rows(results["counts"], results["jobs"])
-        for cell in results["counts"].itertuples():
-            where = cell.scheme, f"N={cell.groups} r={cell.redundancy}"
-            spread = cell.simulated, cell.standard_error
-            yield _estimate("mean_failures", *where, cell.plain, *spread, "failures")
-            error = cell.closed_error, cell.standard_error / cell.simulated
-            yield _estimate("mean_failures_closed_error", *where, None, *error, "1")
-        patch = {"one_stack": "stacks", "one_stack_error": "1",
-                 "as_needed": "stacks", "as_needed_error": "1"}  # fmt: skip
-        names = {column: f"patch_{column}" for column in patch}
-        cell_of_work = "N={groups:.0f} r={redundancy:.0f}"
-        yield from rows_by(
-            results["work"].rename(columns=names), ["groups", "redundancy"],
-            {names[column]: unit for column, unit in patch.items()}, cell_of_work, "spare",
-        )  # fmt: skip
-        yield from _job_rows(results["runs"])
-        for life in results["times"].itertuples():
-            setting = f"N=200 r={life.redundancy} shape={life.shape:g} {life.age} groups"
-            where = life.scheme, setting
-            spread = life.simulated_s, life.standard_error_s
-            yield _estimate("time_to_wipe_out", *where, life.plain_s, *spread, "s")
-            error = life.closed_s / life.simulated_s - 1, life.standard_error_s / life.simulated_s
-            yield _estimate("time_to_wipe_out_error", *where, None, *error, "1")
+    def row_tables(self, results: Results) -> Results:
+        """Return the results as ``data/rows.csv`` names them, estimates with their 95 % ends."""
+        runs = results["runs"]
+        errors = {
+            f"{name}_error": runs[f"predicted_{name}"] / runs[name] - 1
+            for name in ("mean_stacks", "time_to_train_ratio")
+        }
+        return {
+            **results,
+            "accuracy": largest_errors(results["counts"], results["jobs"]),
+            "counts": estimated_counts(results["counts"]),
+            "runs": runs.assign(**errors),
+            "times": estimated_times(results["times"]),
+        }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
         """Return the tables, and how the columns are to be read."""
@@ -144,14 +129,18 @@ def closing_sentence(counts: pd.DataFrame, cells: pd.DataFrame) -> str:
     paper = spare[spare.groups.isin(PAPER_GROUPS)]
     sets = counts[(counts.scheme == "replication") & (counts.groups % counts.redundancy == 0)]
     jobs_of_spare = cells[cells.strategy == "spare"]
+    reported, reported_work = (
+        published_value("theory", f"largest_{name}", "spare", "")
+        for name in ("plain_error_middle", "stacks_error")
+    )
     return (
         f"Failures to a wipe-out: the paper's μ is within {_worst(paper.plain_error_middle):.2%} "
-        f"of Monte Carlo for its N (it reports {PAPER_MEAN_FAILURES_ERROR:.2%}), the form derived "
+        f"of Monte Carlo for its N (it reports {reported:.2%}), the form derived "
         f"here within {_worst(spare.closed_error):.2%} for all N; for replication μ is "
         f"{_worst(sets.plain_error_fatal):.0%} off, and the exact form within "
         f"{_worst(counts[counts.scheme == 'replication'].closed_error):.2%}. Mean stacks of "
         f"simulated jobs: predicted within {_worst(jobs_of_spare.stacks_error):.1%} "
-        f"(the paper reports {PAPER_WORK_ERROR:.0%})."
+        f"(the paper reports {reported_work:.0%})."
     )
 
 
@@ -159,47 +148,56 @@ def _worst(errors: pd.Series) -> float:
     return float(errors.abs().max())
 
 
-def _accuracy_rows(counts: pd.DataFrame, cells: pd.DataFrame) -> list[Row]:
+def largest_errors(counts: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return how far off the closed forms are at worst."""
     spare = counts[counts.scheme == "spare"]
     paper = spare[spare.groups.isin(PAPER_GROUPS)]
-    jobs_of_spare = cells[cells.strategy == "spare"]
     where = "N=200, 600, 1000, all r"
-    claims = (
-        ("plain_error_middle", where, PAPER_MEAN_FAILURES_ERROR, paper),
-        ("plain_error_outlived", where, PAPER_MEAN_FAILURES_ERROR, paper),
-        ("plain_work_error", where, PAPER_LEAST_WORK_ERROR, paper),
-        ("closed_error", "all N, all r", None, spare),
-        ("closed_work_error", "all N, all r", None, spare),
-        ("stacks_error", "simulated jobs", PAPER_WORK_ERROR, jobs_of_spare),
+    found = (
+        ("plain_error_middle", where, paper),
+        ("plain_error_outlived", where, paper),
+        ("plain_work_error", where, paper),
+        ("closed_error", "all N, all r", spare),
+        ("closed_work_error", "all N, all r", spare),
+        ("stacks_error", "simulated jobs", cells[cells.strategy == "spare"]),
     )
-    return [
-        row_of(f"largest_{name}", "spare", setting, reported, [_worst(table[name])], "1")
-        for name, setting, reported, table in claims
-    ]
+    return pd.DataFrame(
+        {"quantity": f"largest_{name}", "setting": setting, "value": _worst(table[name])}
+        for name, setting, table in found
+    )
 
 
-def _estimate(
-    quantity: str,
-    scheme: str,
-    setting: str,
-    published: float | None,
-    mean: float,
-    standard_error: float,
-    unit: str,
-) -> Row:
-    """Return the row of a Monte Carlo mean with its 95 % confidence interval."""
+def estimated_counts(counts: pd.DataFrame) -> pd.DataFrame:
+    """Return mean failures beside the paper's form, and how far the form used here is from them."""
+    found = []
+    for cell in counts.itertuples():
+        where = {"scheme": cell.scheme, "setting": f"N={cell.groups} r={cell.redundancy}"}
+        mean = {"quantity": "mean_failures", "unit": "failures", "published": cell.plain}
+        found.append(where | mean | _estimate(cell.simulated, cell.standard_error))
+        error = {"quantity": "mean_failures_closed_error", "unit": "1"}
+        spread = cell.standard_error / cell.simulated
+        found.append(where | error | _estimate(cell.closed_error, spread))
+    return pd.DataFrame(found)
+
+
+def estimated_times(times: pd.DataFrame) -> pd.DataFrame:
+    """Return times to a wipe-out as `estimated_counts` returns failures."""
+    found = []
+    for life in times.itertuples():
+        setting = f"N=200 r={life.redundancy} shape={life.shape:g} {life.age} groups"
+        where = {"scheme": life.scheme, "setting": setting}
+        mean = {"quantity": "time_to_wipe_out", "unit": "s", "published": life.plain_s}
+        found.append(where | mean | _estimate(life.simulated_s, life.standard_error_s))
+        error = {"quantity": "time_to_wipe_out_error", "unit": "1"}
+        spread = life.standard_error_s / life.simulated_s
+        found.append(where | error | _estimate(life.closed_s / life.simulated_s - 1, spread))
+    return pd.DataFrame(found)
+
+
+def _estimate(mean: float, standard_error: float) -> dict[str, float]:
+    """Return a Monte Carlo mean with its 95 % confidence interval."""
     half = 1.96 * standard_error
-    return Row(quantity, scheme, setting, published, mean, mean - half, mean + half, unit)
-
-
-def _job_rows(runs: pd.DataFrame) -> Iterator[Row]:
-    quantities = {"mean_stacks": "stacks", "time_to_train_ratio": "1"}
-    errors = {f"{name}_error": runs[f"predicted_{name}"] / runs[name] - 1 for name in quantities}
-    measured = {name: unit for each, unit in quantities.items()
-                for name, unit in ((each, unit), (f"{each}_error", "1"))}  # fmt: skip
-    keys = ["rules", "distribution", "strategy", "groups", "redundancy"]
-    setting = "N={groups} r={redundancy} {distribution} {rules}"
-    return rows_by(runs.assign(**errors), keys, measured, setting)
+    return {"value": mean, "low": mean - half, "high": mean + half}
 
 
 def counts_table(counts: pd.DataFrame) -> Printed:

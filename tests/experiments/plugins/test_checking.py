@@ -23,7 +23,7 @@ from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.recovery import Mirror, Move, SentMove
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
-from faultline.strategies.step_shares import reduced
+from faultline.strategies.step_shares import reduced_pipeline
 from faultline.testing import SchemeError, check_scheme
 
 
@@ -223,7 +223,9 @@ class KnowsOneJob(Broken):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         verdict = super().on_failures(missing)
         if self._plan.members:
-            own = reduced(self._plan.members[0], 8, JobShape().micro_batches, JobShape().tensor)
+            own = reduced_pipeline(
+                self._plan.members[0], 8, JobShape().micro_batches, JobShape().tensor
+            )
             self._plan = self._plan._replace(pipelines=(own,))
         return verdict
 

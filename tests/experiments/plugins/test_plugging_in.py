@@ -119,11 +119,11 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
     for words in (
         "half of plugged (half:Half) is left out: ZeroDivisionError",
         "absent of plugged (nowhere:X) is left out: ModuleNotFoundError",
-        "number of plugged (math:pi) is left out: TypeError: names no subclass of Strategy",
+        "number of plugged (math:pi) is left out: TypeError: has no subclass of Strategy",
         "thief of plugged (thief) is left out: 'spare' is the name of strategies/spare.py",
         "Loud.name is 'LOUD!': use small letters",
-        "NoOptions.Options is no subclass of StrategyOptions",
-        "bad of plugged (thief:Mine) is left out: TypeError: names no subclass of Protection",
+        "NoOptions.Options is not a subclass of StrategyOptions",
+        "bad of plugged (thief:Mine) is left out: TypeError: has no subclass of Protection",
         "fans (nowhere) is left out: there is no fans.toml in that package",
     ):
         assert sum(words in line for line in said) == 1, words
@@ -169,6 +169,21 @@ def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
     assert "time-to-train ratio" in played.stdout, played.stderr
     file.write_text(text + "# changed\n")
     assert "were made by other code" in faultline(*sweep).stderr
+
+
+def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None:
+    """It is imported while Faultline still looks for schemes."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from faultline.testing import SchemeError, check_scheme\n"
+        "from faultline.strategies.checkpoint import Checkpoint\n"
+        "class Mine(Checkpoint):\n"
+        "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
+    )
+    asked = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
+    done = faultline("--scheme-file", str(file), *asked)
+    assert json.loads(done.stdout)["strategy"] == "mine", done.stderr
+    assert "left out" not in done.stderr
 
 
 def test_a_scheme_file_that_is_not_there_is_told() -> None:
@@ -262,7 +277,7 @@ def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert f"{file} is left out: SystemExit: 0" in done.stderr
-    assert f"{pipe} is left out: ImportError: is no regular file" in done.stderr
+    assert f"{pipe} is left out: ImportError: is not a regular file" in done.stderr
 
 
 def test_an_interrupt_of_the_user_in_a_scheme_is_the_user_s() -> None:

@@ -288,7 +288,7 @@ def test_more_tolerance_never_loses_more(failed: float, groups: int, group: int)
 
 
 def test_a_probability_that_is_never_reached_is_said_to_be() -> None:
-    with pytest.raises(StrategyError, match="stays below"):
+    with pytest.raises(StrategyError, match="is below"):
         time_to_loss(0.5, lambda time: 0.0, 16, 4, 1, 10.0)
 
 

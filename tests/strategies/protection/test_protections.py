@@ -222,8 +222,8 @@ def test_hidden_interference_is_a_part_of_it(
 @pytest.mark.parametrize(
     ("name", "options", "told"),
     [
-        ("reft", {"sharding_group": 9}, "9 nodes are to share the snapshot of one part"),
-        ("gemini", {"replicas": 17}, "17 machines hold the same checkpoint, the job has 16"),
+        ("reft", {"sharding_group": 9}, "9 nodes share the snapshot of one part"),
+        ("gemini", {"replicas": 17}, "17 machines per group, but the job has only 16"),
     ],
 )
 def test_a_job_that_is_too_small_is_told(name: str, options: dict[str, Any], told: str) -> None:

@@ -30,30 +30,26 @@ from faultline.experiments.studies.head_to_head.playing import (
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
+    CHANGES,
     EDITS,
     FACTS,
     SETTINGS,
-    VIRTUAL_STAGES,
     Cell,
     Ground,
     all_candidates,
     domain_plane,
     fits,
     held_bytes,
-    interleaved_cells,
-    layer_cells,
-    link_cells,
+    listed_cells,
     measured_ground,
     price,
     restart_plane,
-    setting_cells,
-    stall_cells,
 )
 from faultline.strategies.base import StepPlan, Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.recovery import Move, Recovery, RecoveryKind
+from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
@@ -88,9 +84,9 @@ def test_every_scheme_is_told_the_same_job() -> None:
 
 def test_interleaved_pipelines_leave_schemes_fewer_bubbles(ground: Ground) -> None:
     """16 stages of 4 parts idle for 15 / 4 of 67.75 slots."""
-    cells = interleaved_cells()
+    cells = listed_cells("interleaved")
     assert [cell.machines for cell in cells] == list(FACTS)
-    interleaved = measured_ground(["reft"], {"model.virtual_stages": VIRTUAL_STAGES})
+    interleaved = measured_ground(["reft"], CHANGES["interleaved"])
     shapes = [
         job_shape(one.scenario_of(all_candidates(["checkpoint/reft"])[0], cells[0]))
         for one in (ground, interleaved)
@@ -110,10 +106,12 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
     rows = {}
     for name in ("as it is", "GPU speed halved", "NVLink halved", "adapters and fabric halved"):
         edited = measured_ground(["reft"], edits=EDITS[name])
-        (cell,) = (one for one in link_cells()[name] if one.machines == "standbys")
+        (cell,) = (
+            one for one in listed_cells("links") if one.name == name and one.machines == "standbys"
+        )
         (rows[name],) = play_match(Match(cell, (checkpoint,), (0,), edited, races=False))
     usual = rows.pop("as it is")
-    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(setting_cells()[0]))
+    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(listed_cells("settings")[0]))
     assert usual["token_us"] == pytest.approx(
         1e6 * usual["ratio"] * usual["step_s"] / (64 * 64 * 16_384)
     )
@@ -136,7 +134,26 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
     others_s = {"restart": 300.0, "migrate": 0.0}
     for known in get_args(RecoveryKind):
         stated_s = others_s.get(known, 77.0)
-        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),)), 60) == stated_s
+        assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),))) == stated_s
+
+
+def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Ground) -> None:
+    """Groups stand for those that are alike: a job of 80 loses groups beyond the 64th, too."""
+    plain, drop = all_candidates(["checkpoint/reft", "replica-drop"])
+    cell = Cell("domains", 80 * 512, 0.0, 900.0, 300.0, groups=80)
+    loaded, row = play_match(Match(cell, (plain, drop), (0,), ground, races=False))
+    assert loaded["restarts"] > 20
+    assert row["rejoined"] > 20
+    move = SentMove(Move(79, 0, 0, 1), 70)
+    times = [
+        ground.durations_in(of, ground.scenario_of(drop, of)).moves
+        for of in (cell, listed_cells("settings")[0])
+    ]
+    assert all(times)
+    many, few = times
+    assert many.busy_s([move]).keys() == {79, 70}
+    same = SentMove(Move(0, 0, 0, 1), 1)
+    assert many.duration_s([move]) == few.duration_s([same]) > 0.0
 
 
 def test_who_cannot_be_built_says_why(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +251,9 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_played(
 
 def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
     """Who restarts on what is left joins no queue; a role that a standby takes needs none."""
-    queue, standbys = (cell for cell in setting_cells() if cell.mtbf_s == SETTINGS["today"])
+    queue, standbys = (
+        cell for cell in listed_cells("settings") if cell.mtbf_s == SETTINGS["today"]
+    )
     rows = {}
     for cell in (queue, standbys):
         candidates = all_candidates(["warm-standby", "dp-drop", "checkpoint/reft"])
@@ -358,7 +377,11 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
 
 
 def test_maps_and_settings_are_drawn(saved_bytes: Callable[[Figure], int]) -> None:
-    planes = {"restart": restart_plane(3), "domains": domain_plane(3), "settings": setting_cells()}
+    planes = {
+        "restart": restart_plane(3),
+        "domains": domain_plane(3),
+        "settings": listed_cells("settings"),
+    }
     table = candidate_table(
         [
             {
@@ -388,9 +411,9 @@ def test_planes_reach_from_corner_to_corner() -> None:
     assert max(cell.restart_s for cell in plane) == pytest.approx(7200.0)
     sizes = sorted({cell.groups * 512 for cell in domain_plane(20)})
     assert (sizes[0], sizes[-1]) == (1024, 600_064)
-    assert len(setting_cells()) == 6
-    assert [cell.restart_s for cell in stall_cells()] == [60.0, 180.0, 300.0]
-    assert [cell.layers for cell in layer_cells()] == [120, 128, 130, 136]
+    assert len(listed_cells("settings")) == 6
+    assert [cell.restart_s for cell in listed_cells("stalls")] == [60.0, 180.0, 300.0]
+    assert [cell.layers for cell in listed_cells("layers")] == [120, 128, 130, 136]
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,28 +32,17 @@ def test_without_jax_one_line_says_what_to_install(
 @pytest.mark.slow
 @pytest.mark.paper("MeCeFO", "convergence under take-overs", "reproduce-mecefo-convergence")
 def test_the_quick_study(ask: Ask, tmp_path: Path) -> None:
-    """More approximate gradients, more steps; what is withheld is predicted beside nothing."""
+    """More approximate gradients, more steps, and a loss between those of exact and none."""
     pytest.importorskip("jax")
     status, out, _ = ask.all("--seeds", "2", "-o", str(tmp_path), "--json")
     assert status == 0
     rows = pd.DataFrame(json.loads(out))
-    predicted = rows[rows.quantity == "perplexity change"]
-    assert len(predicted) == 10
-    assert predicted.published.isna().all()
     changed = rows[(rows.quantity == "change of the held-out loss")].set_index(
         ["scheme", "setting"]
     )
     assert changed.loc[("steady", "2"), "simulated"] > 0
     (loss,) = rows[rows.setting == "and under steady take-overs"].simulated
     assert 0 < loss < 1
-    errors = rows[rows.quantity == "gradient error"]
-    # A node of one rank in four: the mean is nearer to the exact one than that rank is.
-    assert errors.simulated.iloc[1] < errors.simulated.iloc[0]
-    tokens, low_loss = (
-        rows[rows.quantity == f"time to as {much} over ideal"].set_index("setting").simulated
-        for much in ("many tokens", "low a loss")
-    )
-    assert (low_loss > tokens).all()
     assert (tmp_path / "convergence.png").stat().st_size > 50_000
 
 
@@ -134,19 +123,5 @@ def test_steps_to_a_loss_and_what_is_taken() -> None:
     assert table.loc["mid", "inflation"] == pytest.approx(1.25)
     assert table.loc["mid", "taken"] == pytest.approx(0.2)
     assert table.loc["mid", "change"] == pytest.approx(0.8)
-    assert study.factor_by_seed(table, "taken", "share") == pytest.approx([0.8])
+    assert study.loss_by_seed(table) == pytest.approx([0.8])
     assert pd.isna(study.steps_to(0.5, steps, slow.held_out))
-
-
-def test_slope_and_floor_of_a_known_law() -> None:
-    n_t = [100.0, 400.0, 1600.0]
-    squares = [3.0 / x**0.5 for x in n_t]
-    assert cells.slope_of(n_t, squares) == pytest.approx(-0.5)
-    assert cells.floor_of(n_t, [one + 0.7 for one in squares]) == pytest.approx(0.7)
-
-
-def test_of_every_rank_another_node_does_two_stages() -> None:
-    assert cells.doubled(16, "every rank").approximate_share == 1 / 4
-    assert cells.doubled(16, "one rank").approximate_share == 2 / 128
-    stages = {task.stage for task in cells.doubled(4, "every rank").approximate}
-    assert stages == set(range(8))

@@ -15,7 +15,8 @@ from faultline.experiments.studies.ntp.failures import (
     spares_needed,
     trace_table,
 )
-from faultline.experiments.studies.ntp.setting import PUBLISHED_SPARES, Purpose, stream, study_job
+from faultline.experiments.studies.ntp.setting import Purpose, stream, study_job
+from faultline.experiments.studies.ntp.tables import spares_published
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,8 +146,8 @@ def test_spares_by_hand() -> None:
 def test_the_published_ninety_lie_between_most_traces_and_the_worst() -> None:
     table = failing_spares_table("5 days", [0], 40)
     drop = table[table.scheme == "dp-drop"].spares
-    assert drop.quantile(0.95) <= PUBLISHED_SPARES["dp-drop"] <= drop.max() + 8
-    assert table[table.scheme == "ntp"].spares.quantile(0.95) == PUBLISHED_SPARES["ntp"]
+    assert drop.quantile(0.95) <= spares_published("dp-drop") <= drop.max() + 8
+    assert table[table.scheme == "ntp"].spares.quantile(0.95) == spares_published("ntp")
     assert (table[table.scheme == "ntp-pw"].spares == 0).all()
 
 

@@ -17,6 +17,7 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.player import play
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies.base import listed_rows
 from faultline.experiments.studies.ntp import figures, tables
 from faultline.experiments.studies.ntp.failures import traces
 from faultline.experiments.studies.ntp.loop import (
@@ -174,7 +175,7 @@ def loop() -> pd.DataFrame:
 
 
 def test_rows_tables_and_figures(loop: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
-    found = [*tables.goodput_rows(loop)]
+    found = list(listed_rows("ntp", {"loop": tables.loop_by_seed(loop)}, ["loop"]))
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
@@ -196,7 +197,8 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     ]
     made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
     table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
-    assert len(list(tables.domain_rows(table))) == 2 * len(DOMAIN_SCHEMES) * 3
+    told = list(listed_rows("ntp", {"domains": table}, ["domains"]))
+    assert len(told) == 2 * len(DOMAIN_SCHEMES) * 3
     goodput, batches = tables.shown_domains(table)
     assert list(goodput.frame["NTP"]) == [0.8, 0.8]
     assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.ntp import figures, tables
 from faultline.experiments.studies.ntp.failures import (
     availability_table,
@@ -108,7 +109,7 @@ def test_packing_within_smaller_pods_loses_more() -> None:
     assert lost["dp-drop", 1] == pytest.approx(UNPACKED_DROP[-1], abs=0.02)
     assert lost["dp-drop", 128] == pytest.approx(PACKED["dp-drop"][-1], abs=HALF_A_POINT)
     shown = tables.shown_pods(table).frame
-    assert list(shown["replicas a pod"]) == [1, 4, 16, 64, 128]
+    assert list(shown.pod_replicas) == [1, 4, 16, 64, 128]
 
 
 def test_no_pace_takes_ntp_out_of_the_published_bound() -> None:
@@ -209,7 +210,12 @@ def test_tables_and_figures(
     ]
     assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
-    found = [*tables.course_rows(traces), *tables.spare_rows(traces, failing)]
+    made = {
+        "traces": tables.traces_by_seed(traces),
+        "peak_ratios": tables.peak_ratios(traces),
+        "spares": tables.spares_by_seed(traces, failing),
+    }
+    found = list(beside_published("ntp", listed_rows("ntp", made, made)))
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
@@ -249,7 +255,8 @@ def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) 
 
 def test_what_would_give_the_missed_numbers() -> None:
     """By hand: 1 - (1 - f)^n domains of n GPUs are hit; 30/32 of 8 sequences are 7 whole ones."""
-    found = {(row.quantity, row.setting): row.simulated for row in tables.tried_rows()}
+    tried = tables.tried_table()
+    found = dict(zip(zip(tried.quantity, tried.setting, strict=True), tried.value, strict=True))
     of = {name: value for (name, _), value in found.items()}
     assert of["boosted_domains"] == pytest.approx(1 - (1 - 0.004) ** 32, rel=2e-3)
     needed = found["failed_fraction_needed", "TP64, for 10 % of domains hit"]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies.base import changes_against
+from faultline.experiments.studies.base import beside_published, changes_against, listed_rows
+from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
@@ -19,13 +20,15 @@ from faultline.strategies.in_memory.reliability import time_to_loss, weibull_fai
 from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask
+from tests.experiments.studies.reft.lifetimes import TRIALS, drawn_time
 
 
 @pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
 def test_times_to_loss_are_the_published_ones() -> None:
-    found = list(failures.reliability_rows(4000, seed=0))
-    assert len(found) == 2 * len(failures.PUBLISHED_TIMES)
-    for row in found:
+    table = failures.reliability_table()
+    assert len(table) == 2 * len(failures.TOLERATED)
+    made = {"reliability": table}
+    for row in beside_published("reft", listed_rows("reft", made, made)):
         assert row.published is not None
         if row.quantity.endswith("Monte Carlo"):
             assert row.low < row.simulated < row.high < 1.1 * row.low
@@ -34,11 +37,18 @@ def test_times_to_loss_are_the_published_ones() -> None:
             assert row.simulated == pytest.approx(row.published, abs=0.02)
 
 
+def test_recorded_lifetimes_are_those_of_the_oracle() -> None:
+    recorded = read_rows("reft", "lifetimes")
+    assert [row["tolerated"] for row in recorded] == list(failures.TOLERATED)
+    one = recorded[1]
+    assert (one["simulated"], one["low"], one["high"]) == drawn_time(1, TRIALS, seed=0)
+
+
 def test_the_interval_of_a_time_holds_it_as_often_as_it_says() -> None:
     exact = time_to_loss(0.3, weibull_failed_by(50.0, 3.0), 32, 4, 1, 100.0)
     held = 0
     for seed in range(200):
-        _, low, high = failures.drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
+        _, low, high = drawn_time(1, 200, seed, probability=0.3, nodes=32, group=4)
         held += low <= exact <= high
     assert 180 <= held <= 200
 
@@ -50,14 +60,14 @@ def no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_probe")
-@pytest.mark.parametrize("calibrated_on", snapshots.ITERATIONS_S)
+@pytest.mark.parametrize("calibrated_on", ["7B", "13B", "34B"])
 def test_a_calibration_reproduces_its_own_model_and_nothing_else_exactly(
     calibrated_on: str,
 ) -> None:
     table = snapshots.iteration_table(calibrated_on)
     fitted = table[table.calibration]
     assert set(fitted.model) == {calibrated_on}
-    assert len(fitted) == len(snapshots.MODES) - 1
+    assert len(fitted) == 3
     assert fitted.error.abs().max() < 1e-12
     assert table[~table.calibration].error.abs().min() > 1e-5
 
@@ -82,11 +92,11 @@ def test_what_was_tried_of_sharded_snapshots_by_hand() -> None:
     copies_s = [each / 32e9 for each in held]
     columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
     table = pd.DataFrame(zip(sizes, held, published_s, copies_s, strict=True), columns=columns)
-    rows = list(snapshots.sharding_rows(table))
-    assert rows[0].simulated == pytest.approx(2868, abs=1)
-    assert rows[-1].simulated == pytest.approx(12.03 * 3 / 4 / 0.106, rel=1e-3)
+    rows = list(snapshots.changes_by_sharding(table).itertuples())
+    assert rows[0].value == pytest.approx(2868, abs=1)
+    assert rows[-1].value == pytest.approx(12.03 * 3 / 4 / 0.106, rel=1e-3)
     over_four = {
-        row.setting.split(", ", 1)[1]: row.simulated for row in rows if "over 4 of" in row.setting
+        row.setting.split(", ", 1)[1]: row.value for row in rows if "over 4 of" in row.setting
     }
     assert over_four == pytest.approx(
         {
@@ -119,8 +129,8 @@ def test_parity_of_a_sharded_optimizer_crosses_the_network(
     assert table.copied_bytes[4] == pytest.approx((14 + 2) * parameters / 4)
     assert table.copy_s[4] == pytest.approx(table.copied_bytes[4] / 1e9)
     assert set(table.send_s) == {1.0}
-    sent = {row.setting: row for row in snapshots.optimizer_rows(snapshots.optimizer_table())}
-    assert sent["groups of 4, optimizer whole"].simulated == 0.0
+    sent = snapshots.sent_at_a_save(snapshots.optimizer_table()).set_index("setting").value
+    assert sent["groups of 4, optimizer whole"] == 0.0
 
 
 def test_stalls_in_closed_form() -> None:

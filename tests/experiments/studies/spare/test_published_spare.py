@@ -17,8 +17,14 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.spare.cells import SCHEMES, SHORTCUTS, Cell, headline, trials
-from faultline.experiments.studies.spare.study import published_shortcuts
+from faultline.experiments.studies.spare.cells import (
+    SCHEMES,
+    SHORTCUTS,
+    Cell,
+    headline,
+    published_shortcut,
+    trials,
+)
 
 # Standard deviation of the ratio over seeds at the cells of the table of shortcuts.
 SPREAD = {"spare": 0.026, "replication": 0.10}
@@ -146,7 +152,12 @@ def test_without_failures_a_step_waits_for_the_slowest_and_for_checkpoints(
 
 ABSORBED = ("restart.failure_during=absorbed", "restart.failure_while_waiting=absorbed")
 CELL = {"spare": ("spare", 200, 9), "replication": ("replication", 200, 3)}
-RATIOS = published_shortcuts()
+RATIOS = {
+    (shortcut, scheme): ratio
+    for shortcut in SHORTCUTS
+    for scheme in ("spare", "replication")
+    if (ratio := published_shortcut(shortcut, scheme)) is not None
+}
 """Ratios of SPARe r = 9 and replication r = 3 over three seeds, by shortcut and scheme."""
 
 

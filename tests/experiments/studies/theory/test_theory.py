@@ -6,6 +6,7 @@ Whole jobs beside their prediction, tables and figures from small comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +17,13 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.studies.spare.cells import Cell
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.spare.cells import Cell as Job
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.theory.comparisons import (
-    FEWER_GROUPS,
+    LAWS,
     PATCH_OPTIONS,
     PUBLISHED,
-    TIMES,
-    all_cells,
     all_jobs,
     by_cell,
     compare_counts,
@@ -31,20 +31,10 @@ from faultline.experiments.studies.theory.comparisons import (
     compare_redundancies,
     compare_times,
     compare_work,
-    fewer_cells,
+    lives,
     patch_by_failure,
     published_jobs,
     with_errors,
-)
-from faultline.experiments.studies.theory.monte_carlo import (
-    LAWS,
-    Purpose,
-    failures_until_wipe_out,
-    first_loss,
-    generator,
-    lives,
-    times_until_wipe_out_s,
-    trials_for,
     work_per_failure,
 )
 from faultline.experiments.studies.theory.study import TheoryStudy
@@ -61,6 +51,25 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from tests.experiments.asking import Ask
+from tests.experiments.studies.theory.monte_carlo import (
+    AGES,
+    GROUPS,
+    SHAPES,
+    STANDARD_ERROR,
+    TRIALS_OF_TIMES,
+    Cell,
+    Purpose,
+    cells,
+    failures_until_wipe_out,
+    first_loss,
+    generator,
+    sampled_count,
+    sampled_times,
+    times_until_wipe_out_s,
+    trials_for,
+)
+
+PLACES = {asked: place for place, asked in enumerate(product(SHAPES, AGES))}
 
 
 @given(data=st.data())
@@ -107,7 +116,7 @@ def test_the_law_is_that_of_random_failures(scheme: str, groups: int, redundancy
 
 def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
     chosen = [("spare", 60, 2), ("spare", 200, 5), ("replication", 60, 3)]
-    rows = with_errors([compare_counts((cell, 0.01, 4)) for cell in chosen])
+    rows = with_errors([compare_counts(sampled_count(cell, 0.01, 4)) for cell in chosen])
     assert (rows.trials >= 1000).all()
     assert (rows.standard_error / rows.simulated < 0.01).all()
     assert trials_for(LAWS["spare"](200, 2), 0.001) == pytest.approx(
@@ -117,7 +126,7 @@ def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
 
 def test_a_comparison_says_how_far_every_form_is_off() -> None:
     chosen = [("spare", 100, 2), ("spare", 100, 6), ("replication", 100, 4)]
-    compared = [compare_counts((cell, 0.005, 0)) for cell in chosen]
+    compared = [compare_counts(sampled_count(cell, 0.005, 0)) for cell in chosen]
     rows = with_errors(compared).set_index(["scheme", "redundancy"])
     for cell, row in rows.iterrows():
         noise = 4 * row.standard_error / row.simulated
@@ -130,13 +139,37 @@ def test_a_comparison_says_how_far_every_form_is_off() -> None:
     assert abs(spare.closed_work_error) < 4 * spare.least_work_standard_error + 0.002
 
 
-def test_the_grid_is_every_redundancy_with_a_ruler() -> None:
-    cells = all_cells()
-    assert {groups for _, groups, _ in cells} >= {50, 200, 600, 1000, 10_000}
-    for groups in FEWER_GROUPS:
-        spare = [r for scheme, n, r in cells if (scheme, n) == ("spare", groups)]
+def test_the_recorded_grid_is_every_redundancy_with_a_ruler() -> None:
+    recorded = read_rows("theory", "counts")
+    assert [(row["scheme"], row["groups"], row["redundancy"]) for row in recorded] == cells()
+    for groups in GROUPS:
+        spare = [r for scheme, n, r in cells() if (scheme, n) == ("spare", groups)]
         assert spare == list(range(2, largest_redundancy(groups) + 1))
-    assert set(fewer_cells()) < set(cells)
+
+
+def _assert_recorded(cell: Cell) -> None:
+    names = ("scheme", "groups", "redundancy")
+    (recorded,) = (
+        row for row in read_rows("theory", "counts") if tuple(row[name] for name in names) == cell
+    )
+    assert recorded == sampled_count(cell, STANDARD_ERROR, 0)
+
+
+@pytest.mark.parametrize("cell", [("replication", 50, 7), ("spare", 50, 5), ("spare", 200, 9)])
+def test_recorded_counts_are_those_of_the_oracle(cell: Cell) -> None:
+    _assert_recorded(cell)
+
+
+@pytest.mark.slow
+def test_all_recorded_counts_are_those_of_the_oracle() -> None:
+    for cell in cells():
+        _assert_recorded(cell)
+
+
+@pytest.mark.parametrize("asked", [(0.78, "new"), (0.5, "old")])
+def test_recorded_times_are_those_of_the_oracle(asked: tuple[float, str]) -> None:
+    recorded = [row for row in read_rows("theory", "times") if (row["shape"], row["age"]) == asked]
+    assert recorded == sampled_times(*asked, PLACES[asked], TRIALS_OF_TIMES)
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 1.7])
@@ -180,12 +213,12 @@ def test_stacks_and_patch_compute_are_those_of_the_real_matching(
 
 def test_headline_jobs_are_predicted(stage: Stage) -> None:
     """Mean stacks within the paper's 4 %, availability and ratio within the scatter of seeds."""
-    cells = [
-        Cell("spare-study", "spare", 200, 9),
-        Cell("spare-sound", "spare", 200, 4),
-        Cell("spare-sound", "replication", 200, 3),
+    jobs = [
+        Job("spare-study", "spare", 200, 9),
+        Job("spare-sound", "spare", 200, 4),
+        Job("spare-sound", "replication", 200, 3),
     ]
-    rows = by_cell(compare_jobs(stage, cells))
+    rows = by_cell(compare_jobs(stage, jobs))
     assert (rows.stacks_error.abs() < 0.04).all()
     # Between seeds the ratio has a standard deviation of 1 % (SPARe) to 2 % (replication).
     assert (rows.ratio_error.abs() < 0.04).all()
@@ -243,14 +276,18 @@ def test_tables_and_figures_from_small_comparisons(
         (scheme, n, r) for scheme in ("spare", "replication") for n in (200, 1000) for r in (2, 5)
     ]
     stage.seeds = 1
-    runs = compare_jobs(stage, [Cell("spare-study", "spare", 200, 12)])
+    runs = compare_jobs(stage, [Job("spare-study", "spare", 200, 12)])
     results = {
-        "counts": with_errors([compare_counts((cell, 0.02, 0)) for cell in chosen]),
+        "counts": with_errors([compare_counts(sampled_count(cell, 0.02, 0)) for cell in chosen]),
         "work": pd.DataFrame([compare_work((50, 3))]),
         "curves": {(50, 3): patch_by_failure((50, 3))},
         "runs": runs,
         "jobs": by_cell(runs),
-        "times": pd.DataFrame([life for asked in TIMES for life in compare_times(asked, 200)]),
+        "times": pd.DataFrame(
+            compare_times(life)
+            for asked, place in PLACES.items()
+            for life in sampled_times(*asked, place, 200)
+        ),
         "redundancies": pd.DataFrame(
             [("spare", 200, 8, 8, 9, "8 to 10", 9)],
             columns=["scheme", "groups", "rule", "objective", "predicted", "near", "published"],

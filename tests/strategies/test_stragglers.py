@@ -6,11 +6,11 @@ from itertools import product
 from math import inf
 
 import pytest
-from faultline.strategies.slow_parts import (
+from faultline.strategies.stragglers import (
     Remedy,
-    SlowPolicy,
-    best_deal,
-    gathered,
+    StragglerPolicy,
+    balanced_shares,
+    gather_stragglers,
     next_remedy,
 )
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_no_deal_of_all_is_better(paces: list[float], micro_batches: int) -> Non
         return max(share * pace for share, pace in zip(deal, paces, strict=True))
 
     every = product(range(micro_batches + 1), repeat=len(paces))
-    found = best_deal(paces, micro_batches)
+    found = balanced_shares(paces, micro_batches)
     assert sum(found) == micro_batches
     assert last(found) == pytest.approx(
         min(last(one) for one in every if sum(one) == micro_batches)
@@ -39,19 +39,19 @@ def test_no_deal_of_all_is_better(paces: list[float], micro_batches: int) -> Non
 )
 def test_greyhounds_case(replicas: int, each: int, left: float) -> None:
     paces = [1.7] + [1.0] * (replicas - 1)
-    deal = best_deal(paces, replicas * each)
+    deal = balanced_shares(paces, replicas * each)
     assert max(s * pace for s, pace in zip(deal, paces, strict=True)) / each == pytest.approx(left)
 
 
 def test_a_large_job_is_dealt_at_once() -> None:
     paces = [1.0 + (number % 7) / 10 for number in range(100_000)]
-    assert sum(best_deal(paces, 800_000)) == 800_000
+    assert sum(balanced_shares(paces, 800_000)) == 800_000
 
 
 def test_slow_nodes_come_together() -> None:
     """Four nodes in three groups, of two nodes each: the slowest ones' groups have room."""
-    assert gathered([5, 2, 5, 7], 2) == [5, 5, 2, 2]
-    assert gathered([5, 2], 1) == [5, 2]
+    assert gather_stragglers([5, 2, 5, 7], 2) == [5, 5, 2, 2]
+    assert gather_stragglers([5, 2], 1) == [5, 2]
 
 
 @given(
@@ -69,7 +69,7 @@ def test_ski_rental_is_at_most_twice_the_best_in_hindsight(
     prices, rates = sorted(prices), sorted(rates, reverse=True)
     names = ("redeal", "swap", "restart")
     remedies = tuple(Remedy(*each) for each in zip(names, prices, strict=False))
-    policy, rank = SlowPolicy(remedies, 0.0), {one: n + 1 for n, one in enumerate(remedies)}
+    policy, rank = StragglerPolicy(remedies, 0.0), {one: n + 1 for n, one in enumerate(remedies)}
     state, now_s, lost_s, paid = 0, 0.0, 0.0, []
     while True:
         lost = dict.fromkeys(names, lost_s)

@@ -1,0 +1,52 @@
+"""A scheme of one's own, and a check of what every scheme has to keep.
+
+faultline --scheme-file docs/examples/own_scheme.py run spare-sound --set strategy.name=one-less
+"""
+
+from collections.abc import Sequence
+
+from faultline.strategies.base import (
+    Continue,
+    StepPlan,
+    Strategy,
+    StrategyOptions,
+    Verdict,
+    WipeOut,
+)
+
+
+class OneLess(Strategy):
+    """The job goes on without its first failed group; the second failure restarts it."""
+
+    name = "one-less"
+    summary = "Goes on without one group, with a smaller batch"
+
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
+        super().__init__(groups, redundancy, options)
+        self.restart()
+
+    def restart(self) -> None:
+        self._plan = StepPlan(tuple(range(self.groups)), stacks=1)
+
+    def plan(self) -> StepPlan:
+        return self._plan
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        left = tuple(one for one in self.plan().members if one not in missing)
+        if len(left) < self.groups - 1:
+            return WipeOut(tuple(missing))
+        self._plan = StepPlan(left, stacks=1, batch_share=len(left) / self.groups)
+        return Continue(tuple(missing))
+
+    def masked_failures(self) -> float:
+        return 2.0
+
+    def work_per_step(self) -> float:
+        return 1.0
+
+
+if __name__ == "__main__":
+    # Here, as commands read this file while Faultline itself is being imported.
+    from faultline.testing import check_scheme
+
+    check_scheme(OneLess, groups=12, engines=False)

@@ -1,0 +1,177 @@
+"""Incidents that stop a whole job, and how they are drawn.
+
+Those of a job whose failed nodes are replaced by spares are of gpu-goodput-mtbi's model, a
+simulator of inigogonzalezgarcia. Nothing fails while the job is down. The training loop simulates
+the incidents, and what they cost besides.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from faultline.platforms.files import write_file
+
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+
+
+class Incident(NamedTuple):
+    """A stop of the whole job."""
+
+    time_s: float  # When it happens, in seconds from the start.
+    cause: str  # What it is.
+    # From there to where processes are started again: detection, diagnosis, waiting for people or
+    # machines, in seconds.
+    down_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentKind:
+    """Incidents of one kind in a run."""
+
+    cause: str  # What it is.
+    count: int  # How many there were.
+    # From the failure to where it is known, and to where it is known what to do: least and
+    # greatest, all between equally likely, in seconds.
+    detect_s: tuple[float, float] = (0.0, 0.0)
+    locate_s: tuple[float, float] = (0.0, 0.0)
+    # What bringing the job back takes longer than the run's own restart, in seconds.
+    restart_s: float = 0.0
+
+
+def scattered(
+    kinds: Sequence[IncidentKind], span_s: float, restart_s: float, rng: np.random.Generator
+) -> list[Incident]:
+    """Return the incidents of a run at random moments at which it is up.
+
+    The restart is the run's own; kinds say what happened how often.
+    """
+    causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
+    by_cause = {kind.cause: kind for kind in kinds}
+    downs_s = [
+        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
+        + by_cause[cause].restart_s
+        for cause in causes
+    ]
+    up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
+    down_before_s = 0.0
+    found = []
+    for cause, at_s, down_s in zip(causes, up_s, downs_s, strict=True):
+        found.append(Incident(float(at_s) + down_before_s, str(cause), down_s))
+        down_before_s += down_s + restart_s
+    return found
+
+
+def even(gap_s: float, count: int, cause: str) -> list[Incident]:
+    """Return incidents with equal gaps from start to start, in seconds."""
+    return [Incident(gap_s * (number + 1), cause, 0.0) for number in range(count)]
+
+
+def with_gaps(
+    count: int, least_s: float, most_s: float, cause: str, rng: np.random.Generator
+) -> list[Incident]:
+    """Return incidents with gaps between two ends, all equally likely, in seconds."""
+    times_s = np.cumsum(rng.uniform(least_s, most_s, count))
+    return [Incident(float(time_s), cause, 0.0) for time_s in times_s]
+
+
+def at_random(mean_s: float, span_s: float, cause: str, rng: np.random.Generator) -> list[Incident]:
+    """Return incidents of a memoryless process until `span_s`, by its mean gap in seconds."""
+    times_s = np.cumsum(rng.exponential(mean_s, round(2 * span_s / mean_s) + 10))
+    return [Incident(float(time_s), cause, 0.0) for time_s in times_s if time_s < span_s]
+
+
+def write_incidents(
+    incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
+) -> Path:
+    """Write incidents as a trace that scenarios read; they strike the components in turn."""
+    text = StringIO(newline="")
+    rows = csv.writer(text)
+    rows.writerow(("time", "component", "cause", "repair"))
+    for number, one in enumerate(incidents):
+        struck = components[number % len(components)]
+        rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
+    write_file(path, text.getvalue())
+    return path
+
+
+DrawIncidents = Callable[[np.random.Generator], Sequence[Incident]]
+"""Draws the incidents of a run."""
+
+NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
+    "xid-79": (0.25, 3.0, True),
+    "memory": (0.20, 3.0, True),
+    "fabric": (0.15, 30.0, True),
+    "host": (0.10, 5.0, True),
+    "hang": (0.30, 30.0, False),
+}
+"""Share of node failures, minutes until detected, and whether the node has to be repaired."""
+
+JOB_CAUSES: Mapping[str, tuple[float, float]] = {"crash": (0.6, 1.0), "storage": (0.4, 30.0)}
+"""Share of failures of the job itself, and minutes until detected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A job on some nodes of a cluster; the others are spares."""
+
+    # Nodes of the job, and spares.
+    nodes: int = 128
+    spares: int = 4
+    # Mean time between failures of a node, and of the job's own, in seconds.
+    node_mtbf_s: float = 3000.0 * HOUR_S
+    job_mtbf_s: float = 40.0 * HOUR_S
+    frail_nodes: int = 0  # The last so many of all nodes have another mean time: `frail_mtbf_s`.
+    frail_mtbf_s: float = 600.0 * HOUR_S
+    # A restart, and the mean of the exponential time of a repair from detection, in seconds.
+    restart_s: float = 20.0 * MINUTE_S
+    repair_s: float = 48.0 * HOUR_S
+
+    def failures_per_s(self, node: int) -> float:
+        """Return the rate of a node's failures, in 1/s."""
+        frail = node >= self.nodes + self.spares - self.frail_nodes
+        return 1.0 / (self.frail_mtbf_s if frail else self.node_mtbf_s)
+
+
+def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list[Incident]:
+    """Return what stops a job, until `span_s`.
+
+    An incident is down until it is detected and, if it takes a node, until there is another one.
+    """
+    nodes = list(range(cluster.nodes + cluster.spares))
+    running, idle = nodes[: cluster.nodes], nodes[cluster.nodes :]
+    repairs: list[tuple[float, int]] = []
+    found: list[Incident] = []
+    up_s = 0.0
+    while True:
+        rates = np.array([cluster.failures_per_s(node) for node in running])
+        total = float(rates.sum()) + 1.0 / cluster.job_mtbf_s
+        failed_s = up_s + float(rng.exponential(1.0 / total))
+        if failed_s >= span_s:
+            return found
+        if rng.random() * total < 1.0 / cluster.job_mtbf_s:
+            shares = [share for share, _ in JOB_CAUSES.values()]
+            cause = str(rng.choice(list(JOB_CAUSES), p=shares))
+            ready_s = failed_s + JOB_CAUSES[cause][1] * MINUTE_S
+        else:
+            shares = [share for share, *_ in NODE_CAUSES.values()]
+            cause = str(rng.choice(list(NODE_CAUSES), p=shares))
+            _, detected_min, breaks = NODE_CAUSES[cause]
+            ready_s = failed_s + detected_min * MINUTE_S
+            place = int(rng.choice(len(rates), p=rates / rates.sum()))
+            if breaks:
+                repaired_s = ready_s + float(rng.exponential(cluster.repair_s))
+                heappush(repairs, (repaired_s, running[place]))
+                while repairs and (repairs[0][0] <= ready_s or not idle):
+                    repaired_s, node = heappop(repairs)
+                    ready_s = max(ready_s, repaired_s)
+                    idle.append(node)
+                running[place] = idle.pop(0)
+        found.append(Incident(failed_s, cause, ready_s - failed_s))
+        up_s = ready_s + cluster.restart_s

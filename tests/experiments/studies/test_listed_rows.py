@@ -1,0 +1,100 @@
+"""Rows and published values that a study lists as data."""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+
+import pandas as pd
+import pytest
+from faultline.experiments.studies import base, data
+from faultline.experiments.studies.base import Row, beside_published, listed_rows
+from faultline.experiments.studies.data import published_value, rows_if_any
+from faultline.experiments.studies.ntp import tables
+
+LINE = {
+    "table": "runs",
+    "keys": "scheme; mtbf_s",
+    "columns": "goodput; restarts",
+    "unit": "1; restarts",
+    "setting": "a failure every {mtbf_s:g} s, {column}",
+}
+RUNS = pd.DataFrame(
+    {
+        "scheme": ["ntp", "ntp", "spare", "spare"],
+        "mtbf_s": 60.0,
+        "seed": [0, 1, 0, 1],
+        "goodput": [0.5, 0.7, 0.8, 0.8],
+        "restarts": [1, 3, 2, 2],
+        "known": [0.6, 0.6, math.nan, math.nan],
+    }
+)
+
+
+def _rows(monkeypatch: pytest.MonkeyPatch, **changes: str) -> list[Row]:
+    monkeypatch.setattr(base, "rows_if_any", lambda study, table: ({**LINE, **changes},))
+    return list(listed_rows("some", {"runs": RUNS}))
+
+
+def test_each_group_has_a_row_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows(monkeypatch)
+    assert [(row.scheme, row.quantity, row.unit) for row in rows] == [
+        ("ntp", "goodput", "1"),
+        ("ntp", "restarts", "restarts"),
+        ("spare", "goodput", "1"),
+        ("spare", "restarts", "restarts"),
+    ]
+    assert rows[0].setting == "a failure every 60 s, goodput"
+    assert rows[0].simulated == pytest.approx(0.6)
+    assert rows[0].low < 0.5
+    assert rows[2].low == rows[2].high == 0.8
+
+
+def test_one_unit_is_that_of_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {row.unit for row in _rows(monkeypatch, unit="1")} == {"1"}
+
+
+def test_some_rows_of_a_table_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows(monkeypatch, only="scheme=spare|replication; seed=1", quantity="the {column}")
+    assert [(row.scheme, row.quantity) for row in rows] == [
+        ("spare", "the goodput"),
+        ("spare", "the restarts"),
+    ]
+
+
+def test_a_key_may_be_the_published_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"keys": "scheme; mtbf_s; known", "columns": "goodput"}
+    rows = _rows(monkeypatch, **keys, published="known")
+    assert [row.published for row in rows] == [0.6, None]
+
+
+def test_ends_may_be_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {"only": "seed=1", "columns": "goodput", "low": "known", "high": "restarts"}
+    first = _rows(monkeypatch, **ends)[0]
+    assert (first.low, first.simulated, first.high) == (0.6, 0.7, 3.0)
+
+
+def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = (
+        {"quantity": "loss", "scheme": "ntp", "setting": "TP32, *", "published": 0.03},
+        {"quantity": "loss", "published": 0.12},
+    )
+    monkeypatch.setattr(data, "rows_if_any", lambda study, table: listed)
+    assert published_value("some", "loss", "ntp", "TP32, packed") == 0.03
+    assert published_value("some", "loss", "ntp", "TP64, packed") == 0.12
+    with pytest.raises(KeyError, match="goodput"):
+        published_value("some", "goodput", "ntp", "TP32, packed")
+    rows = [Row(name, "dp-drop", "", None, 0.1, 0.1, 0.1, "1") for name in ("loss", "goodput")]
+    assert [row.published for row in beside_published("some", rows)] == [0.12, None]
+
+
+def test_listed_values_have_rows_to_stand_beside() -> None:
+    """Of NTP, those whose tables take no time: a text that changes would lose them unnoticed."""
+    made = {"tried": tables.tried_table(), "power": tables.power_table()}
+    rows = list(listed_rows("ntp", made, made))
+    listed = [line for line in rows_if_any("ntp", "published_values")
+              if line["quantity"] in {row.quantity for row in rows}]  # fmt: skip
+    assert len(listed) == 7
+    for line in listed:
+        mine = (row.setting for row in rows if row.quantity == line["quantity"])
+        assert any(fnmatchcase(setting, str(line.get("setting", "*"))) for setting in mine), line
