@@ -20,7 +20,7 @@ class ConstantTime:
         return self.time_s
 
     def slowed(self, factor: float) -> ConstantTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return ConstantTime(self.time_s * factor)
 
 
@@ -50,7 +50,7 @@ class RingTime:
         return rounds * self.hop_s + rounds / members * self.transfer_s
 
     def slowed(self, factor: float) -> RingTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 
@@ -80,7 +80,7 @@ class SyncTime:
         return (replicas - 1) / replicas * self.transfer_s + self.alone_s
 
     def slowed(self, factor: float) -> SyncTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 

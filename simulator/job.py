@@ -47,7 +47,7 @@ class Work:
     compute_s : float
         Seconds to compute one shard type on one group.
     compute_jitter : float
-        Standard deviation of the factor on `compute_s`, drawn anew a group and shard type from a
+        Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
         normal distribution of mean 1. If steps are simulated, computations of all groups take the
         factor of the slowest one.
     minimum_factor : float
@@ -60,13 +60,13 @@ class Work:
     give_up_after_restarts : int
         Give up after this many restarts without a new checkpoint between them.
     spare_groups : int
-        Groups that stand by to replace failed ones, where these may rejoin at a checkpoint.
+        Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
     repair_s : float
         Seconds from the moment a failure is noticed until the group could rejoin.
     tiers : tuple of Tier
         Where snapshots are kept that are taken in the background, the fastest to load first.
     layout : JobLayout or None
-        Which hosts the groups are on; needed where there are tiers.
+        Which hosts the groups are on; needed if there are tiers.
     standbys : int
         Standby machines, beside those of the job, that replace failed ones.
     replenish_s : float

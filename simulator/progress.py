@@ -63,9 +63,9 @@ class Progress:
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
-        Failures of groups by cause; empty where causes are unknown.
+        Failures of groups by cause; empty if causes are unknown.
     disturbances : dict of str to int
-        Failures by cause that stopped no group, or none at first; empty where there are no such
+        Failures by cause that stopped no group, or none at first; empty if there are no such
         causes.
     remedies : dict of str to int
         Mitigations of stragglers, by number; empty without any.

@@ -113,7 +113,7 @@ class RecoveryPrices:
     gpus : int
         GPUs of the job.
     detect_s, diagnose_s : float
-        From the failure to where it is known, and to where it is known what to do.
+        From the failure until it is detected, and until it is diagnosed.
     detect_by_s : mapping of str to float
         The first of these by the level, or else the kind, of what has failed.
     abort_s : float

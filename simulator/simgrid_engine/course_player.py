@@ -26,7 +26,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 class CoursePlayer:
-    """Plays parts from within an actor, with the clock at 0 where the course begins."""
+    """Executes parts from within an actor; the clock is 0 at the start of the course."""
 
     def __init__(self, platform: Path, traffic: Traffic, layout: JobLayout | None) -> None:
         self._traffic = traffic
@@ -37,7 +37,7 @@ class CoursePlayer:
         self.arrived: list[bool] = []
 
     def fails_s(self, members: Sequence[int]) -> float:
-        """Return when the first of some groups fails, in seconds; infinite where none does."""
+        """Return when the first of some groups fails, in seconds; infinite if none does."""
         return min((self._off_s.get(group, inf) for group in members), default=inf)
 
     def play(self, part: Part) -> None:

@@ -45,11 +45,11 @@ class PlayedCourses:
     Attributes
     ----------
     platform : Path
-        Platform XML, with host memories where snapshots go there.
+        Platform XML, with host memories if snapshots go there.
     traffic : Traffic
-        Of the job, with its step where that is simulated.
+        Of the job, with its step if that is simulated.
     layout : JobLayout or None
-        Which GPUs share which components; needed where some are slow.
+        Which GPUs share which components; needed if some are slow.
     play_failures : bool
         Whether groups may fail during a course.
     most_parts : int

@@ -56,7 +56,7 @@ def write_beside_steps(
     traffic : Traffic
         Of the job, with its step where that is played.
     layout : JobLayout, optional
-        Which GPUs share which components; needed where some are slow.
+        Which GPUs share which components; needed if some are slow.
     """
 
     def from_cache(stored: dict[str, Any]) -> PlayedBeside:

@@ -150,7 +150,7 @@ class Kernels:
         Of matrix products in 8 bits over those in 16; None if it is unknown.
     all_reduce_share : Curve or None
         As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
-        than a link carries, as less is sent. None where they are rings.
+        than a link carries, as less is sent. None if they are rings.
     """
 
     speed_flop_per_s: float
