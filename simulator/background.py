@@ -1,7 +1,7 @@
-"""Snapshots on their way while the job goes on: what they and its steps cost each other on links.
+"""Snapshots in flight while the job goes on: how they and the steps slow each other on links.
 
-Some go to storage, some to the memories of hosts. Where several are under way, each makes what it
-meets slower by as much as it does alone, all added up: what flows do that share one link equally.
+Snapshots go to storage or to host memories. The slowdowns by several snapshots in flight add up,
+as they do for flows that share one link equally.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from faultline.simulator.courses import (
 )
 
 Meets = Literal["passes", "sync", "save", "send"]
-"""What a write may meet: the passes of a step, its exchange of gradients, another checkpoint, state
-on its way between groups."""
+"""Traffic that a write may share links with: the passes of a step, its exchange of gradients,
+another checkpoint, state in flight between groups."""
 
 _ROUNDING = 1e-9
 _FOR_EVER_S = 1e12
@@ -33,14 +33,14 @@ _FOR_EVER_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What a part of a step and a write cost each other, where they share bandwidth.
+    """How a part of a step and a write slow each other when they share bandwidth.
 
     Attributes
     ----------
     slowdown : float
-        What that part takes while the write goes on, over what it takes alone.
+        Time of the part while the write goes on, over its time alone.
     pace : float
-        How fast the write goes meanwhile, over how fast it goes alone.
+        Rate of the write meanwhile, over its rate alone.
     """
 
     slowdown: float = 1.0
@@ -48,14 +48,14 @@ class Sharing:
 
     @classmethod
     def of(cls, alone_s: float, write_s: float, ended_s: float, written_s: float) -> Sharing:
-        """Return what follows from both begun at once: whoever is left goes on alone.
+        """Return the sharing derived from starting both at once; the longer one ends alone.
 
         Parameters
         ----------
         alone_s, write_s : float
-            What each takes alone, in seconds.
+            Time of each alone, in seconds.
         ended_s, written_s : float
-            When each has ended, in seconds from where both began.
+            When each has ended, in seconds from the common start.
         """
         if alone_s <= 0.0 or write_s <= 0.0:
             return cls()
@@ -70,25 +70,25 @@ class Sharing:
 
 ALONE = Sharing()
 ANOTHER_WRITE = Sharing(2.0, 0.5)
-"""Two writes of the same hosts share all of their way."""
+"""Two writes of the same hosts share all of their links."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBesideSteps:
-    """What a write takes that goes on beside steps.
+    """How long a write takes beside steps.
 
     Attributes
     ----------
     alone_s : float
-        With nothing beside it, in seconds.
+        With no other traffic, in seconds.
     passes, sync : Sharing
         Beside the forward and backward passes, and beside the exchange of gradients.
     save : Sharing
-        Beside a checkpoint that is written to storage; one whose time is stated meets nothing.
+        Beside a checkpoint that is written to storage; one of stated time shares no link.
     send : Sharing
-        Beside state that groups send to each other, which takes the links that checkpoints take.
+        Beside state that groups send to each other over the links of checkpoints.
     courses : Courses or None
-        Simulates what goes on beside it from its beginning; None for jobs too large for that.
+        Simulates all traffic beside it from its start; None for jobs too large for that.
     """
 
     alone_s: float
@@ -100,24 +100,24 @@ class WriteBesideSteps:
 
     @property
     def shares_links(self) -> bool:
-        """Whether it meets anything of a step."""
+        """Whether it shares a link with any part of a step."""
         return (self.passes, self.sync) != (ALONE, ALONE)
 
     @property
     def slowdown(self) -> float:
-        """What a step takes longer at most, as a factor."""
+        """Largest factor by which a step takes longer."""
         return max(self.passes.slowdown, self.sync.slowdown)
 
     def beside(self, meets: Meets | None) -> Sharing:
-        """Return what it and a part cost each other."""
+        """Return how the write and a part slow each other."""
         return ALONE if meets is None else getattr(self, meets)
 
     def fits_into(self, passes_s: float) -> bool:
-        """Whether it meets nothing, and is over, in passes of so many seconds."""
+        """Whether it shares no link with passes of that length and ends within them."""
         return self.passes == ALONE and self.alone_s <= passes_s
 
     def course(self, passes_s: float, sync_s: float) -> tuple[float, float]:
-        """Return what steps take longer that it begins with, and when it is whole; in seconds."""
+        """Return by how much it prolongs steps from its start on, and its end; in seconds."""
         left_s, now_s, longer_s = self.alone_s, 0.0, 0.0
         if passes_s + sync_s <= 0.0:
             return 0.0, left_s
@@ -134,18 +134,18 @@ class WriteBesideSteps:
 
 @dataclass(eq=False, slots=True)
 class Write:
-    """A write under way; the engine that plays it says when it has ended.
+    """A write in flight; the engine that executes it sets its end.
 
     Attributes
     ----------
     times : WriteBesideSteps
-        What it takes.
+        How long it takes.
     writer : int or None
-        The group whose hosts send to storage; None where all copy to the memories of hosts.
+        The group whose hosts send to storage; None if all groups copy to host memories.
     whole_s : float
-        When all has arrived, in seconds; infinite before that, and where it broke off.
+        When it is complete, in seconds; infinite before that, and if it was aborted.
     is_over : bool
-        Whether nothing is sent any more.
+        Whether it has stopped sending.
     """
 
     times: WriteBesideSteps
@@ -154,28 +154,28 @@ class Write:
     is_over: bool = False
 
     def end(self, whole_s: float = inf) -> None:
-        """Nothing is sent any more: all has arrived, or never will."""
+        """Stop sending: the write is complete at `whole_s`, or aborted."""
         self.whole_s, self.is_over = whole_s, True
 
 
 class WriteClock:
-    """How far writes are that go on beside a job.
+    """Progress of the writes that go on beside a job.
 
-    As long as SimGrid can simulate all that has gone on since the first of them began, this very
-    course says. After anything else, such as a step of parts of micro-batches, they go on at the
-    rates at which a write and one step meet.
+    As long as SimGrid can simulate all traffic since the first write began, that course defines
+    their progress. After anything else, such as a step of parts of micro-batches, the rates apply
+    at which a write and one step share links.
 
     Parameters
     ----------
     courses : Courses, optional
-        Knows the job's courses; without it there are rates only.
+        Simulates the job's courses; without it only rates apply.
     gradients_hide : bool
-        Whether passes leave gradients on their way that a write has slowed.
+        Whether passes may leave gradients in flight that a write has slowed.
 
     Attributes
     ----------
     go_on : bool
-        Whether writes go on, or hidden gradients that the last of them has slowed.
+        Whether writes are in flight, or hidden gradients that the last write has slowed.
     """
 
     def __init__(self, courses: Courses | None = None, gradients_hide: bool = False) -> None:
@@ -191,11 +191,11 @@ class WriteClock:
 
     @property
     def follows_course(self) -> bool:
-        """Whether a course is simulated of all that has gone on since the first write began."""
+        """Whether a course covers everything since the first write began."""
         return self._course is not None and self.go_on
 
     def fail(self, group: int, at_s: float) -> bool:
-        """Let the hosts of a group go off at a time, in seconds; False if that is known."""
+        """Record that a group's hosts fail at `at_s` seconds; return whether that is new."""
         if self._course is None or self._courses is None or group in self._failed:
             return False
         if not self._courses.play_failures:
@@ -206,7 +206,7 @@ class WriteClock:
         return True
 
     def bring_back(self, groups: Iterable[int]) -> None:
-        """Let the hosts of some groups be on again."""
+        """Record that the hosts of some groups are on again."""
         back = tuple(group for group in groups if group in self._failed)
         if self._course is not None and back:
             self._failed.difference_update(back)
@@ -219,9 +219,9 @@ class WriteClock:
         breaks_s: float = inf,
         off: tuple[int, ...] = (),
     ) -> None:
-        """Begin a write at a time; it breaks off when its writer fails. Both in seconds.
+        """Begin a write at `now_s`; it aborts at `breaks_s`, when its writer fails. In seconds.
 
-        Groups that are `off` have no part in it.
+        Groups that are `off` take no part in it.
         """
         if not self.go_on:
             self._course = () if self._courses else None
@@ -236,9 +236,9 @@ class WriteClock:
     def prolonged_s(
         self, duration_s: float, start_s: float, meets: Meets, part: Part | None = None
     ) -> float:
-        """Return what takes so long alone, if it begins now; both in seconds.
+        """Return the time beside writes of what takes `duration_s` alone; both in seconds.
 
-        `part` is that part of the course; without it the rates say.
+        `part` is the corresponding part of the course; without it the rates apply.
         """
         course = self._course_with(part)
         if course is not None:
@@ -257,7 +257,7 @@ class WriteClock:
     def advance(
         self, start_s: float, now_s: float, meets: Meets | None, part: Part | None = None
     ) -> None:
-        """Let the writes go on beside something; `part` is that part of the course."""
+        """Advance the writes to `now_s`; `part` is the corresponding part of the course."""
         self._trails = False
         if start_s < now_s:
             self._advance(start_s, now_s, meets, part)
@@ -280,7 +280,7 @@ class WriteClock:
                 write.end(start_s if is_whole else inf)
 
     def _course_with(self, part: Part | None) -> Course | None:
-        """Return the course so far and one more part; None where it is not simulated."""
+        """Return the course so far and one more part; None if it is not simulated."""
         if self._courses is None or self._course is None or part is None:
             return None
         if len(self._course) >= self._courses.most_parts:
@@ -293,7 +293,7 @@ class WriteClock:
         return self._course_from_s + course.ends_s[len(self._course)]
 
     def _follow(self, course: Course, part: Part, now_s: float) -> None:
-        """Go on by a part of a course, which ends now."""
+        """Advance by a part of a course, which ends now."""
         assert self._course is not None, "of no course"
         for write, over_s, arrived in zip(self._copies, course.over_s, course.arrived, strict=True):
             over_at_s = self._course_from_s + over_s
@@ -305,7 +305,7 @@ class WriteClock:
         self._trails = hides and not self.left_s
 
     def _leave_course(self) -> None:
-        """Go on by rates, with what each write still takes if nothing goes on beside it."""
+        """Switch to rates, from the time that each write would still need alone."""
         if self._courses is None or self._course is None or not self.left_s:
             self._course = None
             return
@@ -320,7 +320,7 @@ class WriteClock:
         self._course = None
 
     def end(self) -> None:
-        """Break all of them off."""
+        """Abort all writes."""
         for write in self.left_s:
             write.end()
         self.left_s.clear()
@@ -329,7 +329,7 @@ class WriteClock:
     def _one_lasts_s(
         self, left_s: Mapping[Write, float], paces: Sequence[float], now_s: float
     ) -> float:
-        """Return the seconds until the first of some writes ends."""
+        """Return the seconds until the first write ends."""
         return min(
             min(one_s / pace, self._breaks_s[write] - now_s)
             for (write, one_s), pace in zip(left_s.items(), paces, strict=True)
@@ -338,7 +338,7 @@ class WriteClock:
     def _go_on(
         self, left_s: dict[Write, float], paces: Sequence[float], now_s: float, lasts_s: float
     ) -> dict[Write, bool]:
-        """Let some writes go on; return those that end, and whether all of each has arrived."""
+        """Advance writes; return those that end, and whether each is complete."""
         ended = {}
         for (write, one_s), pace in zip(list(left_s.items()), paces, strict=True):
             breaks_s = self._breaks_s[write] - now_s
@@ -351,9 +351,9 @@ class WriteClock:
 
 
 def _rates(writes: Sequence[Write], meets: Meets | None) -> tuple[float, list[float]]:
-    """Return what a part takes beside some writes over what it takes alone, and the writes' paces.
+    """Return a part's time beside writes over its time alone, and the writes' paces.
 
-    Of two writes one goes to storage; the other knows what they cost each other.
+    Of two writes one goes to storage; the other's `save` holds how they slow each other.
     """
     met = [write.times.beside(meets) for write in writes]
     if len(met) == 1:

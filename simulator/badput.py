@@ -1,6 +1,6 @@
 """Where the time of a run went: every second of it under one cause.
 
-`USEFUL` causes are what a job without failures, copies and checkpoints takes; all others are
+`USEFUL` causes are the time of a job without failures, copies and checkpoints; all others are
 badput. Work counts as useful when it is kept: a restart moves all that was done since the last
 checkpoint to "repeated".
 """
@@ -31,7 +31,7 @@ detection
     Failed all-reduces, up to the moment when the failure is noticed; of steps that ranks play, all
     after the nominal passes.
 reconfigure, checkpoint, restart, load
-    The controller and the shrinking of the communicator; writing checkpoints, as far as somebody
+    The controller and the shrinking of the communicator; writing checkpoints, as far as a group
     waits for it, and mirrors of state that a scheme sends; global restarts; loading checkpoints.
 """
 
@@ -68,7 +68,7 @@ of its own for what schemes compute on purpose, nor for what is slow."""
 
 
 Mark = tuple[float, ...]
-"""What stood under the causes that a restart may take back, at some moment."""
+"""The booked times of the causes that a restart may take back, at some moment."""
 
 _of_steps = itemgetter(*_STEP)
 
@@ -86,12 +86,12 @@ class Ledger:
         self.seconds: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
 
     def mark(self) -> Mark:
-        """Return what to hand to `take_back` later: everything done so far is kept then."""
+        """Return a mark for `take_back`, which then keeps everything done so far."""
         marked: Mark = _of_steps(self.seconds)
         return marked
 
     def take_back(self, mark: Mark) -> None:
-        """All steps since a mark, and the one under way, are to be done again."""
+        """Book all steps since a mark, and the current one, as repeated."""
         for cause, kept_s in zip(_STEP, mark, strict=True):
             self.seconds["repeated"] += self.seconds[cause] - kept_s
             self.seconds[cause] = kept_s

@@ -10,60 +10,60 @@ from pathlib import Path
 
 from faultline.platforms.files import is_draft
 
-SHELVES = ("probes", "platforms", "compiled")
-"""Folders of what can be made again; the built SimGrid, which lies beside them, is not touched."""
+SUBFOLDERS = ("probes", "platforms", "compiled")
+"""Folders whose content can be made again; the built SimGrid beside them is never removed."""
 _MOST_FILES = 10_000
 _MOST_BYTES = 10**9
-# A draft that old has been left behind by a process that was killed.
+# A draft this old was left behind by a process that was killed.
 _ABANDONED_S = 3_600.0
 
 
 def cache_directory() -> Path:
     """Return the directory of Faultline's caches: below XDG_CACHE_HOME, or ~/.cache.
 
-    A relative XDG_CACHE_HOME counts as none, as its specification says: it would be another cache
-    in each folder.
+    A relative XDG_CACHE_HOME is ignored, as its specification requires: it would mean a different
+    cache for each working directory.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "faultline"
 
 
 def keep_within_bounds(
-    shelf: Path, most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
+    folder: Path, most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES
 ) -> None:
-    """Remove the oldest files of a folder of the cache, so that the rest is within bounds.
+    """Remove the oldest files of a cache folder until the rest is within bounds.
 
-    Another process may do the same at once: what is gone already is no error.
+    Another process may do the same at once, so a missing file is no error.
     """
     now_s = time.time()
     size_bytes = 0
-    newest_first = sorted(_files(shelf), key=lambda file: -file[1].st_mtime_ns)
+    newest_first = sorted(_files(folder), key=lambda file: -file[1].st_mtime_ns)
     for files, (path, status) in enumerate(newest_first, 1):
         size_bytes += status.st_size
         abandoned = is_draft(path.name) and now_s - status.st_mtime > _ABANDONED_S
-        # The newest stays, however large: it has just been asked for.
+        # The newest file stays, however large: it has just been requested.
         if abandoned or (files > 1 and (files > most_files or size_bytes > most_bytes)):
             with suppress(OSError):
                 path.unlink()
 
 
 def clean_cache() -> tuple[int, int]:
-    """Remove all that can be made again; returns how many files that were, and their bytes."""
+    """Remove all files that can be made again; return their number and their bytes."""
     removed = size_bytes = 0
-    for shelf in SHELVES:
-        for path, status in _files(cache_directory() / shelf):
+    for folder in SUBFOLDERS:
+        for path, status in _files(cache_directory() / folder):
             path.unlink(missing_ok=True)
             removed += 1
             size_bytes += status.st_size
     return removed, size_bytes
 
 
-def _files(shelf: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    if shelf.is_symlink():
-        # What lies in another place is not ours to remove.
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    if folder.is_symlink():
+        # Files outside the cache are not removed.
         return
     with suppress(FileNotFoundError):
-        for path in list(shelf.rglob("*")):
+        for path in list(folder.rglob("*")):
             with suppress(FileNotFoundError):
                 status = path.lstat()
                 if not path.is_dir() or path.is_symlink():

@@ -38,9 +38,9 @@ class ComputeTimes:
     Attributes
     ----------
     draws_ahead : bool
-        Whether `slowest_ahead_s` can tell times before it is known how many of them are needed.
+        Whether `slowest_ahead_s` can return times before the number needed is known.
     drawn : int
-        How many of these were drawn so far; without jitter there is nothing to draw.
+        Number of times drawn so far; without jitter there is nothing to draw.
     """
 
     def __init__(self, unit_s: float, jitter: float, minimum_factor: float, seed: int) -> None:
@@ -92,14 +92,14 @@ class ComputeTimes:
         return self._unit_s * float(factors.clip(min=self._minimum).sum(axis=1).max())
 
     def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
-        """Tell what `slowest_s` will draw next, without drawing it; only if `draws_ahead`.
+        """Return the next draws of `slowest_s` without drawing them; only if `draws_ahead`.
 
         Parameters
         ----------
         groups, stacks : int
             As for `slowest_s`.
         wanted : float
-            How many draws are likely to be made.
+            Number of draws likely to be made.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class ComputeTimes:
         return ahead_s
 
     def pass_over(self, draws: int) -> None:
-        """Count the first of those told ahead as drawn."""
+        """Count the first `draws` draws as made."""
         if self._jitter > 0.0:
             self.drawn += draws
 

@@ -1,7 +1,7 @@
-"""What a job goes on under: slow components, a network that carries less, storage that is away.
+"""Conditions under which a job goes on: stragglers, a degraded network, storage that is away.
 
-A condition begins and ends at its times, whatever the job does. The job takes it in at the first
-step that begins later; so does the moment of a hang, or of whatever else just happens.
+A condition begins and ends at its own times, whatever the job does. It affects the job from the
+first step that begins later; the same holds for a hang and other momentary failures.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from faultline.simulator.pattern.step_shares import SlowStep
 from faultline.simulator.random_streams import Purpose, stream
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
-"""Kinds that are conditions; others happen at one moment, or at two."""
+"""Kinds of failures that are conditions; other kinds happen at one or two moments."""
 
 
 class Effect(NamedTuple):
-    """What a slow component, or one that the network lacks, does to a step."""
+    """The effect of a slow component, or of one that the network lacks, on a step."""
 
     compute: float = 1.0  # How many times as long its groups compute.
     collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
     # Parts of the platform that are down, around which there is a way.
     without: tuple[str, ...] = ()
-    # What is left of the bandwidth of links, where messages are played.
+    # Remaining share of the bandwidth of links, if messages are simulated.
     links: tuple[tuple[str, float], ...] = ()
-    # How many times as long its ranks compute, where each of a job is simulated.
+    # How many times as long its ranks compute, if each rank is simulated.
     ranks: tuple[tuple[Rank, float], ...] = ()
 
 
 class Effects(Protocol):
-    """What components do to a step, by where they are."""
+    """The effects of components on a step, by their place."""
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component on a step of some shard types in one go.
@@ -49,30 +49,30 @@ class Effects(Protocol):
     def together(
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
-        """Return how many times as long a group computes of which several components are slow."""
+        """Return how many times as long a group with several slow components computes."""
         ...
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return the component at each place of a group that differs; none if it then harms nobody.
+        """Return the component at each different place of a group; none if it has no effect there.
 
-        The places for what carries messages are such where it is spared those of the collective.
+        A network component is placed only where it carries no messages of the collective.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StatedEffects:
-    """Effects on a job whose compute is stated.
+    """Effects on a job whose compute time is stated.
 
-    Groups wait for their slowest GPU, and whatever GPUs are part of; of the network, all messages
-    of the collective pass what is slow. None is known to pass NVLink.
+    Groups wait for their slowest component. All messages of the collective pass a slow network
+    component; none is assumed to pass NVLink.
     """
 
-    all_reduce_s: AllReduceTime  # What an all-reduce takes.
+    all_reduce_s: AllReduceTime  # Time of an all-reduce.
     groups: int  # Groups of the job.
-    # What is gone with switches and cables without which messages are played another way.
+    # Parts that are lost with each switch or cable that messages can be routed around.
     around: Mapping[Level, Sequence[tuple[str, ...]]] = field(default_factory=dict)
-    stages: int = 1  # Stages of a group, between which what is sent is hidden.
+    stages: int = 1  # Stages of a group; transfers between stages are hidden.
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component, which is the same at any factor."""
@@ -93,39 +93,39 @@ class StatedEffects:
         return max(self(failure).compute for failure in failures)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return a place in the group; none for an adapter that only pipelines use from then on."""
+        """Return a place in the group; none for an adapter that then only pipelines use."""
         hides = failure.level in TO_THE_NETWORK and self.stages > 1
         return () if hides else (failure._replace(groups=range(group, group + 1)),)
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """What slows a step of some members."""
+    """The slowdown of a step of some members."""
 
-    # How many times as long a member computes, of those that are slow.
+    # How many times as long each slow member computes.
     compute: Mapping[int, float] = field(default_factory=dict, hash=False)
     collective: float = 1.0  # How many times as long the all-reduce takes.
     causes: tuple[Failure, ...] = ()  # The components behind it.
-    # Micro-batches of those groups that were dealt more or fewer than usual.
+    # Micro-batches of the groups that have more or fewer than usual.
     deal: Mapping[int, int] = field(default_factory=dict, hash=False)
     links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
     ranks: tuple[tuple[Rank, float], ...] = ()  # As of `Effect`.
 
     @property
     def step(self) -> SlowStep:
-        """What is slow in a step that is simulated."""
+        """The stragglers of a step that is simulated."""
         return SlowStep(self.links, self.ranks, tuple(sorted(self.deal.items())))
 
     @property
     def ranks_are_known(self) -> bool:
-        """Whether all that is slow is a rank or a link that is known."""
+        """Whether each straggler is a known rank or link."""
         return bool(self.ranks) or all(one.level in NETWORK for one in self.causes)
 
     def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
-        """Return the same where each computation takes `factor` times as long.
+        """Return the slowdown of a step whose computations take `factor` times as long.
 
-        Messages take as long as ever, so a slow link counts for less of it. Of several shard types
-        in one go, pipelines are filled and drained once.
+        Messages take their usual time, so a slow link has a smaller effect. With several shard
+        types in one go, pipelines are filled and drained once.
         """
         if not self.compute or self.deal:
             return self
@@ -140,9 +140,9 @@ class Slowdown:
         return replace(self, compute=compute)
 
     def at_most(self, slowest: float) -> Slowdown:
-        """Return the same where the slowest member takes so many times as long, and no other more.
+        """Return this slowdown with `slowest` as the largest factor of a member.
 
-        A step that is simulated with all of its members has no known time for each of them.
+        A step that is simulated with all of its members has no known time per member.
         """
         first = max(self.compute, key=self.compute.__getitem__)
         compute = {group: min(factor, slowest) for group, factor in self.compute.items()}
@@ -157,7 +157,7 @@ class Slowdown:
 UNDISTURBED = Slowdown()
 
 SlowParts = Sequence[tuple[Failure, Effect]]
-"""What is slow, and what each alone does to a step."""
+"""The stragglers, each with its own effect on a step."""
 
 
 def slowdown_of(
@@ -165,9 +165,9 @@ def slowdown_of(
     members: Sequence[int],
     together: Callable[[tuple[Failure, ...], int], float],
 ) -> Slowdown:
-    """Return what slows a step of some groups; of an all-reduce the worst of its parts.
+    """Return the slowdown of a step of some groups; the worst part slows the all-reduce.
 
-    What several components of one group do to it, `together` tells.
+    `together` returns the factor of a group with several slow components.
     """
     if not slow_parts:
         return UNDISTURBED
@@ -205,33 +205,32 @@ def slowdown_of(
 class Disturbances:
     """The failures of a run that stop no group."""
 
-    # Begins them anew, in the order of time, whatever the job does.
+    # Returns them in the order of time, from the start; independent of the job.
     begin: Callable[[], Iterator[Failure]]
-    effects: Effects  # What components do to a step.
-    causes: tuple[str, ...] = ()  # Those that are counted.
+    effects: Effects  # Effects of components on a step.
+    causes: tuple[str, ...] = ()  # Causes that are counted.
 
 
 class Conditions:
-    """What holds for a job as time goes on.
+    """The conditions of a job as time goes on.
 
     Parameters
     ----------
     disturbances : Disturbances or None
-        What there is of them.
+        The failures that cause them; None without any.
 
     Attributes
     ----------
     counts : dict of str to int
         How many have begun by now, by cause.
     without : tuple of str
-        The parts that are down around which there is a way, each once.
+        Parts of the network that are down and can be routed around, each once.
     slow : sequence of (Failure, Effect)
-        What is slow, and what it does to a step.
+        The stragglers, each with its effect on a step.
     storage_back_s : float
-        When storage is there again, in seconds; minus infinity while it is there.
+        When storage is available again, in seconds; minus infinity while it is available.
     next_change_s : float
-        When to look again, in seconds; minus infinity where something has changed that nobody has
-        asked for.
+        When the next change is due, in seconds; minus infinity if a change has not been read yet.
     """
 
     def __init__(self, disturbances: Disturbances | None) -> None:
@@ -241,7 +240,7 @@ class Conditions:
         self._ends: list[tuple[float, int, Failure]] = []
         self._begun: list[Failure] = []
         self._ended: list[Failure] = []
-        self._met = 0
+        self._begun_count = 0
         self.slow: SlowParts = ()
         self.counts = dict.fromkeys(disturbances.causes if disturbances else (), 0)
         self.without: tuple[str, ...] = ()
@@ -249,18 +248,18 @@ class Conditions:
         self.next_change_s = self._next.time_s if self._next else inf
 
     def advance(self, now_s: float) -> None:
-        """Take in what has happened by now."""
+        """Apply all changes up to now."""
         changed = False
         while self._next and self._next.time_s <= now_s:
             failure, self._next = self._next, next(self._failures, None)
             if failure.cause in self.counts:
                 self.counts[failure.cause] += 1
-            self._met += 1
+            self._begun_count += 1
             changed = True
             if failure.kind not in LASTING:
                 self._begun.append(failure)
             if failure.kind not in ("flap", "hang"):
-                heappush(self._ends, (failure.time_s + failure.lasts_s, self._met, failure))
+                heappush(self._ends, (failure.time_s + failure.lasts_s, self._begun_count, failure))
         while self._ends and self._ends[0][0] <= now_s:
             failure = heappop(self._ends)[-1]
             changed = True
@@ -271,7 +270,7 @@ class Conditions:
             self.next_change_s = -inf
 
     def happened(self) -> tuple[list[Failure], list[Failure]]:
-        """Return what has begun and ended since the last call, of what is no condition."""
+        """Return the failures other than conditions that began or ended since the last call."""
         begun, self._begun = self._begun, []
         ended, self._ended = self._ended, []
         self.next_change_s = min(
@@ -280,7 +279,7 @@ class Conditions:
         return begun, ended
 
     def effect(self, failure: Failure) -> Effect:
-        """Return what a component would do to a step."""
+        """Return the effect of a component on a step."""
         assert self._effects is not None
         return self._effects(failure)
 
@@ -314,18 +313,18 @@ def drawn_outages(
     repair_s: float,
     seed: int,
 ) -> Iterator[Failure]:
-    """Yield the outages of switches around which there is a way, all equally likely.
+    """Yield the outages of switches that can be routed around, all equally likely.
 
     Parameters
     ----------
     causes : sequence of Cause
-        Why they fail, with the rates of all of these switches together.
+        Causes of outages, with the rates of all of these switches together.
     gpus, groups : int
-        GPUs of the job, by which rates are stated, and its groups.
+        GPUs of the job (rates are per GPU) and its groups.
     switches : int
-        How many there are.
+        Number of switches.
     repair_s : float
-        Seconds to repair one, where the cause does not say.
+        Seconds to repair one if the cause does not state it.
     seed : int
         Seed of the run.
     """
@@ -336,7 +335,7 @@ def drawn_outages(
 def _by_cause(
     cause: Cause, gpus: int, groups: range, switches: int, repair_s: float, seed: int
 ) -> Iterator[Failure]:
-    # Streams of their own: the failures that do take groups down stay what they are.
+    # Separate streams leave the failures that stop groups unchanged.
     index = stream_index(f"{cause.name}, with a way around")
     times, places, repairs = (
         stream(seed, purpose, index)
@@ -351,10 +350,10 @@ def _by_cause(
 
 
 def shared_out(causes: Sequence[Cause], fatal: int, around: int) -> tuple[Cause, ...]:
-    """Return causes at the rates of the switches that have a way around them.
+    """Return causes at the rates of the switches that can be routed around.
 
-    Counts of interruptions are of those that have none; each of the others fails as often. Where
-    none is fatal, the others are struck in their place.
+    Counts of interruptions cover the fatal switches; each other switch fails at the same rate. If
+    none is fatal, the whole rate applies to the others.
     """
     ratio = around / fatal if fatal else 1.0
     return tuple(replace(one, rate_per_gpu_s=ratio * one.rate_per_gpu_s) for one in causes)

@@ -1,6 +1,6 @@
-"""What a scheme owes the training loop, looked at whenever it decides or plans anew.
+"""The contract between a scheme and the training loop, checked at each decision and new plan.
 
-A scheme that breaks its contract would else give a number that looks like any other.
+Without the check, a scheme that breaks its contract would return a plausible number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Stages(NamedTuple):
 
 
 class Contract:
-    """Holds a scheme to its contract.
+    """Checks that a scheme keeps its contract.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ class Contract:
         self._checks_all = not type(strategy).__module__.startswith(_SHIPPED)
         self._verdicts = 0
         self._checked: StepPlan | None = None
-        # All of the last plan but its members, where it is sound whoever they are.
+        # The last plan except its members, if it is valid for any members.
         self._sound_numbers: tuple[object, ...] | None = None
         self._known: dict[int, _Stages] = {}
         self._kinds: dict[_Works, int] = {}
         self.enter()
 
     def enter(self) -> None:
-        """Look at the plan of a scheme that may be in any state."""
+        """Check the plan of a scheme that may be in any state."""
         plan = self._strategy.plan()
         if not isinstance(plan, StepPlan):
             self._breach(f"plan() returned {type(plan).__name__}, and no StepPlan")
@@ -110,7 +110,7 @@ class Contract:
         self._members = members
 
     def restarted(self) -> None:
-        """Look at the plan after a restart."""
+        """Check the plan after a restart."""
         self.enter()
         lacking = self._groups - len(self._members)
         if lacking and self._strategy.restart_replaces:
@@ -121,11 +121,11 @@ class Contract:
             )
 
     def returned(self, groups: Sequence[int]) -> None:
-        """Look at the plan after dropped groups came back."""
+        """Check the plan after dropped groups came back."""
         if self._strategy.plan().members != tuple(sorted({*self._members, *groups})):
             self._breach(
                 f"after on_return({list(groups)}) plan() has other members than before with those",
-                "take back the groups that return, and nobody else",
+                "take back only the groups that return",
             )
         self.enter()
 
@@ -142,9 +142,9 @@ class Contract:
         return plan
 
     def verdict(self, missing: Sequence[int]) -> Verdict:
-        """Ask the scheme what becomes of a step that lacks members.
+        """Return the scheme's verdict on a step with missing members.
 
-        Where so few would be left that their share of the state does not fit, the job restarts.
+        If the state no longer fits into the memory of the remaining members, the job restarts.
         """
         verdict: object = self._strategy.on_failures(missing)
         if isinstance(verdict, WipeOut):
@@ -186,7 +186,7 @@ class Contract:
             )
 
     def _check_dropped(self, dropped: Sequence[int], members: tuple[int, ...]) -> None:
-        """Look at who is left: all of few members, and of many their number and the dropped.
+        """Check the remaining members: each of few, and of many their number and the dropped.
 
         Every so often, all of many too: to compare thousands at each failure would take longer
         than to play it.
@@ -265,7 +265,7 @@ class Contract:
         self._sound_numbers = None if depends_on_members else plan.all_but_members
 
     def _check_pipelines(self, plan: StepPlan) -> None:
-        """Look at who does what: members, with nodes of the job, by one cut of the model."""
+        """Check the pipelines: members, with nodes of the job, by one cut of the model."""
         groups = [one.group for one in plan.pipelines]
         strangers = [group for group in groups if not _has(plan.members, group)]
         if strangers or groups != sorted(set(groups)):
@@ -295,7 +295,7 @@ class Contract:
         self._check_work(plan)
 
     def _look_at(self, one: Pipeline) -> _Stages:
-        """Look at the stages of a pipeline by themselves."""
+        """Check the stages of a pipeline alone."""
         cuts = {stage.layers is None for stage in one.stages}
         stages = self._strategy.shape.stages
         nodes = all(
@@ -311,7 +311,7 @@ class Contract:
         return _Stages(one.stages, groups, self._kinds.setdefault(works, len(self._kinds)))
 
     def _check_mirrors(self, plan: StepPlan) -> None:
-        """Look at what members send to each other between steps."""
+        """Check the mirrors that members send to each other between steps."""
         mirrors: object = plan.mirrors
         if not isinstance(mirrors, tuple) or not all(isinstance(one, Mirror) for one in mirrors):
             self._breach("plan() has mirrors that are none", "use a tuple of Mirror")

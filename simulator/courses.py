@@ -1,7 +1,7 @@
-"""Courses: parts of training, one after the other, while state is copied beside them.
+"""Courses: consecutive parts of training during which state is copied.
 
-SimGrid simulates a course from the beginning of its first copy. Replay follows it: each part and
-each copy ends when it ends there.
+SimGrid simulates a course from the start of its first copy. Replay uses the ends of its parts and
+copies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from faultline.strategies.step_shares import Pipeline
 
 
 class Copy(NamedTuple):
-    """A copy begins: the checkpoint of a group, or all snapshots to host memory (None).
+    """A copy begins: the checkpoint that a group writes, or all snapshots to host memory (None).
 
     Groups that are `off` send and receive nothing.
     """
@@ -26,29 +26,29 @@ class Copy(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """Something that shares no link with any copy, and takes so many seconds."""
+    """A part that shares no link with any copy and takes a stated time, in seconds."""
 
     duration_s: float
 
 
 class Fails(NamedTuple):
-    """The hosts of a group go off, so many seconds after the course's beginning."""
+    """The hosts of a group fail, `at_s` seconds after the course's start."""
 
     group: int
     at_s: float
 
 
 class Returns(NamedTuple):
-    """The hosts of some groups are on again."""
+    """The hosts of some groups are turned on again."""
 
     groups: tuple[int, ...]
 
 
 class Passes(NamedTuple):
-    """All members do their forward and backward passes, and last at least so many seconds.
+    """All members do their forward and backward passes; these last at least `least_s` seconds.
 
-    Those that lose a host go as far as they come. With a `patch` only some groups compute, so many
-    stacks each. Each computation takes `factor` times as long as usual.
+    A member that loses a host stops where it depends on that host. A `patch` lists the only groups
+    that compute, with their stacks. Each computation takes `factor` times as long as usual.
     """
 
     members: tuple[int, ...]
@@ -63,10 +63,10 @@ class Passes(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """All members exchange their gradients; where that is `repeated`, those that hide too.
+    """All members exchange their gradients; a `repeated` exchange includes the hidden ones.
 
-    It lasts at least so many seconds. Where a member fails, its rings stop, and all end after
-    `broken_s` seconds.
+    It lasts at least `least_s` seconds. If a member fails, its rings stop, and the exchange ends
+    after `broken_s` seconds.
     """
 
     members: tuple[int, ...]
@@ -79,14 +79,14 @@ class Exchange(NamedTuple):
 
 
 class Written(NamedTuple):
-    """All wait for a checkpoint that a group writes to storage; with its time, where stated."""
+    """All members wait for the checkpoint that a group writes to storage in a stated time."""
 
     writer: int
     stated_s: float
 
 
 class Sent(NamedTuple):
-    """All wait for state that groups send to each other; for `alone_s` at least if that breaks."""
+    """All members wait for state that groups send; for at least `alone_s` if a transfer breaks."""
 
     moves: tuple[SentMove, ...]
     alone_s: float
@@ -97,17 +97,17 @@ Part = Copy | Alone | Fails | Returns | Passes | Exchange | Written | Sent
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """When the parts of a course end, in seconds from its beginning.
+    """When the parts of a course end, in seconds from its start.
 
     Attributes
     ----------
     ends_s : sequence of float
         The end of each part.
     over_s : sequence of float
-        When nothing of each copy is sent any more, in the order in which they began. Nothing goes
-        on beside those that last longer than the last part.
+        When each copy stops sending, in the order of their starts. A copy that lasts longer than
+        the last part is alone from then on.
     arrived : sequence of bool
-        Whether all of each copy has arrived by then.
+        Whether each copy is complete by then.
     """
 
     ends_s: Sequence[float]
@@ -116,15 +116,15 @@ class Course:
 
 
 class Courses(Protocol):
-    """Knows the courses of a job."""
+    """Simulates the courses of a job."""
 
     @property
     def play_failures(self) -> bool:
-        """Whether groups may fail in them."""
+        """Whether groups may fail during a course."""
 
     @property
     def most_parts(self) -> int:
-        """Parts of a course at most; later ones meet a copy at the rates of one step."""
+        """Largest number of parts of a course; later parts use the rates of one step."""
 
     def of(self, parts: tuple[Part, ...]) -> Course:
-        """Return a course that begins with some parts."""
+        """Return the course that consists of some parts."""

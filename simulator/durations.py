@@ -20,7 +20,7 @@ class ConstantTime:
         return self.time_s
 
     def slowed(self, factor: float) -> ConstantTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return ConstantTime(self.time_s * factor)
 
 
@@ -50,7 +50,7 @@ class RingTime:
         return rounds * self.hop_s + rounds / members * self.transfer_s
 
     def slowed(self, factor: float) -> RingTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 
@@ -80,7 +80,7 @@ class SyncTime:
         return (replicas - 1) / replicas * self.transfer_s + self.alone_s
 
     def slowed(self, factor: float) -> SyncTime:
-        """Return it where sending takes so many times as long."""
+        """Return it where sending takes `factor` times as long."""
         return replace(self, transfer_s=self.transfer_s * factor)
 
 
@@ -88,10 +88,10 @@ AllReduceTime = ConstantTime | RingTime | SyncTime
 
 
 class MemberTimes(Protocol):
-    """What a step takes where it depends on who takes part and with what, not only on how many."""
+    """Times of a step if they depend on the members' shares, not only on their number."""
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
-        """Return the time until the slowest has computed its share so many times, in seconds.
+        """Return the time until the slowest has computed its share `rounds` times, in seconds.
 
         Each computation takes `factor` times as long, and messages carry what they always do.
         """
@@ -101,7 +101,7 @@ class MemberTimes(Protocol):
 
 
 class StorageTimes(Protocol):
-    """What the storage takes where it depends on who writes or reads, not only on how many."""
+    """Times of the storage if they depend on the groups, not only on their number."""
 
     def save_s(self, writer: int) -> float:
         """Return the time in which a group writes a checkpoint, in seconds."""

@@ -14,28 +14,27 @@ from faultline.strategies.recovery import Recovery
 
 
 class HitList:
-    """Knows what is broken until when, and tells the scheme.
+    """Tracks which components are broken until when, and reports them to the scheme.
 
     Parameters
     ----------
     strategy : Strategy
-        The scheme; where it does not track components, nothing is kept.
+        The scheme; nothing is recorded for one that does not track components.
     work : Work
-        Where components are, and how long repairs take that the failure does not state.
+        Where components are, and how long repairs take if the failure does not state it.
 
     Attributes
     ----------
-    counts : bool
-        Whether the scheme wants to hear of what is broken.
+    tracks_components : bool
+        Whether the scheme works around broken components.
     outlive_restarts : bool
-        Whether what is broken stays so in a restart.
+        Whether broken components stay broken in a restart.
     next_repair_s : float
-        When something is handed back that is repaired by then; infinite where it waits for a
-        restart.
+        When the next repaired component is handed back; infinite if it waits for a restart.
     """
 
     def __init__(self, strategy: Strategy, work: Work) -> None:
-        self.counts = strategy.tracks_components
+        self.tracks_components = strategy.tracks_components
         self.outlive_restarts = strategy.tracks_components and not strategy.restart_replaces
         self.next_repair_s = inf
         self._strategy = strategy
@@ -43,10 +42,10 @@ class HitList:
         self._repair_s, self._standby_s = work.repair_s, work.standby_s
         self._under_repair: list[tuple[float, Hit]] = []
         self._known: set[tuple[float, Level, int, int]] = set()
-        self._told: list[Failure] = []
+        self._reported: list[Failure] = []
 
     def inherit(self, damage: Iterable[tuple[float, Hit]]) -> None:
-        """Take over damage that the scheme knows of, with the times of its repairs, in seconds."""
+        """Start from damage that the scheme knows of, with its repair times, in seconds."""
         self._under_repair = sorted(damage)
         self._look_ahead(0.0)
 
@@ -57,52 +56,52 @@ class HitList:
         now_s: float,
         replaced: Collection[int] = (),
     ) -> None:
-        """Groups went down, each by one failure; noticed at `now_s`, in seconds.
+        """Report groups that went down, each by one failure, noticed at `now_s` seconds.
 
-        Standbys take the places of what the failures of the groups `replaced` have broken.
+        Standbys take the places of the broken components of the groups `replaced`.
         """
         for group, failure in zip(groups, failures, strict=True):
             back_s = now_s + self._standby_s if group in replaced else None
             self._strategy.on_hit(self._take_in(group, failure, back_s))
         self._look_ahead(now_s)
 
-    def hear(self, failures: Iterable[Failure], now_s: float) -> None:
-        """A reconfiguration tells the failures it has dealt with, noticed by `now_s`, in seconds.
+    def note_reconfigured(self, failures: Iterable[Failure], now_s: float) -> None:
+        """Record the failures that a reconfiguration has handled by `now_s`, in seconds.
 
-        The scheme knows of the groups that were missing. What the same failures have broken of
-        groups that were down already is kept for the restart in which these would come back; what
-        is repaired by then needs no place.
+        The scheme knows of the groups that were missing. Damage by the same failures to groups
+        that were down already is kept for the restart in which these would come back, unless it
+        is repaired by then.
         """
         if not self.outlive_restarts:
             return
-        self._told = [
+        self._reported = [
             failure
-            for failure in (*self._told, *failures)
+            for failure in (*self._reported, *failures)
             if len(failure.groups) > 1 and self._repaired_s(failure) > now_s
         ]
-        kept = {_name_of(failure) for failure in self._told}
+        kept = {_name_of(failure) for failure in self._reported}
         self._known = {known for known in self._known if known[:3] in kept}
 
-    def note(self, failures: Iterable[Failure]) -> None:
-        """Take in what has failed before or in a restart that nobody asked about.
+    def note_unreported(self, failures: Iterable[Failure]) -> None:
+        """Record failures before or during a restart that have not been reported.
 
-        The restart has worked around it in passing. The scheme hears of it after the next one.
+        This restart has already worked around them. The next one reports them to the scheme.
         """
         if not self.outlive_restarts:
             return
-        for failure in (*self._told, *failures):
+        for failure in (*self._reported, *failures):
             for group in failure.groups:
                 if (*_name_of(failure), group) not in self._known:
                     self._take_in(group, failure)
-        # What has been told once is not told again.
+        # Each failure is reported once.
         self._known.clear()
-        self._told.clear()
+        self._reported.clear()
 
     def enough_repaired_s(self) -> float:
-        """Return when so much is repaired that the scheme has something to work with, in seconds.
+        """Return when enough is repaired for the scheme to have members, in seconds.
 
-        More repairs never leave it less, so the number it needs is found by bisection. The scheme
-        is left as it would be by then.
+        More repairs never mean fewer members, so bisection finds the number needed. The scheme is
+        left in its state at that time.
         """
         pending = sorted(self._under_repair)
         too_few, enough = 0, len(pending)
@@ -116,7 +115,7 @@ class HitList:
         return pending[enough - 1][0] if enough else -inf
 
     def repair(self, now_s: float) -> Recovery | None:
-        """Give back what is repaired by now; returns what that needs."""
+        """Hand back repaired components; return the recovery that this needs."""
         needed: Recovery | None = None
         while self._is_repaired_by(now_s):
             recovery = self._strategy.on_repair(heappop(self._under_repair)[1])
@@ -125,7 +124,7 @@ class HitList:
         return needed
 
     def after_restart(self, now_s: float) -> None:
-        """A restart has replaced what is broken, or has to do without what is not repaired yet."""
+        """Update after a restart, which has replaced broken components or goes on without them."""
         if self._strategy.restart_replaces:
             self._under_repair.clear()
         while self._is_repaired_by(now_s):
@@ -157,7 +156,7 @@ class HitList:
         return failure.time_s + repair_s
 
     def _hit_of(self, group: int, failure: Failure) -> Hit:
-        """Return what a failure has broken of a group, by the numbers of its GPUs."""
+        """Return the part of a group that a failure has broken, by the numbers of its GPUs."""
         layout = self._layout
         if layout is None:
             return Hit(group, 0, 0, 1)

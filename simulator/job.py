@@ -1,4 +1,4 @@
-"""A training job as the simulator knows it: what is computed, and under which rules it fails."""
+"""A training job as the simulator knows it: its work, and the rules by which it fails."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Work:
     compute_s : float
         Seconds to compute one shard type on one group.
     compute_jitter : float
-        Standard deviation of the factor on `compute_s`, drawn anew a group and shard type from a
-        normal distribution of mean 1. Where steps are played, computations of all groups take the
+        Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
+        normal distribution of mean 1. If steps are simulated, computations of all groups take the
         factor of the slowest one.
     minimum_factor : float
         The factor is never below this.
@@ -60,46 +60,46 @@ class Work:
     give_up_after_restarts : int
         Give up after this many restarts without a new checkpoint between them.
     spare_groups : int
-        Groups that stand by to replace failed ones, where these may rejoin at a checkpoint.
+        Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
     repair_s : float
         Seconds from the moment a failure is noticed until the group could rejoin.
     tiers : tuple of Tier
         Where snapshots are kept that are taken in the background, the fastest to load first.
     layout : JobLayout or None
-        Which hosts the groups are on; needed where there are tiers.
+        Which hosts the groups are on; needed if there are tiers.
     standbys : int
-        Machines that stand by to take the places of those that fail, beside those of the job.
+        Standby machines, beside those of the job, that replace failed ones.
     replenish_s : float
-        Seconds until there is another in the place of a standby that was used.
+        Seconds until a used standby is replaced by another.
     standby_s : float
-        Seconds until one is in its place.
+        Seconds until a standby is in its place.
     standby_lives : callable or None
-        Begins anew how long each lives that stands by, in seconds; None for ever.
+        Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
     member_times : MemberTimes or None
-        What a step of some groups takes on a platform that treats them unequally.
+        Times of a step of some groups on a platform that treats them unequally.
     disturbances : Disturbances or None
         The failures that stop no group.
     detour_times : DetourTimes or None
-        What a step takes without parts of the network, or with all of it where groups do not do
-        what they do in an undisturbed step; None where no message of it is played.
+        Times of a step without parts of the network, or with groups whose work differs from an
+        undisturbed step; None if its messages are not simulated.
     reactions : Reactions
-        What is done about failures that stop no group.
+        Reactions to failures that stop no group.
     approximation_loss : float
-        What an approximate gradient trains less than an exact one, as a share of it.
+        Share by which an approximate gradient trains less than an exact one.
     plays_steps : bool
-        Whether steps are played on the platform, rank by rank.
+        Whether steps are simulated on the platform, rank by rank.
     writes : mapping of str to WriteBesideSteps
-        What snapshots and the steps beside them cost each other, by the name of their tier; those
+        How snapshots and the steps beside them slow each other, by the name of their tier; tiers
         that share no link are left out.
     slow_response : SlowResponse or None
-        What is done about slow parts while the job has them; None for nothing.
+        Mitigation of stragglers that stay in the job; None without any.
     free_machines : int or None
-        Machines that are found in the places of failed ones when no standby is left, until they are
-        used up and the job waits for repairs; None for as many as it needs.
+        Further machines that replace failed ones when no standby is left. Without any left, the job
+        waits for repairs. None for an unlimited number.
     gradients_hide : bool
-        Whether gradients hide behind the passes of steps that are played.
+        Whether gradients hide behind the passes of simulated steps.
     courses : Courses or None
-        Simulates steps beside snapshots, and steps that fail with hidden gradients on their way.
+        Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
     """
 
     groups: int
@@ -134,9 +134,9 @@ class Work:
     def simulates_failing_steps(self) -> bool:
         """Whether passes that lose a group last as long as they are simulated.
 
-        Hidden gradients of who is left, as far as they come, share links with the passes.
+        The hidden gradients of the remaining groups share links with the passes.
         """
-        # With jitter each course would be another one.
+        # With jitter each course would be different.
         simulated = None if self.compute_jitter else self.courses
         return self.gradients_hide and simulated is not None and simulated.play_failures
 
@@ -150,7 +150,7 @@ class Work:
     ) -> float:
         """Return how long a step computes, over `compute_s` for each shard type.
 
-        Played on the platform where that is known to differ, without the wait of `least_pace`.
+        It is simulated on the platform if known to differ; the wait of `least_pace` is left out.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Work:
         factor : float
             How many times as long each computation takes.
         slow : Slowdown
-            What is slow; in jobs whose steps are simulated only.
+            The stragglers; only in jobs whose steps are simulated.
         """
         if self.member_times is None and self.detour_times is None:
             return plan.pace * factor
@@ -186,10 +186,10 @@ class Work:
     def least_pace(self, plan: StepPlan) -> float:
         """Return the pace at which a step makes as much progress per second as a sound one.
 
-        A plan with parts missing may name a schedule that a sound pipeline does without, and that
-        is faster: with no barrier between steps, for one. A sound pipeline could follow it too, so
-        such a step waits until its share of a sound step is over. 0 where nothing differs, and
-        where steps are not played.
+        A plan with parts missing may use a schedule that is faster than that of a sound pipeline,
+        for example one without a barrier between steps. A sound pipeline could use it too, so such
+        a step waits until its share of a sound step is over. 0 if nothing differs, and if steps
+        are not simulated.
         """
         if not (self.plays_steps and self.detour_times and plan.members):
             return 0.0
@@ -206,7 +206,7 @@ class Work:
         return bool(phase.pipelines) or phase.pace == self._nominal_pace(phase)
 
     def slower(self, phase: Compute, factor: float) -> Compute:
-        """Return a phase whose computations take so many times as long."""
+        """Return the phase with computations that take `factor` times as long."""
         if self.plays_steps and self.is_regular(phase):
             slower = phase._replace(factor=phase.factor * factor)
             given = phase.without, phase.patch, slower.factor, phase.least_pace
@@ -223,20 +223,20 @@ class Work:
         factor: float = 1.0,
         least_pace: float = 0.0,
     ) -> Slowdown:
-        """Return what slows a step; `least_pace` is as of `Compute`, all else as of `pace_of`."""
+        """Return a step's slowdown; `least_pace` as in `Compute`, all else as in `pace_of`."""
         if not slow.compute or self.disturbances is None or not self.plays_steps:
             return slow
         if factor != 1.0 or plan.stack_size > 1:
             slow = slow.at(factor, self.disturbances.effects, plan.stack_size)
         if not (plan.pipelines or self.gradients_hide) or not self._is_simulated(slow):
-            # Groups share no link, and what each takes is known.
+            # Groups share no link, and the time of each is known.
             return slow
         pace = max(self.pace_of(plan, without, patched, factor), least_pace)
         slowest = max(1.0, self.pace_of(plan, without, patched, factor, slow) / pace)
         return slow.at_most(slowest)
 
     def _is_simulated(self, slow: Slowdown) -> bool:
-        """Return whether a step is simulated with all that slows it."""
+        """Return whether a step is simulated with all of its stragglers."""
         return bool(
             slow.compute
             and slow.ranks_are_known
@@ -250,7 +250,7 @@ class Work:
         return max(played, phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
-        """Return how many stacks of a patch the GPUs of each group compute, for whomever.
+        """Return how many stacks of a patch the GPUs of each group compute, for any group.
 
         A group is busy as long as the pipelines that list its nodes.
         """
@@ -265,9 +265,9 @@ class Work:
         return busy
 
     def left_of(self, phase: Compute, lacking: Collection[int]) -> tuple[int, ...]:
-        """Return who computes a phase to its end, all of whose stages are done by who is there.
+        """Return the groups that finish a phase: groups that are up compute all their stages.
 
-        Who idles computes nothing.
+        Idle groups compute nothing.
         """
         whole, lost = StepShares(phase.members, phase.pipelines), frozenset(lacking)
         computing = phase.members if phase.patch is None else whole.computing(phase.patch)
@@ -276,7 +276,7 @@ class Work:
         return tuple(group for group, at in mine.items() if at and lost.isdisjoint(at))
 
     def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
-        """Return the pace of those who are left of a phase; the slowest may be lacking."""
+        """Return the pace of a phase's remaining groups; the slowest may be missing."""
         slow = self.member_times is not None or phase.without or phase.pipelines
         if not slow or not self.plays_steps or not self.is_regular(phase):
             return phase.pace
@@ -287,7 +287,7 @@ class Work:
         return self.pace_of(left, phase.without, patched, phase.factor)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
-        """Return the time of an all-reduce, in seconds; None where the number of members says."""
+        """Return the time of an all-reduce, in seconds; None if it depends on the number only."""
         repeated = isinstance(phase, AllReduce) and phase.repeated
         hides = self.gradients_hide and not repeated
         stacks, size = (max(phase.stacks, 1), phase.stack_size) if hides else (1, 1)
@@ -300,20 +300,20 @@ class Work:
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
-        """Return how many times as long an all-reduce takes by what is lost or slow."""
+        """Return the factor by which lost or slow parts prolong an all-reduce."""
         lacking = phase.without or phase.slow.links
         if not lacking or self.detour_times is None:
             return phase.slow.collective
         shares = StepShares(phase.members, phase.pipelines)
         whole_s = self.detour_times((), SOUND_STEP).sync_s(shares)
         slow_s = self.detour_times(phase.without, SlowStep(phase.slow.links)).sync_s(shares)
-        # Where gradients hide, less of them may be left after passes that take longer.
+        # Longer passes may hide more of the gradients.
         return max(1.0, slow_s * self.not_played(phase) / whole_s) if whole_s else 1.0
 
     def not_played(self, phase: Compute | AllReduce) -> float:
-        """Return how many times as long the time of an all-reduce is by slow parts it leaves out.
+        """Return the factor on an all-reduce for stragglers that its time leaves out.
 
-        Slow links are in it where messages are played.
+        Slow links are part of its time if messages are simulated.
         """
         links_played = phase.slow.links and self.detour_times is not None
         return 1.0 if links_played else phase.slow.collective
@@ -343,16 +343,16 @@ class Rules:
     Attributes
     ----------
     clock : {"from-detection", "renewal"}
-        When a group's next failure comes (`simulator.failures.clocks`).
+        What determines a group's next failure (`simulator.failures.clocks`).
     detection : {"all-reduce", "watchdog"}
         Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until
         a watchdog fires.
     failed_all_reduce_fraction : float
         Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
     watchdog_s : float
-        Time-out of the watchdog, from the start of the all-reduce, in seconds. Where steps are
-        played, one that dies in the passes is waited for by the rest of its group at once, and the
-        watchdog's time counts from there.
+        Time-out of the watchdog, from the start of the all-reduce, in seconds. If steps are
+        simulated, the rest of a group waits for a rank that fails in the passes, and the
+        watchdog's time counts from then on.
     failure_in_all_reduce : {"next-step", "fails-it"}
         Whether a failure after a group has finished its compute shows in this all-reduce or only in
         the next step.
@@ -391,7 +391,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long phases take that the scenario states or a probe has measured; all in seconds.
+    """Durations of phases that the scenario states or a probe has measured; all in seconds.
 
     Attributes
     ----------
@@ -401,16 +401,16 @@ class Durations:
         Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
         part of it).
     recovery : RecoveryPrices
-        What recoveries take, as far as no state moves.
+        Times of recoveries without their moves of state.
     rings : MemberTimes or None
-        What an all-reduce that was measured takes by who takes part; None where groups are alike.
+        Measured times of an all-reduce by its members; None if groups are alike.
     storage : StorageTimes or None
-        What writing and loading take by who does it, where that is measured.
+        Measured times of writing and loading, by group; None if not measured.
     moves : MoveTimes or None
-        What state takes to move between groups; None where none moves.
+        Times of moves of state between groups; None if none moves.
     write_beside : WriteBesideSteps or None
-        What a write to storage in the background and the steps beside it cost each other; None
-        where they share no link.
+        How a write to storage in the background and the steps beside it slow each other; None if
+        they share no link.
     """
 
     all_reduce_s: AllReduceTime
@@ -429,7 +429,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything an engine has to know about a run, but for the scheme."""
+    """Everything that an engine needs for a run, except the scheme."""
 
     work: Work
     rules: Rules
@@ -447,13 +447,13 @@ class Job:
         return whole_s * work.not_played(phase)
 
     def moves(self, recovery: Recovery) -> bool:
-        """Return whether state moves in a recovery: not where its time is stated."""
+        """Return whether state moves in a recovery; not if its time is stated."""
         if not recovery.moves or self.durations.moves is None:
             return False
         return not self.durations.recovery.states(recovery)
 
     def sent_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until all has arrived that members send to each other, in seconds."""
+        """Return the time until everything that members send has arrived, in seconds."""
         assert self.durations.moves is not None
         return self.durations.moves.duration_s(moves)
 

@@ -1,7 +1,7 @@
-"""What a training job asks of the world, and what the world answers.
+"""The phases that a training job yields, and the outcomes that an engine returns.
 
-The training loop yields phases and is sent an `Outcome` for each; an engine plays them. A phase
-says what is to be done by whom. How long it takes, and who fails meanwhile, is the engine's part.
+The training loop yields phases and is sent an `Outcome` for each; an engine executes them. A phase
+states the work and the groups that do it. The engine determines its duration and its failures.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Compute(NamedTuple):
     stack_size : int
         Shard types of a stack, computed in one go at one pace.
     patch : mapping of int to int, or None
-        Stacks by group where only some of the members have to compute.
+        Stacks by group if only some of the members have to compute.
     pace : float
         Factor on all compute times.
     without : tuple of str
-        Parts of the network that are down, around which there is a way.
+        Parts of the network that are down and can be routed around.
     slow : Slowdown
-        What else slows them.
+        Other slowdowns of the members.
     pipelines : tuple of Pipeline
-        Those of members that are not as in an undisturbed step.
+        Pipelines of members that differ from those of an undisturbed step.
     least_pace : float
-        The phase waits until this pace where all members have computed; `pace` includes it.
+        If all members have computed earlier, the phase waits until this pace; `pace` includes it.
     factor : float
-        How many times as long each computation takes of a step that is simulated by its messages;
+        How many times as long each computation takes in a step whose messages are simulated;
         `pace` includes it.
     """
 
@@ -63,11 +63,11 @@ class Saves(NamedTuple):
     Attributes
     ----------
     writer : int
-        Who writes them.
+        The group that writes them.
     every : int
         Steps between two of them.
     before : int
-        The last of them is written before so many steps, counted from the first quiet one.
+        The last one is written before this many steps, counted from the first quiet one.
     """
 
     writer: int
@@ -76,7 +76,7 @@ class Saves(NamedTuple):
 
 
 class Snapshots(NamedTuple):
-    """Ends of quiet steps at which snapshots are due that cost the job no time.
+    """Ends of quiet steps at which snapshots are due; these cost the job no time.
 
     Attributes
     ----------
@@ -91,26 +91,26 @@ class Snapshots(NamedTuple):
 
 
 class QuietSteps(NamedTuple):
-    """Steps in a row in which nothing happens, as many as there are; may be none.
+    """As many consecutive steps without a failure as possible; may be none.
 
-    The engine ends before the first step into which a failure may fall, and need not find any
-    quiet at all: a step that it leaves is played by its phases. Where it plays checkpoints on the
-    way, it ends with one.
+    The engine ends before the first step into which a failure may fall. It may also skip quiet
+    steps: the loop then executes each by its phases. If the engine writes checkpoints between the
+    steps, it ends with one.
 
     Attributes
     ----------
     compute : Compute
-        What each of the steps computes.
+        The compute phase of each step.
     all_reduce : AllReduce
-        What ends each of them.
+        The all-reduce that ends each step.
     at_most : int
         Steps until the job has something else to do.
     until_s : float
         No step begins at that simulated time or later, in seconds.
     saves : Saves or None
-        The checkpoints that come after `at_most` steps, if nothing else does.
+        The checkpoints after `at_most` steps, if nothing else is due then.
     snapshots : Snapshots or None
-        Steps whose ends the job wants to know.
+        Steps whose ends the job needs.
     """
 
     compute: Compute
@@ -122,16 +122,16 @@ class QuietSteps(NamedTuple):
 
 
 class Inquiry(NamedTuple):
-    """What has struck each of these groups by now? Takes no time; others are left out."""
+    """Query the failures of these groups by now; takes no time, and other groups are left out."""
 
     groups: tuple[int, ...]
 
 
 class AllReduce(NamedTuple):
-    """Members reduce their gradients, over what the network has; fails if a member is missing.
+    """Members reduce their gradients over the working network; fails if a member is missing.
 
-    Of one that is `repeated`, no gradients hide behind passes: it exchanges all of them. Else it
-    follows as many `stacks`, of `stack_size` shard types each, of which the last hides some.
+    A `repeated` all-reduce exchanges all gradients. Any other follows `stacks` stacks of
+    `stack_size` shard types each, and the last stack hides some of its gradients.
     """
 
     members: tuple[int, ...]
@@ -153,11 +153,11 @@ class Reconfigure(NamedTuple):
     dropped : tuple of int
         Groups that leave.
     carried_on : tuple of int
-        Members that were missing, and are up again with what is left of them.
+        Members that were missing, and are up again with their remaining nodes.
     recovery : Recovery or None
-        What that needs.
+        The recovery that this needs.
     asks : bool
-        Whether the job wants to know what has failed.
+        Whether the job needs the failures.
     """
 
     members: tuple[int, ...]
@@ -178,7 +178,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A group begins to write a snapshot to storage; takes no time, the job goes on beside it."""
+    """A group begins to write a snapshot to storage; this takes no time, and the job goes on."""
 
     write: Write
 
@@ -193,10 +193,10 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """State moves between members, who all wait for it.
+    """State moves between members, which all wait for it.
 
-    Where one that sends or receives fails, nobody knows it before all should be there; the next
-    all-reduce lacks that one.
+    The failure of a sender or receiver goes unnoticed until the transfer should have ended; the
+    next all-reduce lacks that member.
     """
 
     moves: tuple[SentMove, ...]
@@ -204,7 +204,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """All groups are brought back up, but for those that stay away.
+    """All groups are restarted, except those that stay away.
 
     Attributes
     ----------
@@ -213,9 +213,9 @@ class Restart:
     absent : tuple of int
         Groups that stay away.
     asks : bool
-        Whether the job wants to know what has failed.
+        Whether the job needs the failures.
     recovery : Recovery
-        What that needs.
+        The recovery that this needs.
     """
 
     groups: int
@@ -228,15 +228,15 @@ class Restart:
 class Load:
     """Members load the state.
 
-    One that goes down meanwhile breaks the load. This shows when it should be over, and those who
-    are left load anew.
+    A member that fails meanwhile breaks the load. This is noticed when the load should have ended,
+    and the remaining members load again.
 
     Attributes
     ----------
     members : tuple of int
-        Groups that load; those that are down by now are left out.
+        Groups that load; groups that are down by now are left out.
     duration_s : float or None
-        Seconds that it takes from memory; None for the last checkpoint on storage.
+        Seconds to load from memory; None for the last checkpoint on storage.
     """
 
     members: tuple[int, ...]
@@ -269,7 +269,7 @@ Phase = (
 
 
 class Outcome(NamedTuple):
-    """What came of a phase.
+    """The outcome of a phase.
 
     Attributes
     ----------
@@ -281,21 +281,20 @@ class Outcome(NamedTuple):
     failures : tuple of (float, int)
         Restart: time and group of the failures that happened during it.
     struck : sequence of Failure
-        Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last time
-        one of them, in no order, where the job asks. Those of groups that were down already are
-        left out.
+        Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last of
+        these phases, in no order, if the job asks. Failures of groups that were down are left out.
     phases : tuple of (str, float)
-        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases that have a price.
+        Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.
     steps : int
-        QuietSteps: how many were played.
+        QuietSteps: the number of steps executed.
     all_reduce_s, save_s : float
         QuietSteps: the seconds of all their all-reduces, and of their checkpoints.
     saves : int
-        QuietSteps: how many checkpoints were written, the last of them at the end.
+        QuietSteps: the number of checkpoints written, the last of them at the end.
     ends_s : sequence of float
-        QuietSteps: the ends of those that `Snapshots` names, in seconds of simulated time.
+        QuietSteps: the ends of the steps in `Snapshots`, in seconds of simulated time.
     disturbed_s : float
-        Compute, AllReduce: what a write beside it made it take longer, in seconds.
+        Compute, AllReduce: by how much a write beside it prolonged it, in seconds.
     """
 
     now_s: float

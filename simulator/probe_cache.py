@@ -1,8 +1,8 @@
-"""Measurements of platforms, kept between runs.
+"""Measurements of platforms, cached between runs.
 
-A measurement is kept under a key made of the platform's content, of what was measured, and of the
-SimGrid and its network options that measured it. An entry that cannot be read is thrown away and
-measured again. Entries appear atomically, so that two processes may fill the cache at once.
+The key of a measurement is made of the platform's content, the request, and the SimGrid version
+with its network options. An entry that cannot be read is measured again. Entries appear
+atomically, so two processes may fill the cache at once.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ Measured = TypeVar("Measured", bound=_Dataclass)
 
 
 def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None) -> ProbeResult:
-    """Return the measurements of a platform, from the cache if they are there.
+    """Return the measurements of a platform, from the cache if it holds them.
 
     Parameters
     ----------
     platform : Path
         Platform XML.
     traffic : Traffic
-        Whose bytes, between which hosts.
+        Bytes and hosts.
     directory : Path, optional
-        Where entries are kept; below `cache_directory` by default.
+        Folder of the entries; below `cache_directory` by default.
     """
 
-    def believable(stored: dict[str, Any]) -> ProbeResult:
+    def from_cache(stored: dict[str, Any]) -> ProbeResult:
         known = ProbeResult(**stored)
         if known.groups != len(traffic.hosts):
-            raise ValueError("was measured for other groups")
+            raise ValueError("the entry was measured for other groups")
         stored.pop("groups")
         if not all(isinstance(time_s, float) and 0.0 <= time_s < inf for time_s in stored.values()):
-            raise ValueError("has a time that is none")
+            raise ValueError("the entry has a time out of range")
         return known
 
-    asked = [
+    request = [
         _PROBE_VERSION,
         traffic.fidelity,
         traffic.readers,
@@ -67,36 +67,36 @@ def cached_probe(platform: Path, traffic: Traffic, directory: Path | None = None
         traffic.bytes_per_rank,
         traffic.checkpoint_bytes_per_rank,
     ]
-    return cached(platform, asked, lambda: probe(platform, traffic), believable, directory)
+    return cached(platform, request, lambda: probe(platform, traffic), from_cache, directory)
 
 
 def cached(
     platform: Path,
-    asked: object,
+    request: object,
     measure: Callable[[], Measured],
-    believable: Callable[[dict[str, Any]], Measured],
+    from_cache: Callable[[dict[str, Any]], Measured],
     directory: Path | None = None,
 ) -> Measured:
-    """Return a measurement of a platform, from the cache if it is there.
+    """Return a measurement of a platform, from the cache if it holds it.
 
     Parameters
     ----------
     platform : Path
         Platform XML; its content is part of the key.
-    asked : object
-        What was measured, and in which version, as JSON can say it; the rest of the key.
+    request : object
+        The quantity and its version as JSON values; the rest of the key.
     measure : callable
         Measures it; returns a dataclass of JSON values.
-    believable : callable
-        Makes that dataclass of an entry's values again; raises an error of a wrong value, type,
-        name or key where they cannot be what was measured.
+    from_cache : callable
+        Builds that dataclass from an entry's values; raises ValueError, TypeError, AttributeError
+        or KeyError if the values are invalid.
     directory : Path, optional
-        Where entries are kept; below `cache_directory` by default.
+        Folder of the entries; below `cache_directory` by default.
     """
-    key = json.dumps([_content(platform), _simgrid_version(), engine_arguments(), asked])
+    key = json.dumps([_content(platform), _simgrid_version(), engine_arguments(), request])
     name = hashlib.sha256(key.encode()).hexdigest()
     entry = (directory or cache_directory() / "probes") / f"{name}.json"
-    known = _read(entry, believable)
+    known = _read(entry, from_cache)
     if known is None:
         known = measure()
         _write(entry, known)
@@ -104,7 +104,7 @@ def cached(
 
 
 def _content(platform: Path) -> str:
-    """Return a digest of a file, read once for as long as it does not change."""
+    """Return a digest of a file, which is read again only if it has changed."""
     status = platform.stat()
     return _digest(platform, (status.st_mtime_ns, status.st_size, status.st_ino))
 
@@ -116,19 +116,19 @@ def _digest(path: Path, _stamp: tuple[int, int, int]) -> str:
 
 @cache
 def _simgrid_version() -> str:
-    """Return the version of the installed SimGrid, without the time that importing it takes."""
+    """Return the version of the installed SimGrid without importing it."""
     return version("simgrid")
 
 
-def _read(entry: Path, believable: Callable[[dict[str, Any]], Measured]) -> Measured | None:
+def _read(entry: Path, from_cache: Callable[[dict[str, Any]], Measured]) -> Measured | None:
     try:
-        return believable(json.loads(read_file(entry, MEBIBYTE)))
+        return from_cache(json.loads(read_file(entry, MEBIBYTE)))
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 
 def _write(entry: Path, measured: _Dataclass) -> None:
-    """Put an entry in its place at once; a cache that cannot be written is done without."""
+    """Write an entry atomically; a cache that cannot be written is ignored."""
     with suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
         write_file(entry, json.dumps(asdict(measured)))

@@ -1,4 +1,4 @@
-"""What has become of a run so far: counts, and simulated time by cause."""
+"""The progress of a run: counts, and simulated time by cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultline.strategies.base import StepPlan
 
 
 class Batches(NamedTuple):
-    """Full batches: what they train towards a loss, and their samples.
+    """Full batches: their progress towards a loss, and their samples.
 
     Both are the same unless approximate gradients are charged.
     """
@@ -55,7 +55,7 @@ class Progress:
     snapshots : int
         Snapshots taken in the background, in memory and on storage.
     standby_failures : int
-        Machines that failed while they stood by, as far as the job has looked for them.
+        Machines that failed on standby, as far as the job has checked them.
     states_refused : int
         Times that the scheme left out a way to go on as it does not fit into the memory of GPUs.
     rejoined : int
@@ -63,14 +63,14 @@ class Progress:
     failures, failures_while_down : int
         Failures of groups, and those among them that struck a group which was down already.
     failures_by_cause : dict of str to int
-        Failures of groups by cause; empty where causes are unknown.
+        Failures of groups by cause; empty if causes are unknown.
     disturbances : dict of str to int
-        Failures by cause that stopped no group, or none at first; empty where there are no such
+        Failures by cause that stopped no group, or none at first; empty if there are no such
         causes.
     remedies : dict of str to int
-        What was done about slow parts, how often; empty where nothing is.
+        Mitigations of stragglers, by number; empty without any.
     raised_power_s : float
-        How long all GPUs would draw their rated power for what schemes had some draw beyond it.
+        Energy that schemes had GPUs draw beyond rated power, in seconds of all GPUs' rated power.
     now_s : float
         Simulated time, in seconds.
     ledger : Ledger
@@ -112,7 +112,7 @@ class Progress:
         return Batches(self.trained, self.samples)
 
     def train(self, steps: int, each: Batches) -> None:
-        """Count what some steps have trained."""
+        """Count the batches that some steps have trained."""
         trained, samples = each
         self.trained += steps * trained
         self.samples += steps * samples

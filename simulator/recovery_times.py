@@ -1,4 +1,4 @@
-"""What the phases of a recovery take: prices of the scenario, and state that moves as flows."""
+"""Times of a recovery's phases: times of the scenario, and state that moves as flows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class RecoveryPhase(NamedTuple):
     Attributes
     ----------
     name : str
-        What is done.
+        Its name.
     duration_s : float
-        How long, in seconds.
+        Its duration, in seconds.
     ranks : int
-        GPUs that take part; 0 where their number does not matter.
+        GPUs that take part; 0 if their number has no effect.
     size_bytes : float
-        State that moves, over all receivers; 0 where none does.
+        Bytes of state that move, over all receivers.
     source : str
         Where the time comes from: stated, a price, or measured.
     """
@@ -41,7 +41,7 @@ class RecoveryPhase(NamedTuple):
 
 
 class MoveTimes(Protocol):
-    """What the platform takes to move state."""
+    """Times of moves of state on the platform."""
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
@@ -50,11 +50,11 @@ class MoveTimes(Protocol):
         """Return how long each group sends or receives, in seconds."""
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the bytes that arrive at all receivers together."""
 
 
 def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, ...]:
-    """Return who sends what: the next group after the receiver that is able to.
+    """Return each move with its sender: the next able group after the receiver.
 
     Where there is one that receives nothing itself it is that; else what it has lost is another
     part of the state.
@@ -62,7 +62,7 @@ def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, 
     Parameters
     ----------
     moves : sequence of Move
-        What moves to whom.
+        The moves with their receivers.
     able : collection of int
         Groups that are up.
     """
@@ -106,14 +106,14 @@ class CommunicatorTime:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPrices:
-    """What each phase takes on a job's GPUs; all in seconds.
+    """The time of each phase on a job's GPUs; all in seconds.
 
     Attributes
     ----------
     gpus : int
         GPUs of the job.
     detect_s, diagnose_s : float
-        From the failure to where it is known, and to where it is known what to do.
+        From the failure until it is detected, and until it is diagnosed.
     detect_by_s : mapping of str to float
         The first of these by the level, or else the kind, of what has failed.
     abort_s : float
@@ -121,7 +121,7 @@ class RecoveryPrices:
     hardware_s : float
         Until other hardware has taken the place of what is broken.
     without_standby_s : float
-        The same where standbys have run out.
+        The same if standbys have run out.
     launch_s, warm_up_s : float
         To start processes, and what the first step takes longer.
     communicator : CommunicatorTime
@@ -133,7 +133,7 @@ class RecoveryPrices:
     awaits_repair : bool
         Whether a restart begins when all that has failed is repaired.
     repair_s : float
-        How long that takes where the failure does not say.
+        Time of a repair if the failure does not state it.
     """
 
     gpus: int = 1
@@ -210,7 +210,7 @@ class RecoveryPrices:
 
 
 class RecoveryTimes:
-    """What the recoveries of a run take, one after the other.
+    """Times of the recoveries of a run, one after the other.
 
     The n-th recovery of a run draws its factor from a stream of its own, whatever the scheme.
 
@@ -224,7 +224,7 @@ class RecoveryTimes:
     Attributes
     ----------
     depends_on_failures : bool
-        Whether it matters what has failed.
+        Whether times depend on the failed components.
     """
 
     def __init__(self, prices: RecoveryPrices, seed: int) -> None:

@@ -1,10 +1,10 @@
-"""The replay engine: phases of known duration, played from event to event.
+"""The replay engine: phases of known duration, executed from event to event.
 
-It draws only what can change the outcome. Nobody asks for the pace of each of N groups: the phase
-ends with the slowest, and the largest of n independent, equally distributed times is one draw, the
-n-th root of a uniform number put through the inverse distribution. Only groups whose failure may
-fall into the phase get times of their own, since it matters how far they came. Steps into which
-no failure can fall are played together, so that a run costs by its failures and checkpoints.
+The engine draws only what can change the outcome. A phase ends with the slowest of its N groups.
+The largest of n independent, equally distributed times is one draw: the n-th root of a uniform
+number, put through the inverse distribution. Only groups that may fail during the phase get times
+of their own. Steps in which no failure can fall are executed together, so the cost of a run grows
+with its failures and checkpoints.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
 _LAST_DIGITS = 1.0 + 1e-12
-"""A course that a failure ends does so at its time, but for last digits."""
-# From so many steps on arrays are faster than one step after the other.
+"""A course that a failure ends ends at the failure's time, up to rounding."""
+# From this many steps on, arrays are faster than one step after the other.
 _MANY_STEPS = 24
-_NOBODY: Mapping[int, int] = MappingProxyType({})
+_NO_GROUPS: Mapping[int, int] = MappingProxyType({})
 
 
 class ReplayEngine(BesideCopies):
-    """Plays a job's phases by their durations.
+    """Executes a job's phases by their durations.
 
     Parameters
     ----------
     job : Job
-        The job; its `durations` are what phases take.
+        The job; its `durations` state how long phases take.
     """
 
     def __init__(self, job: Job) -> None:
@@ -78,7 +78,7 @@ class ReplayEngine(BesideCopies):
         self._watchdog = job.rules.detection == "watchdog"
         self._fails_in_all_reduce = job.rules.failure_in_all_reduce == "fails-it"
         self._hung_s = inf
-        self._play: dict[type, Callable[[Any], Outcome]] = {
+        self._handlers: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
             QuietSteps: self._quiet_steps,
@@ -94,9 +94,9 @@ class ReplayEngine(BesideCopies):
         }
 
     def execute(self, phase: Phase) -> Outcome:
-        """Play one phase and return what came of it."""
-        play = self._play[type(phase)]
-        return self._beside_copies(play, phase) if self._writes.go_on else play(phase)
+        """Execute one phase and return its outcome."""
+        handler = self._handlers[type(phase)]
+        return self._beside_copies(handler, phase) if self._writes.go_on else handler(phase)
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
         now_s, steps, pace = self.now_s, 0, self._pace
@@ -108,9 +108,11 @@ class ReplayEngine(BesideCopies):
         if failure_s <= now_s or decided is None:
             return Outcome(now_s)
         (groups, size), stacks = decided, compute.stacks
-        whole_s = self._whole_s if all_reduce is self._reduced else self._reduces_s(all_reduce)
-        # A failure that comes this long after a step began does not touch its compute; and, where
-        # all-reduces fail, with the second time on top nothing of it.
+        whole_s = (
+            self._whole_s if all_reduce is self._reduced_phase else self._reduces_s(all_reduce)
+        )
+        # A failure later than this after the step's start does not touch its compute. If failures
+        # break all-reduces, the second time on top keeps the whole step clear of it.
         computing_s = pace.longest_s(stacks) * size
         drawn, ahead = self._factors, pace.draws_ahead and self._factors is None
         if drawn:
@@ -123,7 +125,7 @@ class ReplayEngine(BesideCopies):
             if outcome.saves:
                 return outcome
         nominal_s = pace.nominal_s(stacks) * size + whole_s
-        asked_s: list[float] = []
+        snapshot_ends_s: list[float] = []
         while steps < at_most and now_s < until_s and now_s + computing_s + reducing_s < failure_s:
             left, likely = at_most - steps, (failure_s - now_s) / nominal_s
             if left < _MANY_STEPS or likely < _MANY_STEPS or not ahead:
@@ -134,7 +136,7 @@ class ReplayEngine(BesideCopies):
                 now_s += whole_s
                 steps += 1
                 if snapshots and (steps - snapshots.first) % snapshots.every == 0:
-                    asked_s.append(now_s)
+                    snapshot_ends_s.append(now_s)
                 continue
             ends_s = self._ends_ahead(compute, decided, whole_s, now_s, left, likely)
             quiet, last_s = len(ends_s) // 2, ends_s.item(-3)
@@ -148,15 +150,15 @@ class ReplayEngine(BesideCopies):
             if snapshots:
                 following = steps + 1 + (snapshots.first - steps - 1) % snapshots.every
                 begin, by = 2 * (following - steps), 2 * snapshots.every
-                asked_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
+                snapshot_ends_s += ends_s[begin : 2 * quiet + 1 : by].tolist()
             steps += quiet
         self.now_s = now_s
-        return Outcome(now_s, (), (), (), (), steps, steps * whole_s, 0, 0.0, asked_s)
+        return Outcome(now_s, (), (), (), (), steps, steps * whole_s, 0, 0.0, snapshot_ends_s)
 
     def _decided_by(self, compute: Compute) -> tuple[int, float] | None:
-        """Return how many groups decide when all have computed a step, and the size of a stack.
+        """Return how many groups determine the end of compute, and the size of a stack.
 
-        Those that are slowest, where they always are; None where others may be.
+        These are the slowest groups if the same ones are always slowest; else None is returned.
         """
         size, slow = compute.stack_size * compute.pace, compute.slow.compute
         if not slow:
@@ -172,7 +174,7 @@ class ReplayEngine(BesideCopies):
         return slowest, size * worst
 
     def _quiet_rounds(self, phase: QuietSteps, saves: Saves, decided: tuple[int, float]) -> Outcome:
-        """Play rounds of steps and a checkpoint, as long as none can be touched by a failure."""
+        """Execute rounds of steps and a checkpoint as long as no failure can fall into one."""
         compute, pace, now_s = phase.compute, self._pace, self.now_s
         (_, size), stacks = decided, compute.stacks
         whole_s = self._reduces_s(phase.all_reduce)
@@ -205,9 +207,9 @@ class ReplayEngine(BesideCopies):
         at_most: int,
         likely: float,
     ) -> NDArray[np.float64]:
-        """Return now, then the end of compute and of all-reduce of some of the next steps.
+        """Return now, then the ends of compute and of all-reduce of some of the next steps.
 
-        Times are added up in their order, as one step after the other does: to the same sums.
+        Times are added in the order of single steps, so the sums are bit-identical to theirs.
         """
         place = 2 * (self._pace.drawn - self._ahead_from)
         if compute is not self._ahead_of or place + 1 >= len(self._ahead_s):
@@ -216,7 +218,7 @@ class ReplayEngine(BesideCopies):
             self._ahead_of, self._ahead_from, place = compute, self._pace.drawn, 0
             self._ahead_s = np.full(2 * len(slowest_s) + 1, whole_s)
             np.multiply(slowest_s, size, out=self._ahead_s[1::2])
-        # The end of the step before is where the next one begins.
+        # The next step begins at the end of the step before.
         self._ahead_s[place] = now_s
         ends_s: NDArray[np.float64] = np.add.accumulate(
             self._ahead_s[place : place + 2 * at_most + 1]
@@ -234,7 +236,7 @@ class ReplayEngine(BesideCopies):
         latest_s = max(start_s, *busy_until_s.values()) if busy_until_s else start_s
         longest_s = times.longest_s(most_stacks) * size
         latest_s += longest_s * slow.slowest if slow.compute else longest_s
-        end_s, apart = start_s, _NOBODY
+        end_s, apart = start_s, _NO_GROUPS
         if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
             end_s, apart = self._compute_at_risk(phase, latest_s)
         left: tuple[int, ...] | None = None
@@ -242,32 +244,33 @@ class ReplayEngine(BesideCopies):
             work, lacking = self._job.work, down.union(apart)
             size = stack_size * work.pace_without(phase, lacking)
             if pipelines:
-                # Others may do all stages of a group that is down; some need nodes of that group.
+                # Other groups may compute all stages of a group that is down; some pipelines need
+                # nodes of that group.
                 left = work.left_of(phase, lacking)
         if patch is None:
             computing -= len(apart)
             if computing > 0 and left != ():
                 end_s = max(end_s, start_s + size * times.slowest_s(computing, stacks))
         else:
-            again = (
+            counts = (
                 _groups_by_stacks(patch, apart, down)
                 if left is None
                 else Counter(patch.get(group, 1) for group in left)
             )
-            for stacks, groups in again.items():
+            for stacks, groups in counts.items():
                 end_s = max(end_s, start_s + size * times.slowest_s(groups, stacks))
         if self._writes.go_on or self._simulates_failing:
             end_s = self._simulated_end_s(phase, end_s)
         if self._plays_steps and down:
-            # The rest of a group waits for whoever dies from then on.
+            # From then on the rest of the group waits for its failed ranks.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
         self.now_s = end_s
         return Outcome(end_s)
 
     def _compute_at_risk(self, phase: Compute, latest_s: float) -> tuple[float, dict[int, int]]:
-        """Let those compute by themselves who may fail before `latest_s`, start late or are slow.
+        """Time each group separately that may fail before `latest_s`, starts late or is slow.
 
-        Returns the end of the last of them, and the shard types each computed, by group.
+        Returns the end of the last of these groups, and the shard types each computed.
         """
         start_s = end_s = self.now_s
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
@@ -294,7 +297,7 @@ class ReplayEngine(BesideCopies):
                 arrival_s = max(start_s, busy.get(group, 0.0)) + lasts_s * slow.get(group, 1.0)
             if failure_s <= arrival_s:
                 down.add(group)
-                # The others cannot know that it will not arrive before it has died.
+                # The others cannot know that the group is missing before it has failed.
                 end_s = max(end_s, failure_s)
             else:
                 end_s = max(end_s, arrival_s)
@@ -307,13 +310,13 @@ class ReplayEngine(BesideCopies):
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
         start_s, rules, down = self.now_s, self._rules, self._down
-        whole_s = self._whole_s if phase is self._reduced else self._reduces_s(phase)
+        whole_s = self._whole_s if phase is self._reduced_phase else self._reduces_s(phase)
         lacked_from_start = bool(down)
         if self._fails_in_all_reduce:
-            lacked_from_start |= self._fall_until(start_s)
+            lacked_from_start |= self._mark_failed_until(start_s)
             if not lacked_from_start:
                 ends_s = start_s + self._beside("sync", whole_s, self._exchange(phase))
-                self._fall_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
+                self._mark_failed_until(ends_s * _LAST_DIGITS if self._writes.go_on else ends_s)
         if not down:
             if self._writes.go_on:
                 whole_s = self._beside("sync", whole_s, self._exchange(phase))
@@ -327,8 +330,8 @@ class ReplayEngine(BesideCopies):
         else:
             self.now_s += whole_s
         if not lacked_from_start:
-            # The first may fail later than a watchdog fires, or than the exchange would end alone;
-            # those that fail after it has shown are there still.
+            # The first failure may come after the watchdog fires or after the exchange would end
+            # alone. Groups that fail after the first failure is noticed are still up.
             failures = [(self._next_failure_s[group], group) for group in down]
             self.now_s = max(self.now_s, min(failures)[0])
             for failure in failures:
@@ -336,18 +339,18 @@ class ReplayEngine(BesideCopies):
                     down.discard(failure[1])
                     heappush(self._upcoming, failure)
         if self._fails_in_all_reduce:
-            self._fall_until(self.now_s)
+            self._mark_failed_until(self.now_s)
         if self._follows_courses:
             self._part = self._exchange(phase, self.now_s - start_s)
         return Outcome(self.now_s, tuple(sorted(down)))
 
-    def _fall_until(self, time_s: float) -> bool:
-        """Take down every group that fails until `time_s`; whether there was one."""
-        upcoming, fallen = self._upcoming, False
+    def _mark_failed_until(self, time_s: float) -> bool:
+        """Mark the groups that fail until `time_s` as down; return whether there was one."""
+        upcoming, any_failed = self._upcoming, False
         while upcoming and upcoming[0][0] <= time_s:
             self._down.add(heappop(upcoming)[1])
-            fallen = True
-        return fallen
+            any_failed = True
+        return any_failed
 
     def _inquire(self, phase: Inquiry) -> Outcome:
         due_s, now_s = self._next_failure_s, self.now_s
@@ -358,7 +361,7 @@ class ReplayEngine(BesideCopies):
         members, dropped, carried_on, recovery, asks = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
         hit = (*dropped, *carried_on) if carried_on else dropped
-        failed = self._what_failed(hit) if times.depends_on_failures else ()
+        failed = self._unreported_failures(hit) if times.depends_on_failures else ()
         for group in hit:
             clocks.take(group, now_s)
         self._down.difference_update(hit)
@@ -376,8 +379,8 @@ class ReplayEngine(BesideCopies):
             self._move(recovery, members)
         return Outcome(self.now_s, (), (), struck, times.last_phases())
 
-    def _what_failed(self, groups: Iterable[int]) -> list[Failure | None]:
-        """Return the failures of groups that nobody has learnt of yet, where they matter."""
+    def _unreported_failures(self, groups: Iterable[int]) -> list[Failure | None]:
+        """Return the groups' unreported failures if recovery times depend on them."""
         if not self._recovery_times.depends_on_failures:
             return []
         return [self.clocks.due(group) for group in groups]
@@ -410,7 +413,7 @@ class ReplayEngine(BesideCopies):
         failures: list[tuple[float, int]] = []
         unwatched = self._down | self._dropped
         struck = self._failing_until(start_s, unwatched)
-        failed = self._what_failed(group for group in struck if group not in self._dropped)
+        failed = self._unreported_failures(group for group in struck if group not in self._dropped)
         restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
         end_s = start_s + restart_s
@@ -439,8 +442,8 @@ class ReplayEngine(BesideCopies):
             self._watch(group for group in range(phase.groups) if group not in absent)
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
-        phases, fallen = self._recovery_times.last_phases(), tuple(sorted(failures))
-        return Outcome(end_s, (), fallen, self.clocks.collect(phase.asks), phases)
+        phases, failed_meanwhile = self._recovery_times.last_phases(), tuple(sorted(failures))
+        return Outcome(end_s, (), failed_meanwhile, self.clocks.collect(phase.asks), phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
@@ -463,7 +466,7 @@ class ReplayEngine(BesideCopies):
     ) -> list[int]:
         """Return the groups that fail next until that time, in ascending order.
 
-        Those that were watched are not any more: they are moved to `unwatched`.
+        Groups that were watched are moved to `unwatched`.
         """
         upcoming, next_failure_s = self._upcoming, self._next_failure_s
         while upcoming and upcoming[0][0] <= time_s:
@@ -495,7 +498,7 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s, phases=self._recovery_times.last_phases())
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
-        """Let state move; anew from others, as often as one of those fails that send or receive."""
+        """Move state; start again from other groups whenever a sender or receiver fails."""
         if recovery is None or not self._job.moves(recovery):
             return
         times = self._job.durations.moves
@@ -505,14 +508,14 @@ class ReplayEngine(BesideCopies):
             self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
             if self._writes.go_on:
-                self._passed(None)
+                self._advance_writes(None)
             sent = sent_moves(moves, able)
             begun_s, busy_s = self.now_s, times.busy_s(sent)
             alone_s = max(busy_s.values(), default=0.0)
             lasts_s = self._sent_s(sent, alone_s)
             self.now_s += lasts_s
             slower = lasts_s / alone_s if alone_s else 1.0
-            # Who fails after its last flow has arrived breaks nothing.
+            # A group that fails after its last flow has arrived breaks nothing.
             if all(
                 self._next_failure_s[group] > begun_s + slower * one_s
                 for group, one_s in busy_s.items()
@@ -521,7 +524,7 @@ class ReplayEngine(BesideCopies):
             able = self._up(able)
 
     def _up(self, groups: Iterable[int]) -> list[int]:
-        """Return those groups that have not failed by now."""
+        """Return the groups that have not failed by now."""
         return [group for group in groups if self._next_failure_s[group] > self.now_s]
 
     def _watch(self, groups: Iterable[int]) -> None:
@@ -532,7 +535,7 @@ class ReplayEngine(BesideCopies):
 def _groups_by_stacks(
     patch: Mapping[int, int], apart: Mapping[int, int], down: set[int]
 ) -> dict[int, int]:
-    """Count the groups of a patch by the shard types they compute, without those set apart."""
+    """Count a patch's groups by the shard types they compute, except those timed separately."""
     if not (apart or down):
         return Counter(patch.values())
     counts: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""What replay's phases take beside copies of state, and while hosts go off: SimGrid simulates it.
+"""How long replay's phases take beside copies of state, and while hosts fail.
 
-Where it does, a course says when each part of it ends (`courses`); else the rates do at which a
-copy and one step meet (`background`).
+If SimGrid simulates the course, it defines the end of each part (`courses`). Otherwise the rates
+apply at which a copy and one step share links (`background`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from faultline.simulator.phases import (
 from faultline.strategies.recovery import SentMove
 
 _AHEAD = 4.0
-"""How many times as long a step and its exchange may take beside copies, to be on the safe side."""
+"""Upper bound of the factor by which copies prolong a step and its exchange."""
 _PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
     AllReduce: "sync",
     Save: "save",
     Send: "send",
 }
-"""What of a phase a write may meet."""
+"""The kind of traffic that a write may share links with, by phase."""
 
 
 class BesideCopies:
-    """An engine whose phases may meet copies on links.
+    """An engine whose phases may share links with copies.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class BesideCopies:
         self._next_failure_s = self.clocks.next_failure_s
         self._down: set[int] = set()
         self._dropped: set[int] = set()
-        self._reduced: Compute | AllReduce | None = None
+        self._reduced_phase: Compute | AllReduce | None = None
         self._whole_s = 0.0
         self._plays_steps = work.plays_steps
         self._simulates_failing = work.simulates_failing_steps
-        # With jitter each course would be another one.
+        # With jitter each course would be different, so none could be reused.
         courses = None if work.compute_jitter else work.courses
         self._writes = WriteClock(courses, work.gradients_hide)
         self._follows_courses = courses is not None
@@ -76,35 +76,35 @@ class BesideCopies:
         self._exchange_follows = True
 
     def _reduces_s(self, phase: Compute | AllReduce) -> float:
-        """Return the time of an all-reduce by itself, in seconds: steps in a row have the same."""
-        if phase is not self._reduced:
-            self._reduced, self._whole_s = phase, self._job.all_reduce_s(phase)
+        """Return the time of an all-reduce alone, in seconds; steps in a row share it."""
+        if phase is not self._reduced_phase:
+            self._reduced_phase, self._whole_s = phase, self._job.all_reduce_s(phase)
         return self._whole_s
 
-    def _beside_copies(self, play: Callable[[Any], Outcome], phase: Phase) -> Outcome:
-        """Play a phase while copies go on, which it may meet on links."""
+    def _beside_copies(self, handler: Callable[[Any], Outcome], phase: Phase) -> Outcome:
+        """Execute a phase while copies go on, which may share links with it."""
         if isinstance(phase, Restart):
-            # All hosts go off.
+            # All hosts are turned off.
             self._writes.end()
-            return play(phase)
+            return handler(phase)
         self._since_s, self._disturbed_s, self._part = self.now_s, 0.0, None
         is_beside = bool(self._writes.left_s)
-        outcome = play(phase)
+        outcome = handler(phase)
         if isinstance(phase, (Stall, Reconfigure, Rejoin)) and self._part is None:
             self._part = self._alone(self.now_s - self._since_s)
         if not outcome.missing and is_beside:
             outcome = outcome._replace(disturbed_s=self._disturbed_s)
-        self._passed(None if outcome.missing else _PARTS.get(type(phase)))
+        self._advance_writes(None if outcome.missing else _PARTS.get(type(phase)))
         return outcome
 
-    def _passed(self, meets: Meets | None) -> None:
-        """Let writes go on beside the part that has just ended."""
+    def _advance_writes(self, meets: Meets | None) -> None:
+        """Advance the writes to the end of the part that has just ended."""
         self._note_failures(self.now_s)
         self._writes.advance(self._since_s, self.now_s, meets, self._part)
         self._since_s = self.now_s
 
     def _note_failures(self, until_s: float) -> bool:
-        """Let hosts go off in the course beside which they fail; whether there are new ones."""
+        """Add failures until `until_s` to the course; return whether any of them is new."""
         if not self._writes.follows_course:
             return False
         fails = [
@@ -115,7 +115,7 @@ class BesideCopies:
         return any(fails)
 
     def _beside(self, meets: Meets, alone_s: float, part: Part | None = None) -> float:
-        """Return what a part takes that begins now, and would take so long alone; in seconds."""
+        """Return the seconds that a part takes from now on, given its time alone."""
         if not self._writes.go_on:
             return alone_s
         self._part = part
@@ -126,11 +126,11 @@ class BesideCopies:
         return longer_s
 
     def _alone(self, duration_s: float) -> Part | None:
-        """Return a part of a course that shares no link; sums of times differ in last digits."""
+        """Return a part that shares no link; its time is rounded, as sums differ by rounding."""
         return Alone(float(f"{duration_s:.12g}")) if self._follows_courses else None
 
     def _passes(self, phase: Compute, lasts_s: float) -> Part | None:
-        """Return the passes of the members as a part of a course; None where it has no such."""
+        """Return the passes of the members as a part of a course; None without a course."""
         if not self._follows_courses:
             return None
         if not self._plays_steps:
@@ -142,30 +142,30 @@ class BesideCopies:
         members, stacks, size, patch, _, without, slow, pipelines, least_pace, factor = phase
         least_s = least_pace * stacks * size * self._job.work.compute_s
         if self._down:
-            # The others cannot know that one will not arrive before it has died.
+            # The others cannot know that a group is missing before it has failed.
             least_s = max(0.0, *(self._next_failure_s[group] for group in self._down)) - self.now_s
         if self._job.work.gradients_hide:
-            # SimGrid sends these by themselves where their hosts may go off.
+            # SimGrid sends hidden gradients separately if their hosts may fail.
             self._note_failures(self.now_s + _AHEAD * (lasts_s + self._reduces_s(phase)))
         patched = None if patch is None else tuple(sorted(patch.items()))
-        who = members, stacks, size, pipelines
-        return Passes(*who, max(0.0, least_s), without, slow, patched, factor)
+        work = members, stacks, size, pipelines
+        return Passes(*work, max(0.0, least_s), without, slow, patched, factor)
 
     def _exchange(self, phase: AllReduce, broken_s: float | None = None) -> Part | None:
-        """Return the all-reduce as a part of a course; one that is broken lasts so long."""
+        """Return the all-reduce as a part of a course; a broken one lasts `broken_s` seconds."""
         if not self._follows_courses:
             return None
         if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
             return None
         members, without, slow, pipelines, repeated, *_ = phase
-        # Hidden gradients are not sent during a wait, nor in passes whose time is stated.
+        # A wait and passes of stated time send no hidden gradients.
         least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
         return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s
         if write.writer is None:
-            # A group that fails spoils its own copy; those of other groups go on.
+            # A failed group invalidates its own copy only; the other groups' copies go on.
             off = {group for group, at_s in enumerate(next_failure_s) if at_s <= self.now_s}
             off |= self._dropped | self._down
             self._writes.begin(write, self.now_s, off=tuple(sorted(off)))
@@ -176,7 +176,7 @@ class BesideCopies:
         return Outcome(self.now_s)
 
     def _simulated_end_s(self, phase: Compute, end_s: float) -> float:
-        """Return when passes end that begin now and would end then, beside writes or failures."""
+        """Return when passes end beside writes or failures that would end at `end_s` alone."""
         lasts_s = end_s - self.now_s
         if self._writes.go_on:
             lasts_s = self._beside("passes", lasts_s, self._passes(phase, lasts_s))
@@ -184,12 +184,12 @@ class BesideCopies:
             lasts_s = self._broken_passes_s(phase, lasts_s)
         else:
             return end_s
-        # Sums differ in last digits, and a group that is down has failed by then.
+        # Sums differ by rounding, and a group that is down has failed by then.
         failed_s = (self._next_failure_s[group] for group in self._down)
         return max(self.now_s + lasts_s, *failed_s, 0.0)
 
     def _broken_passes_s(self, phase: Compute, lasts_s: float) -> float:
-        """Return how long passes last in which hosts go off, in seconds."""
+        """Return how long passes last during which hosts fail, in seconds."""
         courses, part = self._job.work.courses, self._passes(phase, lasts_s)
         if courses is None or not isinstance(part, Passes):
             return lasts_s
@@ -200,7 +200,7 @@ class BesideCopies:
         return lasts_s
 
     def _fails_before(self, until_s: float) -> tuple[Fails, ...]:
-        """Return which groups' hosts go off until a time, from now on; some are off already."""
+        """Return the failures of hosts until a time, in seconds from now; past ones are at 0."""
         return tuple(
             Fails(group, max(0.0, at_s - self.now_s))
             for group, at_s in enumerate(self._next_failure_s)
@@ -208,6 +208,6 @@ class BesideCopies:
         )
 
     def _sent_s(self, moves: tuple[SentMove, ...], alone_s: float) -> float:
-        """Return what some moves take that begin now, and would take so long alone; in seconds."""
+        """Return the seconds that moves take from now on, given their time alone."""
         part = Sent(moves, alone_s) if self._follows_courses else None
         return self._beside("send", alone_s, part)

@@ -1,7 +1,7 @@
-"""What becomes of slow parts as a job goes on: found, dealt around, moved, left behind.
+"""Mitigation of stragglers during a run: work dealt around them, parts moved or left behind.
 
-Time is lost by the step: what one takes with what is slow, over a sound one, both as nominal, so
-that it is known ahead how many steps are left until a remedy is due.
+Each step loses the same time: its nominal time with stragglers minus that of a sound step. So the
+number of steps until a remedy is due is known ahead.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from faultline.strategies.stragglers import (
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What has been done about which parts."""
+class MitigationState:
+    """The mitigations in force, by straggler."""
 
     dealt: frozenset[Failure] = frozenset()  # Micro-batches are dealt by their pace.
-    # Where they have been given another place, or None where they do no harm.
+    # The new place of each moved straggler; None if it has no effect there.
     moved: dict[Failure, Failure | None] = field(default_factory=dict)
-    left: frozenset[Failure] = frozenset()  # Not in the job any more.
+    left: frozenset[Failure] = frozenset()  # These have left the job.
 
 
 class Response:
-    """What is done about slow parts in a run.
+    """Mitigates the stragglers of a run.
 
     Parameters
     ----------
     work : Work
-        The job; without a `slow_response` it goes on at the pace of what is slow.
+        The job; without a `slow_response` it goes on at the pace of its stragglers.
     conditions : Conditions
-        What is slow.
+        The stragglers.
 
     Attributes
     ----------
@@ -58,51 +58,53 @@ class Response:
 
     def __init__(self, work: Work, conditions: Conditions) -> None:
         self._work, self._conditions = work, conditions
-        self._said = work.slow_response
-        remedies = self._said.policy.remedies if self._said else ()
+        self._settings = work.slow_response
+        remedies = self._settings.policy.remedies if self._settings else ()
         self.taken: dict[str, int] = {one.name: 0 for one in remedies}
         self._lost_s: dict[RemedyName, float] = {one.name: 0.0 for one in remedies}
-        self._answer = Answer()
+        self._mitigations = MitigationState()
         self._plan: StepPlan | None = None
         self._steps, self._lost_a_step_s, self._sound_s = 0, 0.0, 0.0
         self._useless: set[Remedy] = set()
         self._considered: list[Failure] = []
 
     def slowdown(self, plan: StepPlan) -> Slowdown:
-        """Return what slows a step, as far as nothing is done about it."""
-        return self._under(self._answer, plan) if self._conditions.slow else UNDISTURBED
+        """Return the slowdown of a step with the mitigations in force."""
+        return (
+            self._slowdown_with(self._mitigations, plan) if self._conditions.slow else UNDISTURBED
+        )
 
     def follow(self, plan: StepPlan, sound_s: float, slow: Slowdown) -> None:
-        """Take in what the next steps are: how long a sound one computes, and what slows them."""
-        if self._said is None:
+        """Note the next steps' plan, their compute time without stragglers, and their slowdown."""
+        if self._settings is None:
             return
         self._fold()
         self._plan, self._sound_s = plan, sound_s
         self._lost_a_step_s = self._lost_by(slow)
         self._useless.clear()
         if not self._present():
-            # What has left stays away as long as it is slow.
+            # A part that has left stays away as long as it is slow.
             still = {part for part, _ in self._conditions.slow}
-            self._answer = Answer(left=self._answer.left & still)
+            self._mitigations = MitigationState(left=self._mitigations.left & still)
             self._lost_s = dict.fromkeys(self._lost_s, 0.0)
 
-    def met(self, steps: int) -> None:
-        """Count steps that were played, whatever came of them."""
+    def count_steps(self, steps: int) -> None:
+        """Count executed steps, whether they committed or not."""
         self._steps += steps
 
     def quiet_until_s(self, now_s: float) -> float:
-        """Return when something is found next, in seconds of simulated time."""
-        if self._said is None:
+        """Return when the next straggler is found, in seconds of simulated time."""
+        if self._settings is None:
             return inf
-        after_s = self._said.policy.found_after_s
+        after_s = self._settings.policy.found_after_s
         times = (part.time_s + after_s for part in self._present())
         return min((time_s for time_s in times if time_s > now_s), default=inf)
 
     def quiet_steps(self) -> float:
-        """Return after how many steps a remedy may be due."""
-        if self._said is None or self._lost_a_step_s <= 0.0:
+        """Return the number of steps after which a remedy may be due."""
+        if self._settings is None or self._lost_a_step_s <= 0.0:
             return inf
-        policy, left = self._said.policy, inf
+        policy, left = self._settings.policy, inf
         for one in policy.remedies:
             lacking_s = policy.lost_until_s(one) - self._lost_so_far_s()[one.name]
             if one not in self._useless and lacking_s > 0.0:
@@ -111,7 +113,7 @@ class Response:
 
     def due(self, now_s: float) -> Remedy | None:
         """Return the remedy to take now, if any."""
-        if self._said is None or self._lost_a_step_s <= 0.0:
+        if self._settings is None or self._lost_a_step_s <= 0.0:
             return None
         found = self._found(now_s)
         if found != self._considered:
@@ -123,22 +125,22 @@ class Response:
         def helps(remedy: Remedy) -> bool:
             assert self._plan is not None
             if remedy not in self._useless:
-                after = self._under(self._with(remedy, found), self._plan)
+                after = self._slowdown_with(self._with(remedy, found), self._plan)
                 if self._lost_by(after) < self._lost_a_step_s * (1.0 - 1e-9):
                     return True
                 self._useless.add(remedy)
             return False
 
-        return next_remedy(self._said.policy, self._lost_so_far_s(), helps)
+        return next_remedy(self._settings.policy, self._lost_so_far_s(), helps)
 
     def take(self, remedy: Remedy, now_s: float) -> int:
-        """Take a remedy; return how many parts leave the job by it."""
+        """Apply a remedy; return how many parts leave the job by it."""
         self._fold()
         self._lost_s[remedy.name] = 0.0
         self.taken[remedy.name] += 1
-        before, found = self._answer, self._found(now_s)
-        self._answer = self._with(remedy, found)
-        return len(self._answer.left - before.left)
+        before, found = self._mitigations, self._found(now_s)
+        self._mitigations = self._with(remedy, found)
+        return len(self._mitigations.left - before.left)
 
     def _fold(self) -> None:
         self._lost_s, self._steps = self._lost_so_far_s(), 0
@@ -148,45 +150,45 @@ class Response:
         return {name: lost_s + more_s for name, lost_s in self._lost_s.items()}
 
     def _lost_by(self, slow: Slowdown | Effect) -> float:
-        """Return what a step takes longer, in seconds."""
-        assert self._said is not None
+        """Return by how much a step takes longer, in seconds."""
+        assert self._settings is not None
         compute = slow.slowest if isinstance(slow, Slowdown) else slow.compute
-        reducing_s = self._said.all_reduce_s * (slow.collective - 1.0)
+        reducing_s = self._settings.all_reduce_s * (slow.collective - 1.0)
         return self._sound_s * (compute - 1.0) + reducing_s
 
     def _present(self) -> list[Failure]:
         members = set(self._plan.members) if self._plan else set()
-        parts = (part for part, _ in self._conditions.slow if part not in self._answer.left)
+        parts = (part for part, _ in self._conditions.slow if part not in self._mitigations.left)
         return [part for part in parts if not members.isdisjoint(part.groups)]
 
     def _found(self, now_s: float) -> list[Failure]:
-        assert self._said is not None
-        after_s = self._said.policy.found_after_s
+        assert self._settings is not None
+        after_s = self._settings.policy.found_after_s
         return [part for part in self._present() if part.time_s + after_s <= now_s]
 
-    def _with(self, remedy: Remedy, found: Sequence[Failure]) -> Answer:
-        """Return what will have been done about what is found once a remedy is taken."""
-        answer = self._answer
+    def _with(self, remedy: Remedy, found: Sequence[Failure]) -> MitigationState:
+        """Return the mitigations once a remedy is applied to the stragglers that are found."""
+        mitigations = self._mitigations
         if remedy.name == "redeal":
-            return replace(answer, dealt=frozenset(found))
+            return replace(mitigations, dealt=frozenset(found))
         if remedy.name == "restart":
-            return replace(answer, left=answer.left.union(found))
-        return replace(answer, moved=self._swapped(found))
+            return replace(mitigations, left=mitigations.left.union(found))
+        return replace(mitigations, moved=self._swapped(found))
 
-    def _under(self, answer: Answer, plan: StepPlan) -> Slowdown:
-        """Return what slows a step under an answer."""
-        if self._said is None:
+    def _slowdown_with(self, mitigations: MitigationState, plan: StepPlan) -> Slowdown:
+        """Return the slowdown of a step under some mitigations."""
+        if self._settings is None:
             return self._slowdown_of(self._conditions.slow, plan)
         parts, dealt = [], []
         for part, effect in self._conditions.slow:
-            now = answer.moved.get(part, part)
-            if part in answer.left or now is None:
+            now = mitigations.moved.get(part, part)
+            if part in mitigations.left or now is None:
                 continue
             parts.append((now, effect if now is part else self._conditions.effect(now)))
-            if part in answer.dealt:
+            if part in mitigations.dealt:
                 dealt.append(parts[-1])
         slow = self._slowdown_of(parts, plan)
-        # Where the scheme itself has groups take other shares, these are left as they are.
+        # If the scheme itself changes the shares of groups, these stay as they are.
         known = self._slowdown_of(dealt, plan).compute
         return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
 
@@ -196,13 +198,13 @@ class Response:
     def _dealt(
         self, slow: Slowdown, known: Mapping[int, float], members: tuple[int, ...]
     ) -> Slowdown:
-        """Return what slows a step of micro-batches that are dealt by what is known."""
-        said = self._said
-        assert said is not None
-        each, fill = said.micro_batches, said.fill
+        """Return the slowdown of a step whose micro-batches are dealt by the known paces."""
+        settings = self._settings
+        assert settings is not None
+        each, fill = settings.micro_batches, settings.fill
 
         def pace(factor: float) -> float:
-            # All but the fill is by micro-batches; the slow stage holds up each of them.
+            # All compute but the fill is per micro-batch; the slow stage delays each of them.
             return (factor * (each + fill) - fill) / each
 
         shares = balanced_shares(
@@ -217,7 +219,7 @@ class Response:
         return replace(slow, compute=compute, deal=deal)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
-        """Give slow parts the places where they hurt least; slow nodes those of few groups."""
+        """Move stragglers to where they cost least; gather slow nodes in few groups."""
         effects, layout = self._conditions.effect, self._work.layout
         single = [part for part in found if len(part.groups) == 1]
         nodes = [part for part in single if part.level not in NETWORK]

@@ -1,4 +1,4 @@
-"""Plays a training job on an engine, and boils it down to a record."""
+"""Runs a training job on an engine."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from faultline.simulator.phases import Outcome, Phase
 from faultline.simulator.training import Training
 
 MOST_FAILURES_WITHOUT_PROGRESS = 200_000
-"""A job that has lived through so many since its furthest step never does the next one."""
+"""After this many failures since its furthest step a job is taken to never get further."""
 
 
 class StandstillError(ValueError):
-    """A job fails for ever and gets nowhere; the message says so in one line."""
+    """A job makes no progress between its failures; the message is one line."""
 
 
 class Engine(Protocol):
-    """Something that plays phases."""
+    """Executes phases."""
 
     clocks: FailureClocks
 
     def execute(self, phase: Phase) -> Outcome:
-        """Play one phase and return what came of it."""
+        """Execute one phase and return its outcome."""
         ...
 
 
 def play(training: Training, engine: Engine) -> None:
-    """Play a training job to its end; `training.progress` tells what came of it.
+    """Run a training job to its end; `training.progress` holds the result.
 
     Raises
     ------
     StandstillError
-        If it would never end.
+        If the job would never end.
     """
     loop, progress, clocks = training.loop(), training.progress, engine.clocks
     execute, go_on = engine.execute, loop.send

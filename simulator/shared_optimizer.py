@@ -1,4 +1,4 @@
-"""The optimizer's state where groups share it: who lacks a share, and whether nobody has one."""
+"""The optimizer's state if groups share it: which shares are missing, and which are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SharedOptimizer:
     Parameters
     ----------
     backup : {"neighbour", "none"} or None
-        Who else has a group's share; None where each has all of the state, and nothing is followed.
+        Which other group has a group's share; None if each group has all of the state.
     groups : int
         Data-parallel groups of the job.
     """
@@ -31,34 +31,34 @@ class SharedOptimizer:
 
     @property
     def asks_when(self) -> bool:
-        """Whether it matters when a group that is missing now was lost."""
+        """Whether the times at which missing groups were lost have an effect."""
         return self._mended_s > -inf
 
     @property
     def is_whole(self) -> bool:
-        """Whether somebody has each share."""
+        """Whether each share is held by a group."""
         lacking = sorted(self._lacking.intersection(self._members))
         return not (self._is_lost or loses_a_share(self._members, lacking, self._backup))
 
     def lose(
         self, members: Sequence[int], missing: Sequence[int], failures: Iterable[Failure]
     ) -> bool:
-        """Return whether nobody has a share any more, now that some groups are missing.
+        """Return whether a share is permanently lost, now that some groups are missing.
 
         Parameters
         ----------
         members : sequence of int
-            Groups among whom the state was shared, in ascending order.
+            Groups that shared the state, in ascending order.
         missing : sequence of int
-            Those of them that are lost.
+            The lost groups among them.
         failures : iterable of Failure
-            What took them.
+            Their failures.
         """
         if not self.is_shared:
             return False
         (before, gone), self._last_loss = self._last_loss, (members, missing)
-        # Lost before the last recovery had made good what those had who were lost before them. One
-        # failure of many groups is told for each of them.
+        # Lost before the last recovery had restored the shares of groups lost earlier. One failure
+        # of several groups is reported for each of them.
         early = {one.groups for one in failures if one.time_s <= self._mended_s}
         unmended = [group for group in missing if any(group in groups for groups in early)]
         lost = loses_a_share(members, missing, self._backup)
@@ -68,31 +68,31 @@ class SharedOptimizer:
         return lost
 
     def strike(self, groups: Iterable[int]) -> None:
-        """Groups have lost what they had, noticed or not."""
+        """Note that groups have lost their shares, noticed or not."""
         if self.is_shared:
             self._lacking.update(groups)
 
     def deal(self, members: Sequence[int], mended: Collection[int]) -> None:
-        """The job goes on short of a restart: shares are dealt anew.
+        """Distribute the shares again, as the job goes on without a restart.
 
         Parameters
         ----------
         members : sequence of int
-            Groups among whom the state is shared from now on, in ascending order.
+            Groups that share the state from now on, in ascending order.
         mended : collection of int
-            Groups whose loss has been made good, or that have left.
+            Groups whose share is restored, or that have left.
         """
         if self.is_shared:
             self._members = members
             self._lacking.difference_update(mended)
 
     def recovered(self, now_s: float) -> None:
-        """What was missing has been made good by this time, in seconds."""
+        """Note that missing shares are restored by this time, in seconds."""
         if self.is_shared:
             self._mended_s = now_s
 
     def load(self, members: Sequence[int]) -> None:
-        """All is loaded anew into some groups, in ascending order."""
+        """Note that all state is loaded into some groups, in ascending order."""
         self._lacking.clear()
         self._is_lost = False
         self._members = members

@@ -1,4 +1,4 @@
-"""What a restart can go back to: saved states, and the tiers that keep them in the background."""
+"""States that a restart can go back to: checkpoints, and the tiers that keep snapshots."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Saved:
     batches : Batches
         Full batches trained by then.
     last : Batches
-        What the last of the steps trained.
+        Batches that the last of the steps trained.
     at_s : float
-        When it was taken, in seconds of simulated time; failures before that do it no harm.
+        When it was taken, in seconds of simulated time; earlier failures do not affect it.
     booked : Mark
-        What a restart to this state leaves in the ledger.
+        The part of the ledger that a restart to this state keeps.
     """
 
     steps: int
@@ -40,12 +40,12 @@ class Saved:
 
 
 class Losses:
-    """The nodes whose memory was lost, and when last.
+    """The nodes whose memory was lost, and the last time of each loss.
 
     Parameters
     ----------
     layout : JobLayout
-        Which nodes a failure takes.
+        Maps a failure to its nodes.
     """
 
     def __init__(self, layout: JobLayout) -> None:
@@ -53,7 +53,7 @@ class Losses:
         self._lost_s: dict[range, float] = {}
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Note failures."""
+        """Record failures."""
         for failure in failures:
             nodes = self._layout.hosts_losing_memory(failure)
             if nodes:
@@ -65,12 +65,12 @@ class Losses:
         return set(chain.from_iterable(lost))
 
     def forget(self) -> None:
-        """Lost nodes are replaced, and hold what they have to."""
+        """Forget all losses: the nodes have been replaced and hold their state again."""
         self._lost_s.clear()
 
 
-class Shelf:
-    """A tier and what is on it: the last whole snapshot, and the one that is being taken."""
+class SnapshotSlot:
+    """A tier with its snapshots: the last complete one, and the one that is being taken."""
 
     def __init__(self, tier: Tier) -> None:
         self.tier = tier
@@ -81,7 +81,7 @@ class Shelf:
 
     @property
     def is_on_storage(self) -> bool:
-        """Whether no node that is lost takes anything of it."""
+        """Whether the snapshot survives the loss of any node."""
         return isinstance(self.tier.keeper, Durable)
 
     def due(self, steps: int, now_s: float, down: int) -> bool:
@@ -96,29 +96,29 @@ class Shelf:
         return policy.due(steps, now_s - self._last_s, now_s, down)
 
     def not_due_before(self, steps: int, now_s: float, down: int) -> tuple[float, float]:
-        """Return the steps and the time, in seconds, below both of which none is due."""
+        """Return steps and time, in seconds; below both no snapshot is due."""
         assert self.tier.policy is not None
         if self._is_writing:
             return inf, now_s
         unsaved_s = now_s - self._last_s
         due = self.tier.policy.not_due_before(steps, unsaved_s, now_s, down)
         whole_s = self._whole_s(self._coming) if self._coming is not None else 0.0
-        # Before the last one is whole none is due, however many steps are done.
+        # Until the last snapshot is complete none is due, whatever the number of steps.
         return due if due[1] >= whole_s else (inf, whole_s)
 
     @property
     def every_steps(self) -> int:
-        """Steps between two snapshots, where these cost the job no time; else 0."""
+        """Steps between two snapshots if these cost the job no time; else 0."""
         policy = self.tier.policy
         return 0 if policy is None or self.tier.stall_s else policy.every_steps
 
     def taken_of(self, ends_s: Mapping[int, float]) -> list[int]:
-        """Return after which steps snapshots are taken: when one is due, and the last is whole.
+        """Return the steps after which a snapshot is due and the last one is complete.
 
         Parameters
         ----------
         ends_s : mapping of int to float
-            The ends of steps in a row, in seconds and in order, by the steps completed then.
+            The ends of consecutive steps, in seconds and in order, by the steps completed then.
         """
         every, lag_s, taken = self.every_steps, self.tier.lag_s, []
         whole_s = -inf if self._coming is None else self._whole_s(self._coming)
@@ -129,7 +129,7 @@ class Shelf:
         return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:
-        """Take a snapshot; it is whole a lag later, or when the write ends that takes it away."""
+        """Take a snapshot; it is complete a lag after now, or after the end of its write."""
         self._coming, self._last_s, self._write = saved, saved.at_s, write
         self.settle(saved.at_s)
 
@@ -138,32 +138,32 @@ class Shelf:
         return self._write is not None and not self._write.is_over
 
     def _whole_s(self, coming: Saved) -> float:
-        """Return when what is coming is whole, in seconds."""
+        """Return when a snapshot that is being taken is complete, in seconds."""
         arrived_s = coming.at_s if self._write is None else self._write.whole_s
         return arrived_s + self.tier.lag_s
 
     def settle(self, now_s: float) -> None:
-        """What has become whole by now, in seconds, replaces what was."""
+        """Replace the last snapshot if the next one is complete by now, in seconds."""
         if self._coming is not None and self._whole_s(self._coming) <= now_s:
             self.whole, self._coming = self._coming, None
 
     def strike(self, time_s: float) -> None:
-        """A failure at `time_s`, in seconds, spoils what is not whole by then."""
+        """Discard the snapshot that a failure at `time_s`, in seconds, finds incomplete."""
         self.settle(time_s)
         self._coming = None
 
     def recovery(self, losses: Losses) -> Recovery | None:
-        """Return how the whole snapshot can be loaded; None if there is none, or it is lost."""
+        """Return how the complete snapshot can be loaded; None if it is missing or lost."""
         if self.whole is None:
             return None
         return self.tier.keeper.recovery(losses.since(self.whole.at_s))
 
     def clear(self) -> None:
-        """Nothing is left."""
+        """Discard all snapshots."""
         self.whole = self._coming = None
 
     def guard_from(self, since_s: float, now_s: float) -> None:
-        """Nodes lost before `since_s` have been replaced: the snapshot is as safe as a new one."""
+        """Treat the snapshot as new: nodes lost before `since_s` have been replaced."""
         self._last_s = now_s
         if self.whole is not None:
             self.whole = replace(self.whole, at_s=since_s)

@@ -1,4 +1,4 @@
-"""What is ready to stand in for what failed, and what is under repair: groups, or machines."""
+"""Hardware that can replace failed hardware, and hardware under repair: groups, or machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_over(end_s: float, now_s: float) -> bool:
 
 
 class SparePool:
-    """Knows when hardware for a failed group is ready again.
+    """Tracks when hardware for a failed group is ready again.
 
     A position of the job that has lost its group takes whatever is ready first: a spare, or a
     repaired group. What was repaired later is a spare from then on. A position's failure clock
@@ -38,7 +38,7 @@ class SparePool:
     Attributes
     ----------
     failures : int
-        How many have failed by now while they stood by, as far as somebody has looked for them.
+        Number of failures on standby by now, as far as they have been checked.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class SparePool:
         heapify(self._ready_s)
 
     def bring(self, groups: int, now_s: float, again_in_s: float | None = None) -> None:
-        """Take in failed groups, noticed at `now_s`; repaired later, or there again sooner."""
+        """Take in failed groups, noticed at `now_s`; repaired later, or available sooner."""
         for _ in range(groups):
             ready_s = now_s + (self._repair_s if again_in_s is None else again_in_s)
             heappush(self._ready_s, self._from(ready_s))
 
     def _from(self, ready_s: float) -> tuple[float, float]:
-        """Return when something is ready, and when it fails if it is left standing."""
+        """Return when hardware is ready, and when it fails if it stays on standby."""
         return ready_s, ready_s + next(self._lives_s)
 
     def _repair_until(self, now_s: float) -> None:
-        """Send to repair what has failed standing by."""
+        """Send hardware that has failed on standby to repair."""
         for place, (_, first_s) in enumerate(self._ready_s):
             fails_s = first_s
             while fails_s <= now_s:

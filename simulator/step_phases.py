@@ -1,4 +1,4 @@
-"""The phases of a step, made once a plan, and what they mean for the books."""
+"""The phases of a step, made once per plan, and how their times are booked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultline.strategies.base import StepPlan
 
 
 class StepCosts:
-    """What a step under a plan takes and trains, for the books.
+    """The bookings of a step under a plan: its times, and its training.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class StepCosts:
     types : int
         Shard types that each member computes.
     batches : Batches
-        What the step trains.
+        Batches that the step trains.
     booked : tuple of (str, float)
         Its compute at nominal pace by cause, in seconds.
     nominal_s : float
         Compute at nominal pace, in seconds: the sum of `useful_s`, `redundancy_s`, `degraded_s`.
     raised_power_s : float
-        How long all GPUs would have to draw their rated power for what some draw beyond it.
+        Energy that some GPUs draw beyond their rated power, in seconds of all GPUs' rated power.
     reduced_share : float
         Share of the all-reduce's time that is useful: of a full batch, over a sound network.
     """
@@ -81,7 +81,7 @@ class StepCosts:
 
     @staticmethod
     def depend_on_members(plan: StepPlan, work: Work) -> bool:
-        """Return whether another plan that differs in its members alone may have other costs."""
+        """Return whether a plan that differs only in its members may have other costs."""
         is_played = work.member_times is not None or work.detour_times is not None
         return bool(is_played or plan.approximate or plan.pipelines or plan.mirrors)
 
@@ -98,18 +98,18 @@ class StepPhases:
     without : tuple of str
         Parts of the network that are down, around which there is a way.
     slow : Slowdown
-        What else slows its members.
+        Other slowdowns of its members.
     before : StepPhases, optional
-        The phases of the plan before, whose costs are kept where they are the same.
+        The phases of the previous plan, whose costs are reused if they are the same.
 
     Attributes
     ----------
     compute, all_reduce : Compute, AllReduce
         The phases.
     repeated : AllReduce
-        The second of these, once more after a failure.
+        The all-reduce again, after a failure.
     costs : StepCosts
-        What they mean for the books.
+        Their bookings.
     down : int
         Groups that take no part.
     mirrors : tuple of Mirror
@@ -179,6 +179,6 @@ def patch_compute(
     without: tuple[str, ...],
     slow: Slowdown,
 ) -> Compute:
-    """Return what some groups compute once more, given the stacks of each."""
+    """Return the repeated computation of some groups, given the stacks of each."""
     pace, slow = work.pace_of(plan, without, patch), work.slowdown_of(plan, slow, without, patch)
     return Compute(plan.members, 0, plan.stack_size, patch, pace, without, slow, plan.pipelines)

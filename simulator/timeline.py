@@ -1,4 +1,4 @@
-"""What happened when: the events of a run."""
+"""The events of a run with their times."""
 
 from __future__ import annotations
 

@@ -360,11 +360,11 @@ def _step_time(
     shares: StepShares | None = None,
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
-    def believable(stored: dict[str, Any]) -> StepTime:
+    def from_cache(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
         if not all(value >= 0.0 for value in stored.values()):
-            raise ValueError("has a time that is none")
+            raise ValueError("the entry has a time out of range")
         return StepTime(**stored)
 
     def play() -> StepTime:
@@ -375,4 +375,4 @@ def _step_time(
 
     key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
-        return cached(path, key, play, believable)
+        return cached(path, key, play, from_cache)

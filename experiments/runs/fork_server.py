@@ -195,7 +195,7 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
                 said: Call | Played = receiving.recv()
                 if isinstance(said, Played):
                     return said
-                receiving.send(said.answer())
+                receiving.send(said.run())
             except (EOFError, OSError):
                 # It died before it had sent anything, or in the middle of it.
                 return Played(None, _cause_of_death(child))

@@ -28,7 +28,7 @@ from faultline.simulator.collectives.schedule import (
 LEAST_PIECE_BYTES = 4096.0
 """Pipelines are not cut finer: a packet of RDMA over Ethernet carries as much."""
 MOST_PIECES = 4096
-"""Nor into more pieces, which is what latencies of zero would ask for."""
+"""Largest number of pieces, which limits the pieces at latencies of zero."""
 
 
 def pipeline_pieces(fill: float, size_bytes: float, hop: Hop) -> int:
@@ -44,7 +44,7 @@ def pipeline_pieces(fill: float, size_bytes: float, hop: Hop) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BinomialBroadcast(Schedule):
-    """Whoever has the buffer sends it on, at half the distance each time.
+    """Each member with the buffer sends it on, at half the distance each time.
 
     ``ceil(log2 n) (a + m b)``. Each edge carries one message, so flows are the messages.
     """
@@ -114,7 +114,7 @@ class ChainBroadcast(Schedule):
         )
 
     def _fill_s(self, hop_of: HopOf) -> float:
-        """Return what the first piece takes on all edges but the slowest, which is full then."""
+        """Return the time of the first piece on all edges except the slowest, which is full."""
         edges_s = [
             hop_of(*edge).seconds(self.piece_bytes) for edge in pairwise(range(self.members))
         ]

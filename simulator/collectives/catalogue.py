@@ -26,12 +26,12 @@ from faultline.simulator.collectives.schedule import Hop, Schedule
 
 
 class CollectiveError(ValueError):
-    """No such collective or algorithm, or not for these ranks; told in one line."""
+    """An unknown collective or algorithm, or one that does not fit the ranks; one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an algorithm may adapt to.
+    """Properties of the platform that an algorithm may adapt to.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from faultline.simulator.collectives.schedule import (
 )
 
 _PIECES_UNTIL_STEADY = 8
-"""After so many pieces the next ones take as long as those before."""
+"""After this many pieces each further one takes the same time."""
 
 
 class Edge(NamedTuple):
@@ -60,7 +60,7 @@ def _parent(rank: int, members: int) -> int:
 
 @cache
 def double_tree(members: int) -> Trees:
-    """Return the two trees for a number of members, with rounds in which nobody is asked twice.
+    """Return the two trees for a number of members, with rounds that use each member once.
 
     The second tree is the first one mirrored (n even) or shifted by one (n odd), so that inner
     members of one are leaves of the other. Colouring the edges alternately, so that no member
@@ -188,9 +188,9 @@ class DoubleTreeAllReduce(Schedule):
         )
 
     def _fill_s(self, hop_of: HopOf) -> float:
-        """Return the time of the first pieces down the trees, less what as many take later on.
+        """Return the time of the first pieces down the trees, less that of as many later ones.
 
-        Who has nothing to do in a round goes on to its next one, so fast edges save time.
+        A member that is idle in a round goes on to its next one, so fast edges save time.
         """
         trees = double_tree(self.members)
         first_pieces = min(self.pieces, _PIECES_UNTIL_STEADY)

@@ -16,9 +16,9 @@ from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Sta
 
 @dataclass(frozen=True, slots=True)
 class HalvingDoublingAllReduce(Schedule):
-    """Exchange ever smaller halves with ever more distant peers, then the same way back.
+    """Exchange ever smaller halves with ever more distant peers, then reverse.
 
-    With p the largest power of two up to n: ``2 log2(p) a + 2 (p - 1)/p m b``. Where n is no power
+    With p the largest power of two up to n: ``2 log2(p) a + 2 (p - 1)/p m b``. If n is no power
     of two, the first 2 (n - p) members form pairs: one of each hands its whole buffer to the other
     before, and gets the result after; that adds ``2 (a + m b)``.
 

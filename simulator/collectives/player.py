@@ -1,8 +1,8 @@
-"""Plays a schedule as messages between the rank actors that take part in it.
+"""Simulates a schedule as messages between the rank actors that take part in it.
 
-Both fidelities are played by rank actors, each on the host of its GPU. One actor that starts all
-flows itself would be some five times faster a message, but would not notice that a host dies: an
-actor dies with its host, and its peers wait for it until their deadline, which is what a collective
+Rank actors, each on the host of its GPU, execute both fidelities. One actor that starts all flows
+itself would be some five times faster per message, but would not notice that a host fails: an
+actor stops with its host, and its peers wait for it until their deadline, as a collective
 does in a real job. At fidelity "flow" so few messages are left that their cost does not matter; at
 "chunk" 64 ranks in a ring play their 8,064 messages in about a second.
 """
@@ -37,7 +37,7 @@ class Collective:
         Names the mailboxes; collectives that run at the same time, or after one that failed, need
         tags of their own.
     fidelity : {"flow", "chunk"}
-        "chunk" sends every message of the algorithm. "flow" sends what crosses an edge in all
+        "chunk" sends every message of the algorithm. "flow" sends all bytes of an edge in all
         rounds of a stage as one message, and adds the latencies of the other rounds: the same time
         where the edges of a stage are equal.
     """
@@ -54,12 +54,12 @@ class Collective:
         """Messages sent so far."""
 
     def take_part(self, position: int, deadline_s: float) -> bool:
-        """Play the member at `position`; blocks the calling actor.
+        """Execute the member at `position`; blocks the calling actor.
 
-        Returns False at `deadline_s` (simulated seconds) if it did not get through until then. A
-        peer or a link that dies, also in the middle of a message, does not show before: a kernel of
-        NCCL waits for its data for ever, and it is a watchdog that ends it. Without a deadline
-        (infinity) it shows at once to those who exchange a message with it.
+        Returns False at `deadline_s` (simulated seconds) if it has not finished by then. The
+        failure of a peer or link, also in the middle of a message, is not noticed before: an NCCL
+        kernel waits for its data for ever, and a watchdog ends it. Without a deadline (infinity)
+        the members that exchange a message with it notice the failure at once.
         """
         mailboxes: dict[tuple[int, int], simgrid.Mailbox] = {}
         for number, stage in enumerate(self.schedule.stages(position)):
@@ -146,9 +146,9 @@ class Collective:
 class _Gathering:
     """Members of a circle whose flows have ended.
 
-    In the algorithm each round of a member waits for the one before of its peers, so nobody gets
-    through without all of the circle. A flow does not, so that is made good here. Where all flows
-    end together, nobody has to wait, which keeps this free of cost.
+    In the algorithm each round of a member waits for its peers' previous round, so no member
+    finishes without all of the circle. Flows do not wait, so this class adds the wait. If all flows
+    end together, no member has to wait, and it costs nothing.
     """
 
     def __init__(self, circle: Circle) -> None:
@@ -159,9 +159,9 @@ class _Gathering:
         self._semaphore: simgrid.Semaphore | None = None
 
     def wait(self, pause_s: float, deadline_s: float) -> bool:
-        """Count in, pause for some seconds and until all have; False if the deadline comes first.
+        """Register, pause, and wait for all others; return False if the deadline comes first.
 
-        The last one to count in may pause beyond the deadline by no more than rounding.
+        The last one to register may pause beyond the deadline by no more than rounding.
         """
         now_s = simgrid.Engine.clock
         self._ready_s = max(self._ready_s, now_s + pause_s)
@@ -188,7 +188,7 @@ class _Gathering:
 
 
 def _pause_until(time_s: float, deadline_s: float) -> bool:
-    """Sleep until a time, but not beyond the deadline; return whether that is before it."""
+    """Sleep until a time, at most until the deadline; return whether the time is before it."""
     rounding_s = _SAME_TIME * time_s
     in_time = time_s <= deadline_s + rounding_s
     wake_s = time_s if in_time else deadline_s
@@ -198,7 +198,7 @@ def _pause_until(time_s: float, deadline_s: float) -> bool:
 
 
 def _wait_all(messages: Sequence[simgrid.Comm], deadline_s: float) -> bool:
-    """Wait for messages; False, at the deadline and with all of them given up, if one fails."""
+    """Wait for messages; if one fails, cancel all at the deadline and return False."""
     try:
         for message in messages:
             if deadline_s == inf:
@@ -211,7 +211,7 @@ def _wait_all(messages: Sequence[simgrid.Comm], deadline_s: float) -> bool:
         else:
             return True
     except _BROKEN_OFF:
-        # The other messages stay on their way: to give them up now would tell all peers at once.
+        # The other messages stay in flight: cancelling them now would notify all peers at once.
         if simgrid.Engine.clock < deadline_s < inf:
             simgrid.this_actor.sleep_until(deadline_s)
     for message in messages:

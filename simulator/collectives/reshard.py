@@ -75,7 +75,7 @@ class NonuniformAllReduce(Schedule):
         return self.elements
 
     def shard(self, position: int) -> Shard:
-        """Return what the member at a position holds, before and after."""
+        """Return the elements of the member at a position, before and after."""
         replica, rank = self._place(position)
         return _nested(self.elements, tuple(self.degrees))[self.degrees[replica]][rank]
 

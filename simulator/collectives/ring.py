@@ -35,9 +35,9 @@ class Ring:
     ring : sequence of int
         Positions of its members, in order.
     place : int
-        Whose rounds these are: an index into `ring`.
+        The member of these rounds, as an index into `ring`.
     first_piece : int
-        Where the ring's part of the buffer begins.
+        Start of the ring's part of the buffer.
     block : int
         Pieces that travel in a message; the part has ``block * len(ring)``.
     name : str

@@ -1,7 +1,7 @@
-"""What a collective algorithm is: for each member, stages of rounds of messages.
+"""A collective algorithm: for each member, stages of rounds of messages.
 
-A schedule knows no clock and no SimGrid: it says who sends which pieces of the buffer to whom, and
-in which order. That is enough to check with real numbers that an algorithm adds up, to play it as
+A schedule knows no clock and no SimGrid: it lists sender, receiver, pieces and order of messages.
+This is enough to check an algorithm with real numbers, to simulate it as
 messages (`simulator.collectives.player`), and to count what it puts on each link.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Fidelity = Literal["flow", "chunk"]
-"""How exactly collectives are played: a flow an edge, or every message of the algorithm."""
+"""How exactly collectives are simulated: one flow per edge, or every message of the algorithm."""
 
 
 class Message(NamedTuple):
@@ -36,7 +36,7 @@ class Message(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a member sends and receives at the same time; the next round waits for all of it."""
+    """Messages of a member at the same time; the next round waits for all of them."""
 
     sends: tuple[Message, ...]
     receives: tuple[Message, ...]
@@ -61,7 +61,7 @@ class Share(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """Members who get through a stage together or not at all: a name, and how many they are."""
+    """Members that finish a stage together or not at all: a name, and their number."""
 
     name: str
     members: int
@@ -98,8 +98,8 @@ class Stage:
         Returns how long it takes until a pipeline is full, in seconds, from the hops of its edges;
         None without a pipeline.
     circle : Circle, optional
-        Whose flows must end before a flow counts. None where the stage is a single round: then the
-        flow is the message, and waits for nobody else.
+        Members whose flows must end before a flow counts. None if the stage is a single round: then
+        the flow is the message, and waits for no other.
     """
 
     rounds: Callable[[], Iterable[Round]]

@@ -1,4 +1,4 @@
-"""Which rank holds which elements of a vector, and what moves when fewer ranks are to hold it."""
+"""Which rank holds which elements of a vector, and which elements move to fewer ranks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Slice(NamedTuple):
 
 
 Shard = tuple[Slice, ...]
-"""What one rank holds of a vector."""
+"""The elements of a vector that one rank holds."""
 
 Sharding = tuple[Shard, ...]
-"""What each rank holds; shards do not overlap and make up the whole vector."""
+"""The elements of each rank; shards do not overlap and make up the whole vector."""
 
 
 class Transfer(NamedTuple):
@@ -46,8 +46,8 @@ def even_sharding(elements: int, ranks: int) -> Sharding:
 def reduced_sharding(sharding: Sharding, ranks: int) -> Sharding:
     """Return a sharding over the first `ranks` ranks, each of which keeps all it has.
 
-    What the other ranks have is dealt out so that sizes differ by one element at most, if they did
-    before. An even size ``ceil((n - i)/N)`` of rank i grows as N falls, so nobody has to give.
+    The other ranks' elements are dealt out so that sizes still differ by one element at most. An
+    even size ``ceil((n - i)/N)`` of rank i grows as N falls, so no rank has to give elements.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def nested_shardings(elements: int, degrees: Iterable[int]) -> dict[int, Shardin
     current: Sharding | None = None
     for degree in sorted(set(degrees), reverse=True):
         if degree < 1:
-            raise ValueError(f"a degree of {degree} is impossible: use whole numbers from 1")
+            raise ValueError(f"a degree of {degree} is out of range: use whole numbers from 1")
         current = (
             even_sharding(elements, degree)
             if current is None
@@ -88,7 +88,7 @@ def nested_shardings(elements: int, degrees: Iterable[int]) -> dict[int, Shardin
 
 
 def transfers(before: Sharding, after: Sharding) -> list[Transfer]:
-    """Return what has to move from one sharding of a vector to another, by sender and element."""
+    """Return the elements that move from one sharding to another, by sender and element."""
     holders = sorted(
         (piece.first, piece.first + piece.elements, rank)
         for rank, shard in enumerate(after)
@@ -106,7 +106,7 @@ def transfers(before: Sharding, after: Sharding) -> list[Transfer]:
 
 
 def even_sizes(elements: int, parts: int) -> list[int]:
-    """Divide elements among parts, the first of which take one more where it does not come out."""
+    """Divide elements among parts; the first parts take the remainder, one each."""
     each, more = divmod(elements, parts)
     return [each + (part < more) for part in range(parts)]
 

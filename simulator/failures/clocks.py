@@ -1,7 +1,7 @@
 """Each group's failure clock: when it fails next.
 
-A clock's life: it is *set* to the moment of the next failure; the moment comes and the failure is
-*due*; somebody (the training job, or the restart) *takes* it, and the clock is set again.
+A clock's life: it is *set* to the time of the next failure; at that time the failure is *due*; the
+training job or the restart *takes* it, and the clock is set again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ class FailureClocks(ABC):
     Attributes
     ----------
     next_failure_s : list of float
-        Time of each group's next failure, in seconds of simulated time; infinite where there is
-        none.
+        Time of each group's next failure, in seconds of simulated time; infinite without one.
     failures : int
         Failures of groups taken so far; a failure that takes three groups down counts three times.
     failures_while_down : int
-        Those among them that struck groups which were down already.
+        Those among them of groups that were down already.
     failures_by_cause : dict of str to int
         Failures taken so far by cause; their sum is `failures`. Empty where causes are unknown.
     """
@@ -48,10 +47,10 @@ class FailureClocks(ABC):
 
     @abstractmethod
     def collect(self, asked: bool = True) -> Sequence[Failure]:
-        """Return the failures taken since the last call that struck groups which were up.
+        """Return the failures since the last call that struck groups which were up.
 
-        One that takes several groups down is there once for each of them. Where nobody has asked
-        for them they are forgotten.
+        A failure of several groups is listed once per group. Failures that are not `asked` for
+        are dropped.
         """
 
     @abstractmethod
@@ -64,18 +63,18 @@ class FailureClocks(ABC):
 
     @abstractmethod
     def resume(self, group: int, up_s: float) -> None:
-        """A group is up again: what its repair has not found fails anew from then on."""
+        """Note that a group is up again; a fault that its repair missed recurs from then on."""
 
     @abstractmethod
     def take_while_down(self, group: int, until_s: float) -> None:
-        """Take the failures of a group that is down anyway, up to `until_s`.
+        """Take the failures of a group that is down, up to `until_s`.
 
-        A failure of what is down changes nothing, but the clock runs on.
+        They have no effect, but the clock runs on.
         """
 
     @abstractmethod
     def take_at_occurrence(self, group: int) -> float:
-        """Take the next failure at the moment it happens; return that moment."""
+        """Take the next failure at its time; return that time."""
 
 
 class RenewalClocks(FailureClocks):
@@ -90,10 +89,9 @@ class RenewalClocks(FailureClocks):
     seed : int
         Seed of the run. The k-th interval of a group depends on the seed and the group only.
     rule : {"from-detection", "renewal"}
-        What `take` sets the clock to. "renewal": failures happen at the sums of the intervals,
-        whatever the job does, so that all schemes meet the very same failures. "from-detection":
-        the next interval begins when the last failure was noticed, as in the published simulator
-        of SPARe.
+        How `take` sets the clock. "renewal": failures happen at the sums of the intervals, whatever
+        the job does, so that all schemes have the same failures. "from-detection": the next
+        interval begins when the last failure was noticed, as in SPARe's published simulator.
     victims : Victims, optional
         Which component of its group each failure strikes; by default the group as a whole.
     """
@@ -112,7 +110,7 @@ class RenewalClocks(FailureClocks):
         self._struck: list[tuple[float, int, int]] = []
         self._from_detection = rule == "from-detection"
         self._seed = seed
-        # Of a hundred thousand groups most never fail again: streams are kept where one has.
+        # Most of 100,000 groups never fail again, so streams are kept only for those that do.
         self._keeps_all = groups <= _FEW_GROUPS
         self._streams: dict[int, np.random.Generator] = {}
         self._blocks: list[list[float] | None] = [None] * groups
@@ -148,7 +146,7 @@ class RenewalClocks(FailureClocks):
         return happened_s
 
     def resume(self, group: int, up_s: float) -> None:
-        """Nothing: where causes are unknown, nobody looks for a culprit."""
+        """Do nothing: without known causes no fault recurs."""
 
     def _strike(self, group: int) -> float:
         happened_s = self.next_failure_s[group]
@@ -179,19 +177,19 @@ class RenewalClocks(FailureClocks):
 
 
 class EventClocks(FailureClocks):
-    """Clocks that follow one sequence of failures, each of which may take several groups down.
+    """Clocks that follow one sequence of failures, each of which may stop several groups.
 
-    Failures happen when the sequence says so, whatever the job does: the rule is "renewal".
+    Failures happen at the sequence's times, whatever the job does: the rule is "renewal".
 
     Parameters
     ----------
     batches : iterator of sequences of Failure
-        The failures in the order of time, some at a time. Read only as far as it takes to know each
-        group's next failure.
+        The failures in the order of time, some at a time. They are read only until each group's
+        next failure is known.
     groups : int
         Number of groups.
     spared : set of int
-        Groups that the sequence never hits, however long it is.
+        Groups that the sequence never hits.
     causes : iterable of str
         Names of all causes there are.
     """
@@ -232,7 +230,7 @@ class EventClocks(FailureClocks):
     def take_at_occurrence(self, group: int) -> float:
         failure = self._pass_over(group)
         self._struck.append(failure)
-        # Of several groups that went down the first has the culprit.
+        # The first of several failed groups has the faulty component.
         if failure.recurs_s and group == failure.groups[0]:
             self._recurring[group] = failure
         return failure.time_s
@@ -264,7 +262,7 @@ class EventClocks(FailureClocks):
         return ahead[0].time_s if ahead else inf
 
     def _read_batch(self) -> bool:
-        """Deal the next batch out to the groups; False if there is none."""
+        """Distribute the next batch to the groups; return False if there is none."""
         batch = next(self._batches, None)
         for failure in batch or ():
             for group in failure.groups:

@@ -1,4 +1,4 @@
-"""Failures that are not independent: bursts, nodes that fail more often, repairs that miss."""
+"""Dependent failures: bursts, nodes that fail more often, and repairs that miss the fault."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ ON_ONE_NODE = OF_ONE_GPU | {"host"}
 """Levels whose components are part of one node."""
 
 _RECURS_AFTER_S = 660.0
-"""Mean of the exponential time from a repair that missed the culprit to the next failure: an
+"""Mean of the exponential time from a repair that missed the fault to the next failure: an
 automatic restart every 11 minutes (Lablup, 504 B200)."""
 _RECURS_AT_MOST = 6
-"""Times in a row that a culprit is missed; then all around it is replaced: 73 tries in 12 chains
+"""Consecutive repairs that miss a fault, before all around it is replaced: 73 tries in 12 chains
 (Lablup, 504 B200)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """How failures that stop something depend on each other."""
+    """How failures that stop components depend on each other."""
 
-    # Failures by which each one is followed, itself included, on average; at least 1. Their number
-    # is geometric, and what they strike is drawn anew.
+    # Mean length of a burst, the first failure included; at least 1. The length is geometric, and
+    # the component of each failure is drawn independently.
     correlated_excess: float = 1.0
-    # Mean of the exponential time from a failure to one that follows it, in seconds.
+    # Mean of the exponential time from the first failure of a burst to each other one, in seconds.
     excess_within_s: float = 600.0
-    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None where all are
+    # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None if all are
     # alike.
     lemon_shape: float | None = None
-    # Failures of a node after which another, of the mean rate, has its place for good.
+    # Failures of a node after which it is permanently replaced by one of the mean rate.
     evicted_after: int | None = None
-    # Probability that a repair did not find the culprit, which then fails again.
+    # Probability that a repair misses the fault, which then recurs.
     recurrence: float = 0.0
 
     def node_factors(self, nodes: int, seed: int) -> NDArray[np.float64] | None:
-        """Return the factor on each node's rate; None where all are alike."""
+        """Return the factor on each node's rate; None if all are alike."""
         if self.lemon_shape is None:
             return None
         shape = self.lemon_shape
@@ -47,7 +47,7 @@ class Dependence:
 
 
 class DependentFailures:
-    """What becomes of the failures of a run that were drawn as if they were independent.
+    """Adds the dependence to failures of a run that were drawn independently.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class DependentFailures:
     layout : JobLayout
         Which GPUs share which components.
     factors : array of float, or None
-        Of each node, as failures were drawn.
+        Factor on each node's rate with which the failures were drawn.
     seed : int
         Seed of the run.
     """
@@ -78,13 +78,13 @@ class DependentFailures:
         self._replaced: set[int] = set()
 
     def followers(self, failures: Iterable[Failure]) -> list[Failure]:
-        """Return the failures that follow some, in no order."""
-        said, layout, found = self._dependence, self._layout, []
-        if said.correlated_excess <= 1.0:
+        """Return the further failures of the bursts that some failures start, in no order."""
+        dependence, layout, found = self._dependence, self._layout, []
+        if dependence.correlated_excess <= 1.0:
             return []
         for failure in failures:
-            for _ in range(self._bursts.geometric(1.0 / said.correlated_excess) - 1):
-                after_s = float(self._bursts.exponential(said.excess_within_s))
+            for _ in range(self._bursts.geometric(1.0 / dependence.correlated_excess) - 1):
+                after_s = float(self._bursts.exponential(dependence.excess_within_s))
                 gpu = int(self._bursts.integers(layout.gpus))
                 number = gpu // (layout.gpus_per_component(failure.level) or 1)
                 groups = layout.groups_of(failure.level, number)
@@ -94,12 +94,12 @@ class DependentFailures:
         return found
 
     def as_they_come(self, failures: Sequence[Failure]) -> list[Failure]:
-        """Return those that happen, in the order of time, with those that recur."""
-        said = self._dependence
+        """Return the failures that happen, in the order of time, with their recurrences."""
+        dependence = self._dependence
         happening = failures
-        if self._factors is not None and said.evicted_after is not None:
-            happening = [one for one in failures if self._happens(one, said.evicted_after)]
-        if said.recurrence <= 0.0:
+        if self._factors is not None and dependence.evicted_after is not None:
+            happening = [one for one in failures if self._happens(one, dependence.evicted_after)]
+        if dependence.recurrence <= 0.0:
             return list(happening)
         return [self._recurring(failure) for failure in happening]
 
@@ -118,11 +118,11 @@ class DependentFailures:
         return True
 
     def _recurring(self, failure: Failure) -> Failure:
-        said, times = self._dependence, 0
-        # Nobody repairs what was taken away.
+        dependence, times = self._dependence, 0
+        # A preempted machine is not repaired.
         if failure.kind == "preemption":
             return failure
-        while times < _RECURS_AT_MOST and self._repairs.random() < said.recurrence:
+        while times < _RECURS_AT_MOST and self._repairs.random() < dependence.recurrence:
             times += 1
         if not times:
             return failure

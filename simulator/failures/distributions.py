@@ -1,4 +1,4 @@
-"""Distributions of the time between failures: small classes that validate what they are given."""
+"""Distributions of the time between failures: small classes that validate their parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 NEVER_S = 1e15
-"""The mean time between failures that never happen, in seconds: closed forms need a number."""
+"""The mean time between failures that stands for "never", in seconds, in closed forms."""
 
 
 class DistributionError(ValueError):
@@ -80,7 +80,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Weibull:
-    """Weibull times between failures; a shape below 1 means that the young fail most.
+    """Weibull times between failures; a shape below 1 means that new components fail most.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Lognormal:
-    """Times over several orders of magnitude, such as how long something is slow.
+    """Times over several orders of magnitude, such as the duration of a slowdown.
 
     Parameters
     ----------

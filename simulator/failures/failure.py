@@ -35,22 +35,22 @@ slow
 flap
     A link is down for a moment, which collectives may outlast.
 partial
-    Some of the network is lost until its repair: what is left carries less.
+    A part of the network is lost until its repair: the rest carries less.
 hang
-    Nothing is broken, and a collective does not end before its time-out.
+    A collective does not end before its time-out, although nothing is broken.
 corrupt
-    From its onset a component computes what is wrong, until somebody finds out.
+    From the onset on a component computes wrong results, until this is detected.
 planned
     Maintenance, announced ahead.
 storage
-    Nothing can be saved, or loaded.
+    Storage is unavailable for saving and loading.
 """
 
 STOPPING: frozenset[Kind] = frozenset({"hardware", "network", "software", "preemption"})
 """Kinds by which a component stops when the failure happens."""
 
 LASTS_NEEDED: frozenset[Kind] = frozenset({"slow", "flap", "partial", "corrupt", "storage"})
-"""Kinds of which it has to be said how long they last; of `LASTS_ALLOWED` it may."""
+"""Kinds that need a duration; kinds of `LASTS_ALLOWED` may have one."""
 
 LASTS_ALLOWED: frozenset[Kind] = LASTS_NEEDED | {"hang", "planned"}
 
@@ -60,29 +60,28 @@ FACTOR_NEEDED: frozenset[Kind] = frozenset({"slow"})
 FACTOR_ALLOWED: frozenset[Kind] = FACTOR_NEEDED | {"partial"}
 
 TO_THE_NETWORK: frozenset[Level] = frozenset({"pcie", "adapter"})
-"""What a GPU sends to the network passes; for what is lost, others of its server do the work."""
+"""Components on a GPU's way to the network; others of the server replace a lost one."""
 
 OF_ONE_GPU: frozenset[Level] = TO_THE_NETWORK | {"gpu", "nvlink"}
-"""What there is of each GPU, numbered as these."""
+"""Components that each GPU has once, numbered like the GPUs."""
 
 NETWORK: frozenset[Level] = TO_THE_NETWORK | {"nvlink", "switch", "cable"}
 """Levels of components that compute nothing."""
 
 _KINDS_OF_CABLES: frozenset[Kind] = frozenset({"slow", "partial"})
-"""A cable between switches takes no GPU down: messages are slower, or go another way."""
+"""Kinds for a cable between switches, which stops no GPU: messages are slower or rerouted."""
 
 
 def no_failure_of(level: Level, kind: Kind, has_factor: bool) -> str | None:
-    """Return what to tell who says that a component failed in a way in which none does."""
+    """Return the error message for a kind of failure that a level cannot have."""
     if level == "cable" and kind not in _KINDS_OF_CABLES:
         known = ", ".join(sorted(_KINDS_OF_CABLES))
-        told = f"a cable between switches takes nobody down by a failure of kind {kind}: use"
-        return f"{told} {known}"
+        return f"a cable between switches cannot have a failure of kind {kind}: use {known}"
     if kind == "partial" and level not in NETWORK:
         known = ", ".join(sorted(NETWORK))
-        return f"of a {level} there is no part that others do without: name one of {known}"
+        return f"a {level} cannot fail partially: use one of {known}"
     if level == "nvlink" and kind == "partial" and not has_factor:
-        return "without its NVLink a GPU cannot go on: state a factor, or a kind that stops it"
+        return "a GPU stops without its NVLink: state a factor, or a kind that stops it"
     return None
 
 
@@ -101,14 +100,14 @@ class Failure(NamedTuple):
     number: int  # Number of the component at its level, from 0.
     cause: str  # Name of the cause.
     kind: Kind  # What kind of repair it calls for.
-    repair_s: float | None  # Seconds until the component is as good as new; None where nobody says.
-    groups: range  # Groups that go down, or feel it: all that have GPUs on the component.
-    # Of kinds that do not stop it: how long it goes on, until a hang is given up, until corruption
-    # is found, or from the notice of maintenance to its beginning; in seconds.
+    repair_s: float | None  # Seconds to repair the component; None if not stated.
+    groups: range  # Groups that stop or are affected: all that have GPUs on the component.
+    # Duration of kinds that do not stop it, in seconds: of the condition, until a hang times out,
+    # until corruption is found, or from the notice of maintenance to its start.
     lasts_s: float = 0.0
-    # How many times as long a slow component takes, or what is left of a network.
+    # How many times as long a slow component takes, or the remaining share of a network.
     factor: float = 1.0
-    # Seconds from each time that it is up again to the next failure by the same culprit.
+    # Seconds from each time that it is up again to the next failure by the same fault.
     recurs_s: tuple[float, ...] = ()
 
     @property
@@ -128,13 +127,13 @@ class JobLayout:
 
     GPUs are numbered through the job: group k has GPUs ``k*g`` to ``(k+1)*g - 1``, and the
     components of each level are runs of GPUs in the same way. The last component of a level has
-    fewer GPUs where the level's size does not divide the job's.
+    fewer GPUs if the level's size does not divide the job's.
     """
 
     groups: int  # Number of groups.
     gpus_per_group: int  # GPUs g of a group.
-    # GPUs of a host, of a scale-up domain, and those that a switch connects; 0 of a switch where no
-    # GPU is cut off without it.
+    # GPUs of a host, of a scale-up domain, and of a switch; 0 of a switch without which every GPU
+    # stays connected.
     gpus_per_host: int
     gpus_per_domain: int
     gpus_per_switch: int
@@ -145,7 +144,7 @@ class JobLayout:
         return self.groups * self.gpus_per_group
 
     def gpus_per_component(self, level: Level) -> int:
-        """Return the GPUs of a whole component of a level; 0 where it takes none down."""
+        """Return the GPUs of a whole component of a level; 0 if it stops none."""
         match level:
             case "host":
                 size = self.gpus_per_host
@@ -164,9 +163,9 @@ class JobLayout:
         return size
 
     def components(self, level: Level) -> int:
-        """Return how many components of a level the job has, the last one maybe incomplete.
+        """Return the number of a level's components, the last one perhaps incomplete.
 
-        Of those that take no GPU down, which only a platform can count, as many as GPUs.
+        Only a platform can count components that stop no GPU; for these it is the number of GPUs.
         """
         return -(-self.gpus // (self.gpus_per_component(level) or 1))
 
@@ -176,7 +175,7 @@ class JobLayout:
         return range(index * size, min((index + 1) * size, self.gpus))
 
     def groups_of(self, level: Level, index: int) -> range:
-        """Return the groups that have GPUs on a component: all, where a switch is everybody's."""
+        """Return the groups with GPUs on a component; all groups if it stops no GPU."""
         size = self.gpus_per_component(level)
         if not size:
             return range(self.groups)
@@ -184,7 +183,7 @@ class JobLayout:
         return range(index * size // self.gpus_per_group, last // self.gpus_per_group + 1)
 
     def machines_of(self, failure: Failure) -> int:
-        """Return how many machines a failure takes: all hosts that have GPUs on its component.
+        """Return the number of machines that a failure stops: all hosts with GPUs on its component.
 
         A group fails with one of its machines.
         """
@@ -196,8 +195,8 @@ class JobLayout:
     def hosts_losing_memory(self, failure: Failure) -> range:
         """Return the hosts whose memory is lost by a failure.
 
-        Hardware is replaced by the server: a GPU that breaks takes its host's memory with it. So
-        does who takes a server away, and nothing else.
+        Hardware is replaced per server, so a broken GPU means the loss of its host's memory. So
+        does a preempted server, and nothing else.
         """
         if failure.kind not in ("hardware", "preemption"):
             return range(0)
@@ -213,7 +212,7 @@ class JobLayout:
         return range(first.start, last.stop)
 
     def share_felt(self, level: Level, group: int) -> float:
-        """Return the share of the job's GPUs that take `group` down when their component fails."""
+        """Return the share of the job's GPUs whose component stops `group` when it fails."""
         size = self.gpus_per_component(level)
         if not size:
             return 0.0

@@ -1,9 +1,9 @@
 """A mix of causes: each strikes components of its level at its own rate.
 
-All components of a level are alike, so the failures of a cause are drawn for the whole job, and
-then the component that each one hits. For a memoryless cause that is the same as a clock on every
-component: superposed Poisson processes are one, whose points fall on each with its share of the
-rate. It takes as many random streams as there are causes, whatever the number of GPUs.
+All components of a level are alike. So the failures of a cause are drawn for the whole job, and
+then the component of each failure. For a memoryless cause this equals one clock per component: the
+superposition of Poisson processes is one, whose points fall on each by its share of the rate. The
+number of random streams is that of the causes, whatever the number of GPUs.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _BLOCK = 64
 class Cause:
     """A cause of failures."""
 
-    name: str  # Its name. It names the cause's random streams, too, which depend on no other cause.
+    name: str  # Also names the cause's random streams, which depend on no other cause.
     level: Level  # What kind of component it strikes.
-    kind: Kind  # What kind of repair it calls for.
-    rate_per_gpu_s: float  # Failures a second and GPU of the job, in 1/s.
-    # Time until the component is as good as new; None where nobody says.
+    kind: Kind  # The kind of failure.
+    rate_per_gpu_s: float  # Failures per second and GPU of the job, in 1/s.
+    # Time to repair the component; None if not stated.
     repair: Distribution | None = None
     # Shape of a Weibull distribution of the time between two failures by this cause in the whole
     # job; None for memoryless failures.
     shape: float | None = None
-    # Of kinds that stop nothing: how long it goes on (`Failure.lasts_s`).
+    # Duration of kinds that stop nothing (`Failure.lasts_s`).
     lasts: Distribution | None = None
-    factors: tuple[float, float] = (1.0, 1.0)  # Bounds of what is drawn for `Failure.factor`.
-    at_once: float = 1.0  # Mean number of components that are struck together, which is geometric.
+    factors: tuple[float, float] = (1.0, 1.0)  # Bounds of the draw of `Failure.factor`.
+    at_once: float = 1.0  # Mean of the geometric number of components struck together.
 
     def time_between_failures(self, gpus: int) -> Distribution:
         """Return the distribution of the time between two of its failures in a job of `gpus`."""
@@ -57,9 +57,9 @@ class CauseMix:
 
     mixed: tuple[Cause, ...]  # The causes, at least one.
     layout: JobLayout  # Which GPUs share which components.
-    # Which failures of kinds that stop nothing stop something in the end.
+    # The failures of kinds that stop nothing at first, but stop a component later.
     reactions: Reactions = field(default_factory=Reactions)
-    # How those that stop something depend on each other.
+    # How failures that stop components depend on each other.
     dependence: Dependence = field(default_factory=Dependence)
 
     @property
@@ -79,7 +79,7 @@ class CauseMix:
 
     @property
     def _stopping(self) -> tuple[tuple[Cause, float], ...]:
-        """The causes that stop groups, and how often each GPU meets them, in 1/s."""
+        """The causes that stop groups, with their rates per GPU, in 1/s."""
         most = (
             (cause, cause.rate_per_gpu_s * self.reactions.stopping_share(
                 cause.level, cause.kind, cause.lasts, cause.factors[1]
@@ -123,10 +123,9 @@ class CauseMix:
         return frozenset()
 
     def batches(self, seed: int) -> Iterator[list[Failure]]:
-        """Yield those that stop groups, about as many at a time as there are groups.
+        """Yield the failures that stop groups, about as many at a time as there are groups.
 
-        They come in the order of time. The sequence does not depend on how many are taken at a
-        time.
+        They are in the order of time. The sequence does not depend on the size of a batch.
         """
         if not self._stopping:
             return
@@ -139,7 +138,7 @@ class CauseMix:
             until_s += ahead_s
             begun = (self.reactions.stop(one) for each in drawn for one in each.until(until_s))
             stops = [failure for failure in begun if failure is not None]
-            # Sorted first: what follows is drawn in the order of time.
+            # Sorted first, as later draws are made in the order of time.
             stops.sort(key=_time_s)
             coming += stops
             coming += dependent.followers(stops)
@@ -149,7 +148,7 @@ class CauseMix:
             yield dependent.as_they_come(batch)
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield those that stop nothing, or nothing yet, in the order of time."""
+        """Yield the failures that stop nothing, or nothing yet, in the order of time."""
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
         others = (cause for cause in self.mixed if cause.kind not in STOPPING)
         streams = [_CauseStream(one, self.layout, seed, factors) for one in others]
@@ -188,13 +187,13 @@ class _CauseStream:
         self._next = next(self._drawn)
 
     def until(self, time_s: float) -> Iterator[Failure]:
-        """Yield those up to `time_s`, in seconds, that have not been yielded yet."""
+        """Yield the failures up to `time_s`, in seconds, that have not been yielded yet."""
         while self._next.time_s <= time_s:
             yield self._next
             self._next = next(self._drawn)
 
     def conditions(self, reactions: Reactions) -> Iterator[Failure]:
-        """Yield what each of them means for the job as long as it goes on."""
+        """Yield the condition that each failure means for the job."""
         while True:
             condition = reactions.condition(self._next)
             if condition is not None:
@@ -228,10 +227,10 @@ class _CauseStream:
                     )
 
     def _struck_with(self, gpu: int) -> list[int]:
-        """Return the components that are struck at once, the first of them that of a GPU."""
+        """Return the components that are struck at once, that of `gpu` first."""
         layout, size = self._layout, self._layout.gpus_per_component(self._cause.level) or 1
         if self._nodes is not None:
-            # Where nodes differ, the GPU is one of a node drawn by its share of the rate.
+            # If nodes differ, the GPU belongs to a node drawn by its share of the rate.
             where = self._places.random() * self._nodes[-1]
             node = int(self._nodes.searchsorted(where, side="right"))
             first = node * layout.gpus_per_host

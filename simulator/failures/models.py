@@ -1,6 +1,6 @@
-"""Where the failures of a job come from: groups that fail by themselves, or a sequence of failures.
+"""Sources of a job's failures: independent groups, or a sequence of failures.
 
-A sequence (`FailureSequence`) is a trace that was recorded, or a mix of causes that is drawn.
+A sequence (`FailureSequence`) is a recorded trace, or a mix of causes that is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultline.simulator.failures.victims import ComponentChoice
 
 
 class FailureModel(Protocol):
-    """Where the failures of a job come from."""
+    """A source of a job's failures."""
 
     @property
     def mtbf_s(self) -> float:
@@ -47,11 +47,11 @@ class FailureModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndependentGroups:
-    """Every group fails by itself, by a renewal process."""
+    """Every group fails independently, by a renewal process."""
 
     distribution: Distribution  # Time between two failures of one group.
     groups: int  # Number of groups.
-    # Which component of a group breaks; None where failures are of groups as a whole.
+    # The component of a group that breaks; None if groups fail as a whole.
     components: ComponentChoice | None = None
 
     @property
@@ -110,12 +110,12 @@ class FailureSequence(Protocol):
         ...
 
     def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield those that stop groups, some at a time, in the order of time; may end."""
+        """Yield the failures that stop groups, some at a time, in the order of time; may end."""
         ...
 
     @property
     def disturbance_causes(self) -> tuple[str, ...]:
-        """Names of the causes by which failures come that stop nothing."""
+        """Names of the causes of failures that stop nothing."""
         ...
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
@@ -125,9 +125,9 @@ class FailureSequence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedFailures:
-    """Failures that come from one sequence, and may take several groups down at once."""
+    """Failures of one sequence, each of which may stop several groups at once."""
 
-    sequence: FailureSequence  # Where they come from.
+    sequence: FailureSequence  # Their source.
 
     @property
     def mtbf_s(self) -> float:
@@ -137,7 +137,7 @@ class SharedFailures:
     def group_failure_rate(self) -> GroupFailureRate:
         """Return the mean failures of a group per second, the same at all times.
 
-        A failure that takes several groups down is at least as bad as one, and counts as one.
+        A failure that stops several groups is at least as bad as one, and counts as one.
         """
         return constant_rate(1.0 / (self.mtbf_s * self.sequence.groups))
 
@@ -151,10 +151,10 @@ class SharedFailures:
         Raises
         ------
         ValueError
-            If the rule is "from-detection": a group has no interval of its own to begin anew.
+            If the rule is "from-detection": a group has no interval of its own to restart.
         """
         if rule != "renewal":
-            raise ValueError("failures of a sequence come by themselves: the rule is 'renewal'")
+            raise ValueError("the failures of a sequence need the rule 'renewal'")
         sequence = self.sequence
         return EventClocks(
             sequence.batches(seed), sequence.groups, sequence.spared(), sequence.causes

@@ -1,8 +1,7 @@
-"""What a job does about each kind of failure, as far as it does not depend on how the job goes on.
+"""Reactions of a job to each kind of failure that do not depend on the job's progress.
 
 A failure of a kind that stops nothing becomes a condition under which the job goes on for a while,
-a stop some time later, or both. Which, and when, follows from the failure alone: all schemes meet
-the same.
+a later stop, or both. This follows from the failure alone, so it is the same for all schemes.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from faultline.strategies.stragglers import StragglerPolicy
 
 
 class SlowReaction(Protocol):
-    """What is done about a slow component."""
+    """The reaction to a straggler."""
 
     def evicted_after_s(self, failure: Failure) -> float:
-        """Return the seconds from the onset until it is taken out of the job; infinite if never."""
+        """Return the seconds from the onset to the eviction; infinite if never."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """The job goes on at the pace of what is slow."""
+    """The job goes on at the pace of the straggler."""
 
     def evicted_after_s(self, failure: Failure) -> float:
         return inf
@@ -34,9 +33,9 @@ class Ignore:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """What is slow stops as soon as it is found."""
+    """A straggler is evicted as soon as it is found."""
 
-    found_after_s: float  # Seconds from the onset to where it is located.
+    found_after_s: float  # Seconds from the onset until it is located.
 
     def evicted_after_s(self, failure: Failure) -> float:
         return self.found_after_s
@@ -44,38 +43,38 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class SlowResponse:
-    """What is done about slow components while the job has them, and what there is to deal."""
+    """Mitigation of stragglers that stay in the job, and the work that can be dealt."""
 
-    policy: StragglerPolicy  # Which remedies, and when.
+    policy: StragglerPolicy  # The remedies, and when each is due.
     micro_batches: int  # Micro-batches of a group.
-    # What a group's passes take besides those, in micro-batches: the filling of its pipeline.
+    # Time to fill a group's pipeline, in micro-batches.
     fill: float
-    all_reduce_s: float  # What an all-reduce of all groups takes, in seconds.
+    all_reduce_s: float  # Time of an all-reduce of all groups, in seconds.
 
 
 @dataclass(frozen=True, slots=True)
 class Reactions:
-    """What is done about each kind of failure."""
+    """The reactions to all kinds of failures."""
 
-    # About a slow component, until when a job is slow.
+    # Reaction to stragglers.
     slow: SlowReaction = field(default_factory=Ignore)
     retry_s: float = 30.0  # Seconds for which a link may be down before its collective fails.
-    # Whether the job restarts after a hang, or does the step once more.
+    # Whether the job restarts after a hang, or repeats the step.
     hang: Literal["restart", "abort"] = "restart"
-    # Seconds until a hang is given up, where the failure does not say.
+    # Time-out of a hang, in seconds, if the failure does not state it.
     hang_timeout_s: float = 600.0
-    # Whether the job saves and restarts at the end of the notice; or lets another machine, made
-    # ready meanwhile, take over; or restarts with the next failure, but at last `planned_limit_s`
-    # after the notice.
+    # "drain": the job saves and restarts at the end of the notice. "migrate": a machine prepared
+    # meanwhile takes over. "wait": the job restarts with the next failure, at the latest
+    # `planned_limit_s` after the notice.
     planned: Literal["drain", "migrate", "wait"] = "drain"
-    planned_limit_s: float = 86_400.0  # See there.
-    migrate_s: float = 0.0  # Seconds for which all wait while a machine takes over.
-    # Levels of components that take nobody down, however long they are slow or away.
+    planned_limit_s: float = 86_400.0
+    migrate_s: float = 0.0  # Seconds that the job waits while a machine takes over.
+    # Levels of components that stop no group, however long they are slow or away.
     spared: frozenset[Level] = frozenset({"cable"})
     validation_share: float = 0.0  # Share of all compute that is done twice to find corruption.
 
     def stop(self, failure: Failure) -> Failure | None:
-        """Return the failure by which a component stops in the end; None if it never does."""
+        """Return the failure by which a component finally stops; None if it never does."""
         if failure.kind in STOPPING:
             return failure
         after_s = self._stops_after_s(failure)
@@ -90,7 +89,7 @@ class Reactions:
         )
 
     def condition(self, failure: Failure) -> Failure | None:
-        """Return under what the job goes on, and for how long; None if it stops at once."""
+        """Return the condition that the failure means, with its duration; None if the job stops."""
         if failure.kind in STOPPING:
             return None
         lasts_s = min(failure.lasts_s, self._stops_after_s(failure))

@@ -1,4 +1,4 @@
-"""Recorded failures, millions of them: in columns, and made into `Failure` where one is needed."""
+"""Millions of recorded failures, kept in columns and made into `Failure` when needed."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _CHUNK = 4_096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedFailures(Sequence[Failure]):
-    """A sequence of failures, a column an attribute of `Failure`."""
+    """A sequence of failures, with one column per attribute of `Failure`."""
 
-    # As there, in seconds; NaN where nobody says how long a repair takes.
+    # As in `Failure`, in seconds; NaN for an unknown repair time.
     time_s: NDArray[np.float64]
     # Places in `LEVELS`, `KINDS` and `causes`.
     level: NDArray[np.int8]
-    number: NDArray[np.int32]  # As there.
+    number: NDArray[np.int32]  # As in `Failure`.
     cause: NDArray[np.int32]
     kind: NDArray[np.int8]
     repair_s: NDArray[np.float64]
-    # The groups that go down, the last one excluded.
+    # The groups that stop, the last one excluded.
     first_group: NDArray[np.int32]
     end_group: NDArray[np.int32]
-    # As there.
+    # As in `Failure`.
     lasts_s: NDArray[np.float64]
     factor: NDArray[np.float64]
     causes: tuple[str, ...]  # Names of all causes.
@@ -76,7 +76,7 @@ class RecordedFailures(Sequence[Failure]):
         return self.taken(np.argsort(self.time_s, kind="stable"))
 
     def later(self, delay_s: float) -> RecordedFailures:
-        """Return the same failures, so many seconds later."""
+        """Return the same failures, `delay_s` seconds later."""
         return replace(self, time_s=self.time_s + delay_s)
 
     def __len__(self) -> int:
@@ -131,5 +131,5 @@ class RecordedFailures(Sequence[Failure]):
 
 
 def as_column(name: str, values: Sequence[Any]) -> NDArray[Any]:
-    """Return the values of a column as it keeps them."""
+    """Return the values of a column in its type."""
     return np.array(values, COLUMN_TYPES[name])

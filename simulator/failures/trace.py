@@ -1,4 +1,4 @@
-"""A trace: failures that were written down, to be lived through once or again and again."""
+"""A trace: recorded failures, used once or repeated."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AfterEnd = Literal["none", "repeat"]
 class Trace:
     """Failures of a job, as recorded."""
 
-    recorded: Sequence[Failure]  # Those that stop groups in the order of time, from time 0 on.
+    recorded: Sequence[Failure]  # Failures that stop groups, in the order of time from 0 on.
     groups: int  # Number of groups of the job.
     span_s: float  # How long was recorded, in seconds: positive, and not before the last failure.
-    # What happens after `span_s`: nothing fails any more, or the trace begins anew.
+    # After `span_s` no further failures happen, or the trace repeats.
     after_end: AfterEnd = "none"
-    others: tuple[Failure, ...] = ()  # Those that stop nothing, in the order of time.
+    others: tuple[Failure, ...] = ()  # Failures that stop nothing, in the order of time.
 
     def __post_init__(self) -> None:
         if not isinstance(self.recorded, RecordedFailures):
@@ -63,14 +63,14 @@ class Trace:
                 columns.time_s + round_s, columns.first_group, columns.end_group, strict=True
             ):
                 hit = slice(first, end)
-                # NaN, where it is the first, is never larger.
+                # The gap before the first failure is NaN, which fmax ignores.
                 longest_s[hit] = np.fmax(longest_s[hit], failed_s - last_s[hit])
                 last_s[hit] = failed_s
         return float(longest_s[~np.isnan(last_s)].min() > time_s)
 
     def spared(self) -> frozenset[int]:
         """Return the groups that never fail."""
-        # Of each failure, one more is hit from its first group on, and one less after its last.
+        # Each failure adds one hit from its first group on, and removes it after its last.
         changes = np.zeros(self.groups + 1, dtype=np.int64)
         np.add.at(changes, self._columns.first_group, 1)
         np.add.at(changes, self._columns.end_group, -1)
@@ -85,7 +85,7 @@ class Trace:
             yield from self._columns.later(times * self.span_s).chunks()
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield those that stop nothing, in the order of time."""
+        """Yield the failures that stop nothing, in the order of time."""
         yield from self.others
         times = 0
         while self.after_end == "repeat" and self.others:

@@ -1,4 +1,4 @@
-"""Which component of a group a failure strikes, where the group's clock does not say."""
+"""The component of a group that a failure strikes, for clocks of whole groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 8
 
 
 class Victims(Protocol):
-    """Knows which component each failure of a group strikes, and what kind of failure it is."""
+    """Determines the component and the kind of each failure of a group."""
 
     def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
         """Return level and number of the component, and the kind, of a group's failure.
@@ -23,13 +23,13 @@ class Victims(Protocol):
         group : int
             The group.
         index : int
-            How many failures it had before.
+            Number of its earlier failures.
         """
         ...
 
 
 class WholeGroups:
-    """Every failure is one of the group's hardware as a whole."""
+    """Every failure is one of the whole group's hardware."""
 
     def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
         """Return the group itself."""
@@ -38,23 +38,23 @@ class WholeGroups:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChoice:
-    """How the failures of independent groups are told apart."""
+    """How components and kinds are drawn for the failures of independent groups."""
 
     layout: JobLayout  # Which GPUs share which components.
-    level: Literal["gpu", "host", "group"]  # What kind of component is struck.
-    hardware_share: float  # Share of the failures that are of hardware; the others are of software.
+    level: Literal["gpu", "host", "group"]  # Level of the components that are struck.
+    hardware_share: float  # Share of hardware failures; the others are of software.
 
     def victims(self, seed: int) -> ComponentVictims:
-        """Return what the failures of a run strike."""
+        """Return the victims of a run's failures."""
         return ComponentVictims(self, seed)
 
 
 class ComponentVictims:
-    """A component of the group, all alike, drawn anew for each failure.
+    """A component of the group, drawn uniformly for each failure.
 
     The draw depends on the seed, the group and the number of the failure only. A group's stream is
-    made when it is asked for: most runs never ask. Only its latest draws are kept; who asks for
-    older ones has them drawn again.
+    made at its first use, which most runs never reach. Only its latest draws are kept; older ones
+    are drawn again when requested.
     """
 
     def __init__(self, choice: ComponentChoice, seed: int) -> None:

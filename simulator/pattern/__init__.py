@@ -1,1 +1,1 @@
-"""What the ranks of a job do in a step, as values; no seconds, no network."""
+"""The work of a job's ranks in a step, as values; no seconds, no network."""

@@ -22,7 +22,7 @@ Kind = Literal[
 
 
 class Rank(NamedTuple):
-    """Where a rank is in the job's layout."""
+    """The position of a rank in the job's layout."""
 
     replica: int
     stage: int
@@ -39,11 +39,11 @@ class Activity(NamedTuple):
     Attributes
     ----------
     kind : str
-        What it is for.
+        Its purpose.
     rank : Rank
-        Who computes or sends.
+        The rank that computes or sends.
     peer : Rank or None
-        Who receives; None for a computation.
+        The rank that receives; None for a computation.
     amount : float
         FLOP, or bytes; for a ring, how often it pays a latency besides that of a message.
     ring : tuple of (Rank, Rank, float)
@@ -74,15 +74,15 @@ class ActivityGraph:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Who plays for whom: of equal ranks it is enough to play some.
+    """The ranks that are simulated, and represent all equal ranks.
 
     Attributes
     ----------
     replicas, positions : tuple of int
-        Which replicas, and which tensor-parallel positions, are played.
+        The replicas and tensor-parallel positions that are simulated.
     closes : bool
-        Whether tensor-parallel rings close among those that are played, as far as these are more
-        than one; else messages go to their true receivers, whether these are played or not.
+        Whether tensor-parallel rings close among the simulated positions, if there are several;
+        else messages go to their true receivers, simulated or not.
     """
 
     replicas: tuple[int, ...]
@@ -91,16 +91,16 @@ class Fold:
 
     @classmethod
     def whole(cls, pattern: StepPattern) -> Fold:
-        """Return the fold in which everybody plays."""
+        """Return the fold in which all ranks are simulated."""
         return cls(tuple(range(pattern.data)), tuple(range(pattern.tensor)))
 
     def next_position(self, rank: Rank, pattern: StepPattern) -> Rank:
-        """Return whom a rank sends to in its tensor-parallel ring."""
+        """Return the receiver of a rank in its tensor-parallel ring."""
         position = self._next(rank.position, self.positions, pattern.tensor)
         return Rank(rank.replica, rank.stage, position)
 
     def edges(self, pattern: StepPattern, stage: int) -> list[RingEdge]:
-        """Return the messages between replicas that are played.
+        """Return the messages between replicas that are simulated.
 
         Where rings close, this includes what comes in from replicas that are not played: it leaves
         when their equals send.
@@ -113,7 +113,7 @@ class Fold:
         ]
 
     def next_context(self, rank: Rank, pattern: StepPattern) -> Rank:
-        """Return whom a rank sends keys and values to."""
+        """Return the receiver of a rank's keys and values."""
         first = rank.replica - rank.replica % pattern.context
         replica = first + (rank.replica + 1 - first) % pattern.context
         return Rank(replica, rank.stage, rank.position)
@@ -125,7 +125,7 @@ class Fold:
 
 
 def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:
-    """Return the forward and backward passes of a step, with what hides behind them."""
+    """Return the forward and backward passes of a step, with the messages hidden behind them."""
     graph = ActivityGraph()
     for replica in fold.replicas:
         _Replica(pattern, fold, replica, graph).write()
@@ -157,7 +157,7 @@ class _Replica:
     ) -> None:
         self._pattern, self._fold = pattern, fold
         played = set(fold.replicas)
-        # Its own messages, and those that come in from whom nobody plays.
+        # Its own messages, and messages from ranks that are not simulated.
         self._edges = [
             [
                 edge
@@ -259,13 +259,13 @@ class _Replica:
             self._free[self._node(stage), rank.position] = free
 
     def _node(self, stage: int) -> int:
-        """Return whose GPUs do a stage."""
+        """Return the replicas whose GPUs do a stage."""
         return self._pattern.nodes[stage] if self._pattern.nodes else stage
 
     def _hide(self, rank: Rank, pass_: Pass, waits_for: tuple[int, ...]) -> tuple[int, ...]:
-        """Send what goes behind a pass: weights, or gradients of its part.
+        """Send the messages hidden behind a pass: weights, or gradients of its part.
 
-        Return what a next pass waits for of it; for gradients nobody waits but the step's end.
+        Return the activities that the next pass awaits; only the step's end awaits gradients.
         """
         pattern, graph, stage = self._pattern, self._graph, rank.stage
         if not (pass_.micro_batch == 0 if pass_.forward else self._is_last(stage, pass_)):
@@ -304,7 +304,7 @@ class _Replica:
         return pass_.micro_batch == self._pattern.micro_batches - 1
 
     def _send(self, rank: Rank, pass_: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
-        """Send what a pass has come to; return what its rank waits for before the next one."""
+        """Send a pass's result; return the activities that its rank awaits before the next one."""
         if self._ordered:
             for follows in self._ordered.receivers(pass_):
                 done = self._send_to(rank, follows, done)
@@ -318,7 +318,7 @@ class _Replica:
         return self._send_to(rank, Pass(pass_.forward, to_part, pass_.micro_batch), done)
 
     def _send_to(self, rank: Rank, follows: Pass, done: tuple[int, ...]) -> tuple[int, ...]:
-        """Send what a pass needs that follows; return what the sender waits for."""
+        """Send the input of a following pass; return the activities that the sender awaits."""
         pattern = self._pattern
         stage = follows.part % pattern.pipeline
         if self._node(stage) == self._node(rank.stage):

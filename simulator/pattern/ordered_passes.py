@@ -1,4 +1,4 @@
-"""Passes of a pipeline in orders that are given, where stages may have unequal micro-batches.
+"""Passes of a pipeline in given orders, in which stages may have unequal micro-batches.
 
 Where a stage has more micro-batches than its neighbour, or fewer, its k-th goes with the
 neighbour's of the same place: some of them are other pipelines', which send as much.
@@ -51,7 +51,7 @@ class OrderedPasses:
         return 0.5 if self._splits[pass_.part] else 1.0
 
     def input_of(self, pass_: Pass) -> Pass | None:
-        """Return the pass whose end another stage's, or its own, waits for; None for none."""
+        """Return the pass that a pass waits for, on another stage or its own; None without one."""
         _, stage, number, weights = pass_
         if weights or (pass_.forward and stage == 0):
             return None
@@ -65,7 +65,7 @@ class OrderedPasses:
         return Pass(True, near, place) if place >= 0 else None
 
     def receivers(self, pass_: Pass) -> list[Pass]:
-        """Return the passes of the neighbour that are sent what one has come to."""
+        """Return the passes of the neighbour that receive a pass's result."""
         stage = pass_.part + (1 if pass_.forward else -1)
         if pass_.weights or not 0 <= stage < len(self._loads):
             return []

@@ -10,8 +10,8 @@ from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 
 MOST_RANKS_APART = 256
-"""Of larger jobs one group computes for all that are alike: a task takes 8 kB of memory, and the
-more tasks go on at once, the more time SimGrid spends on each."""
+"""In larger jobs one group represents all that are alike: a task takes 8 kB of memory, and SimGrid
+spends more time on each task the more tasks run at once."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PlacedStep:
     Attributes
     ----------
     pattern : StepPattern
-        What its ranks do.
+        The work of its ranks.
     names : tuple of str
         GPU hosts in the order of the ranks: positions first, then stages, then replicas.
     version : int
@@ -38,7 +38,7 @@ class PlacedStep:
         return cls(pattern, tuple(names[: pattern.data * pattern.pipeline * pattern.tensor]))
 
     def slower(self, factor: float) -> PlacedStep:
-        """Return the same step whose passes take so many times as long to compute."""
+        """Return the step with passes that take `factor` times as long to compute."""
         return PlacedStep(self.pattern.slower(factor), self.names)
 
     @property

@@ -1,4 +1,4 @@
-"""Rings of replicas over scale-up domains: who sends which share of the bytes to whom.
+"""Rings of replicas over scale-up domains: sender, receiver and share of the bytes.
 
 NCCL cuts a collective into rings, as many as the domain with the fewest members has. Each ring
 passes all members of a domain and leaves it by another member's adapter. So a member sends to its
@@ -19,7 +19,7 @@ class RingEdge(NamedTuple):
     sender, receiver : int
         Members, by their numbers.
     share : float
-        Share of what a member sends in a single ring.
+        Share of the bytes that a member sends in a single ring.
     """
 
     sender: int
@@ -28,7 +28,7 @@ class RingEdge(NamedTuple):
 
 
 def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
-    """Return what the members of a collective send, given the domain of each.
+    """Return the messages of a collective's members, given the domain of each.
 
     Over an adapter goes 1/n of the bytes for n members in each domain; so what leaves a domain is
     what a ring of single GPUs would send, once.

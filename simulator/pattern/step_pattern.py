@@ -1,4 +1,4 @@
-"""A training step as a value: what every rank computes and sends. The platform says how long."""
+"""A training step as a value: the work and messages of each rank, without times."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class PartWork:
         return PartWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def scaled(self, forward: float, backward: float | None = None) -> PartWork:
-        """Return so many times the work of each pass; as many backward as forward by default."""
+        """Return multiples of the work of each pass; by default the same for both directions."""
         back = forward if backward is None else backward
         factors = (forward, back, forward, back, forward, back, forward, *(forward, back) * 2)
         return PartWork(*(a * b for a, b in zip(astuple(self), factors, strict=True)))
 
     def slower(self, factor: float) -> PartWork:
-        """Return what takes so many times as long to compute."""
+        """Return work that takes `factor` times as long to compute."""
         return replace(
             self,
             forward_flop=self.forward_flop * factor,
@@ -63,7 +63,7 @@ class PartWork:
 
 
 class Held(NamedTuple):
-    """What a rank does for the weights that it holds, besides the passes; see `StepPattern`."""
+    """The work of a rank for its weights, besides the passes; see `StepPattern`."""
 
     hidden_gradient_bytes: float = 0.0
     gradient_bytes: float = 0.0
@@ -92,7 +92,7 @@ class LayerCut:
 
 @dataclass(frozen=True, slots=True)
 class StepPattern:
-    """What the ranks of a job do in a step.
+    """The work of a job's ranks in a step.
 
     A rank has a replica, a stage and a tensor-parallel position. Part v p + s of the model is the
     v-th on stage s of p.
@@ -112,7 +112,7 @@ class StepPattern:
     send_blocks : float
         Share of a send during which its sender does nothing else.
     hidden_gradient_bytes : tuple of float
-        By stage: what each rank sends to other replicas while its last micro-batch is computed,
+        By stage: bytes of each rank to other replicas while its last micro-batch is computed,
         an equal part of it for each of the stage's parts of the model.
     gradient_bytes : tuple of float
         The same, behind that.
@@ -122,14 +122,14 @@ class StepPattern:
         The same as `hidden_gradient_bytes`, while its first micro-batch is computed: updated
         weights, without which no second one begins. Nothing if empty.
     nodes : tuple of int
-        By stage: whose GPUs do it, where some do several; each its own if empty.
+        By stage: the stage whose GPUs do it, if some do several; each its own if empty.
     layers : LayerCut or None
-        What parts are made of, where that is known.
+        The layers of the parts, if known.
     resharded : tuple of tuples of (int, int, float)
         By stage: which position sends which other how many bytes of gradients while its last
         micro-batch goes backward, so that fewer ranks have all of them. Nothing if empty.
     rings : tuple of tuple of RingEdge
-        By stage: which replica sends which other what share of the bytes between replicas; each all
+        By stage: sender, receiver and share of the bytes between replicas; each all
         of them to the next one if empty.
     orders, staggered
         As in `strategies.step_shares.Pipeline`; a stage then has one part.
@@ -158,7 +158,7 @@ class StepPattern:
     split: SplitBackward | None = None
 
     def scheduled(self) -> StepPattern:
-        """Return the same step with the orders of its schedule, where it has none yet.
+        """Return the step with the orders of its schedule, unless it has some.
 
         Stages that share a node cannot each count time from their own beginning.
         """
@@ -168,14 +168,14 @@ class StepPattern:
         return replace(self, orders=sound.orders, staggered=not self.nodes)
 
     def slower(self, factor: float) -> StepPattern:
-        """Return the same step whose passes take so many times as long to compute."""
+        """Return the step with passes that take `factor` times as long to compute."""
         layers = self.layers
         if layers is not None:
             layers = replace(layers, work=layers.work.slower(factor))
         return replace(self, parts=tuple(part.slower(factor) for part in self.parts), layers=layers)
 
     def gradient_vector_bytes(self, sent_bytes: float) -> float:
-        """Return the gradients of all ranks of a stage, given what each sends in rings of all."""
+        """Return the gradients of all ranks of a stage, from the bytes of each in rings of all."""
         return sent_bytes * self.tensor / 2 / (1.0 - 1.0 / self.data) if self.data > 1 else 0.0
 
     def edges(self, stage: int) -> tuple[RingEdge, ...]:
@@ -194,19 +194,19 @@ class StepPattern:
 
     @property
     def stage_flop(self) -> list[float]:
-        """What a rank of each stage computes of a micro-batch."""
+        """The computation of a rank of each stage for a micro-batch."""
         parts = [part.forward_flop + part.backward_flop + part.beside_flop for part in self.parts]
         return [sum(parts[stage :: self.pipeline]) for stage in range(self.pipeline)]
 
     @property
     def held(self) -> tuple[Held, ...]:
-        """What a rank of each stage does for its weights."""
+        """The work of a rank of each stage for its weights."""
         gathered = self.hidden_weight_bytes or (0.0,) * self.pipeline
         kinds = (self.hidden_gradient_bytes, self.gradient_bytes, self.optimizer_flop, gathered)
         return tuple(map(Held, *kinds))
 
     def cut_into(self, counts: Sequence[int]) -> tuple[PartWork, ...]:
-        """Return the parts of the same model if they had so many layers each.
+        """Return the parts of the same model with other numbers of layers.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class StepPattern:
         if self.layers is None:
             raise ValueError("the step says nothing of the model's layers")
         layer, first, last = self.layers.work, self.parts[0], self.parts[-1]
-        # What the ends have besides their layers: the output, and what is gathered at a border.
+        # Work of the ends besides their layers: the output, and the gathering at a border.
         output = last + layer.scaled(-self.layers.counts[-1])
         border = first + layer.scaled(-self.layers.counts[0])
         forward_gather = backward_gather = PartWork(0.0, 0.0)
@@ -245,7 +245,7 @@ class StepPattern:
 
     @property
     def held_by_layer(self) -> tuple[Held, ...]:
-        """What a rank does for the weights of each layer; those at the ends with what is there."""
+        """The work of a rank for each layer's weights; the ends include their own weights."""
         assert self.layers is not None
         counts, held = self.layers.counts, self.layers.held
         each = [held] * sum(counts)
@@ -264,7 +264,7 @@ class StepPattern:
 
 
 def resharding(vector: float, degree: int, lowest: int) -> Iterator[tuple[int, int, float]]:
-    """Yield who sends how much to whom: shards of ranks beyond the lowest degree, dealt out evenly.
+    """Yield sender, receiver and size: shards of ranks beyond the lowest degree, dealt out evenly.
 
     Given the bytes of a vector over all ranks.
     """

@@ -1,4 +1,4 @@
-"""What there is to play in a step, besides the job: who takes part, and with what."""
+"""The shares of a step that is simulated: its members and their work."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from faultline.strategies.step_shares import Pipeline, idle, reduced_pipeline
 
 
 class SlowStep(NamedTuple):
-    """What is slow in a step that is simulated.
+    """The stragglers of a step that is simulated.
 
     Attributes
     ----------
     links : tuple of (str, float)
-        What is left of the bandwidth of links.
+        Remaining share of the bandwidth of links.
     ranks : tuple of (Rank, float)
         How many times as long slow ranks compute.
     deal : tuple of (int, int)
@@ -32,14 +32,14 @@ SOUND_STEP = SlowStep()
 
 
 class StepShares(NamedTuple):
-    """Who takes part in a step, and with what.
+    """The members of a step, with their shares.
 
     Attributes
     ----------
     members : tuple of int
         Groups that take part.
     pipelines : tuple of Pipeline
-        Those that do not do what they do in an undisturbed step.
+        Pipelines that differ from those of an undisturbed step.
     stack_size : int
         Shard types that each computes in one go.
     gathers, reduces : bool
@@ -54,27 +54,27 @@ class StepShares(NamedTuple):
     reduces: bool = True
 
     def computing(self, asked: Collection[int]) -> tuple[int, ...]:
-        """Return which members compute anew what some groups should: all, if one of these idles."""
+        """Return the members that recompute the work of some groups: all, if one of these idles."""
         idle = {one.group for one in self.pipelines if not one.stages}
         return tuple(sorted(asked)) if idle.isdisjoint(asked) else self.members
 
     def of(self, members: tuple[int, ...]) -> StepShares:
-        """Return what there is to play of some of the members alone."""
+        """Return the shares of some of the members alone."""
         pipelines = tuple(one for one in self.pipelines if one.group in members)
         return self._replace(members=members, pipelines=pipelines)
 
     def exposed(self) -> StepShares:
-        """Return what there is to play where nothing hides: weights are there, gradients wait."""
+        """Return the shares without hidden messages: weights are present, gradients wait."""
         return self._replace(gathers=False, reduces=False)
 
     def of_round(self, number: int, rounds: int) -> StepShares:
-        """Return what there is to play in one of the rounds of a step."""
+        """Return the shares of one of the rounds of a step."""
         return self._replace(
             gathers=self.gathers and number == 0, reduces=self.reduces and number == rounds - 1
         )
 
     def dealt(self, deal: Mapping[int, int], pipeline: int, tensor: int) -> StepShares:
-        """Return what there is to play where some groups have been dealt other micro-batches.
+        """Return the shares if some groups have been dealt other micro-batches.
 
         Others have as many as usual, on all stages and positions of a group.
         """
@@ -97,7 +97,7 @@ class StepShares(NamedTuple):
         return [*first, *(group for group in self.members if group not in idle.union(first))]
 
     def renamed(self, working: Sequence[int], groups: int) -> StepShares:
-        """Return the same with those who work as the first of all groups, in this order."""
+        """Return the same shares with the working members renumbered from 0, in this order."""
         order = [*working, *(group for group in range(groups) if group not in {*working})]
         place = {group: number for number, group in enumerate(order)}
         changed = {one.group: one for one in self.pipelines if one.stages}

@@ -1,4 +1,4 @@
-"""What follows the passes of a step: gradients of whoever holds the same weights, the optimizer."""
+"""The end of a step: gradients of ranks that hold the same weights, and the optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline.simulator.pattern.teams import Team, Teams
 
 
 def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
-    """Return what follows the passes: gradients of who holds the same, and the optimizer.
+    """Return the work after the passes: gradients of ranks with the same weights, the optimizer.
 
     Weights with the same holders go round in the same rings: one message to each neighbour; with
     all of them under way, each takes as long as its ring, but for the latencies of the hops that
@@ -22,9 +22,9 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
     Parameters
     ----------
     teams : Teams
-        Who does what.
+        The teams of the step.
     positions : sequence of int
-        Tensor-parallel positions that are played: all of them where degrees differ.
+        Tensor-parallel positions that are simulated: all of them if degrees differ.
     """
     graph, ready = ActivityGraph(), dict[Rank, tuple[int, ...]]()
     holders = zip(*(team.holds for team in teams.teams), strict=True)
@@ -60,13 +60,13 @@ def _reduce(
 ) -> None:
     """Write the rings of weights, given what a rank of a whole stage sends, by one unit of them.
 
-    Adds to what the optimizer of each rank waits for.
+    Adds to the activities that each rank's optimizer waits for.
     """
     lowest, ring = min(teams.degrees), teams.ring(unit)
     vector = size * teams.pattern.tensor / 2 / (1.0 - 1.0 / teams.replicas)
     arrived: dict[Rank, tuple[int, ...]] = {}
     for position in [each for each in positions if each < lowest]:
-        # A node that has the weights in several pipelines adds their gradients up by itself.
+        # A node that has the weights in several pipelines adds their gradients locally.
         ranks = list(dict.fromkeys(teams.rank(*member, position) for member in ring))
         edges = ring_edges(list(map(teams.domain_of, ranks)))
         each_sends = size * teams.pattern.tensor / lowest

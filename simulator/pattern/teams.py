@@ -1,8 +1,8 @@
-"""A step in which not every group does the same: who computes what, and who shares gradients.
+"""A step in which groups do different work: the teams that compute and share gradients.
 
-A team is the nodes that compute a group's shard type: its own stages as ever, or what a scheme's
-`Pipeline` says. What it does is a step of its own, on the GPUs of its nodes; with the others it
-meets in the sync, weight by weight with whoever holds the same.
+A team is the set of nodes that compute a group's shard type: the group's own stages, or those of a
+scheme's `Pipeline`. Its work is a step of its own, on the GPUs of its nodes. In the sync it
+exchanges each weight's gradients with the teams that hold the same weight.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DomainOf = Callable[[Rank], Hashable]
 
 
 def alone(rank: Rank) -> Hashable:
-    """Return the domain of a rank where no two replicas share any."""
+    """Return the domain of a rank if no two replicas share one."""
     return rank.replica
 
 
@@ -39,9 +39,9 @@ class Team:
     Attributes
     ----------
     group : int
-        Whose share.
+        The group whose share it computes.
     pattern : StepPattern
-        Its passes; where gradients hide behind them, with a replica more for each of `beside`.
+        Its passes; if gradients hide behind them, with one more replica for each of `beside`.
     nodes : tuple of (int, int)
         By its stage: group and stage of the GPUs that do it.
     holds : tuple of int
@@ -58,7 +58,7 @@ class Team:
 
     @property
     def kind(self) -> object:
-        """What teams have in common that take as long where all groups are alike."""
+        """The key that teams of equal time have in common if all groups are alike."""
         own = tuple((group - self.group, stage) for group, stage in self.nodes)
         return self.pattern, own if not any(group for group, _ in own) else self.nodes
 
@@ -69,7 +69,7 @@ class Team:
 
 
 class _Edges(NamedTuple):
-    """A ring's messages by who sends, and by who receives."""
+    """A ring's messages by sender, and by receiver."""
 
     sent: list[list[RingEdge]]
     received: list[list[RingEdge]]
@@ -81,9 +81,9 @@ class Teams:
     Parameters
     ----------
     pattern : StepPattern
-        What all groups do in an undisturbed step.
+        The work of all groups in an undisturbed step.
     shares : StepShares
-        Who takes part, and with what.
+        The members and their shares.
     domain_of : callable
         Which ranks share a scale-up domain.
 
@@ -96,9 +96,9 @@ class Teams:
     replicas : int
         Replicas that they are.
     units : tuple of Held
-        What a rank does for each part of the weights: by stage, or by layer if any is cut anew.
+        The work of a rank for each part of the weights: by stage, or by layer after another cut.
     ring_share : float
-        What a ring over the replicas moves, over that of one over those of the pattern.
+        Bytes of a ring over the replicas, over those of a ring over the pattern's replicas.
     degrees : set of int
         Tensor-parallel degrees that there are.
     """
@@ -127,9 +127,9 @@ class Teams:
             self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
 
     def kinds(self) -> tuple[list[Team], list[Team]]:
-        """Return teams that stand for all, if these are alike where they do the same.
+        """Return teams that represent all, if teams with the same work are alike.
 
-        First one of each kind; then those that have to be played at once: gradients go from one
+        First one of each kind; then those that have to be simulated at once: gradients go from one
         kind to another behind their passes, or a node computes for several teams.
         """
         shared = self._shared_nodes()
@@ -148,11 +148,11 @@ class Teams:
     def beside_each_other(
         self, apart: Sequence[Team], near: Sequence[Team], far: int
     ) -> tuple[list[Team], list[Team]]:
-        """Return what is left of `kinds` to be played apart, and all that are played at once.
+        """Return the rest of `kinds` to simulate separately, and all to simulate at once.
 
         Replicas of one scale-up domain share its switch. What each sends through it, tensors and
         gradients that hide, is not the same part of what all of them send: they go together. Group
-        `far` stands for those like it: its gradients arrive last.
+        `far` represents those like it: its gradients arrive last.
         """
         at_once = dict.fromkeys(near)
         for team in apart:
@@ -173,7 +173,7 @@ class Teams:
         return {self.domain_of(rank) for rank in ranks}
 
     def _shared_nodes(self) -> set[tuple[int, int]]:
-        """Return the nodes that several teams list: what they compute adds up."""
+        """Return the nodes that several teams list: their computations add up."""
         teams_of = Counter(node for team in self.teams for node in set(team.nodes))
         return {node for node, teams in teams_of.items() if teams > 1}
 
@@ -183,7 +183,7 @@ class Teams:
         return unit.gradient_bytes + hidden
 
     def ring(self, unit: int) -> list[tuple[Team, int, int]]:
-        """Return who holds a unit of the weights: a replica each, by team, stage and place."""
+        """Return the holders of a unit of the weights: a replica each, by team, stage and place."""
         return [
             (team, team.holds[unit], place)
             for team in self.teams
@@ -312,7 +312,7 @@ class Teams:
         )
 
     def _edges(self, unit: int) -> _Edges:
-        """Return the ring of a unit by who sends, and by who receives."""
+        """Return the ring of a unit, by sender and by receiver."""
         known = self._rings.get(unit)
         if known is None:
             ranks = [self.rank(*member, 0) for member in self.ring(unit)]
@@ -321,7 +321,7 @@ class Teams:
             for edge in ring_edges(domains):
                 known.sent[edge.sender].append(edge)
                 known.received[edge.receiver].append(edge)
-            # In one order for all teams: alike teams have equal patterns, and one is played.
+            # In one order for all teams: alike teams have equal patterns, and one is simulated.
             for edges in known.received:
                 edges.sort(key=lambda edge: domains[edge.sender] != domains[edge.receiver])
             self._rings[unit] = known
@@ -330,7 +330,7 @@ class Teams:
     def _resharded(
         self, kept: Sequence[Held], degree: int
     ) -> tuple[tuple[tuple[int, int, float], ...], ...]:
-        """Return what each stage of a team reshards to the lowest degree, given what it holds."""
+        """Return the bytes that each stage of a team reshards to the lowest degree."""
         if degree == self._lowest or self.replicas < 2 or not self._shares.reduces:
             return ()
         whole = self.pattern
@@ -343,7 +343,7 @@ class Teams:
         return tuple(tuple(resharding(each, degree, self._lowest)) for each in vectors)
 
     def _holds(self, runs: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[int, ...]:
-        """Return which stage of a team has each unit, given what its stages are runs of."""
+        """Return the stage of a team that has each unit, given the lengths of its stages."""
         run_of = {stage: number for number, run in enumerate(runs) for stage in run}
         if not self._by_layer:
             return tuple(run_of[stage] for stage in range(self.pattern.pipeline))
@@ -357,9 +357,9 @@ class Teams:
 def _at_degree(
     parts: Sequence[PartWork], whole: StepPattern, changed: Pipeline
 ) -> Sequence[PartWork]:
-    """Return what a rank does of parts at another tensor-parallel degree.
+    """Return the work of a rank on parts at another tensor-parallel degree.
 
-    A rank has so much more of the work; its rings send (t - 1)/t of all.
+    A rank has a larger share of the work; its rings send (t - 1)/t of all.
     """
     if changed.tensor == whole.tensor:
         return parts

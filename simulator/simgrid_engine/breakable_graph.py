@@ -1,4 +1,4 @@
-"""Runs a graph of activities on hosts that may go off meanwhile, each activity by itself.
+"""Runs a graph of activities, each started separately, on hosts that may fail meanwhile.
 
 SimGrid aborts if a host goes off that a task is on, so `graph_player` is for steps in which nothing
 fails. Activities survive it: those on the host end there, and ranks that need them wait for ever.
@@ -31,7 +31,7 @@ class BreakableGraph:
     Parameters
     ----------
     graph : ActivityGraph
-        What runs.
+        The graph that runs.
     host_of : callable
         The host of a rank.
     factors : mapping of Rank to float
@@ -88,27 +88,27 @@ class BreakableGraph:
         return left_s > 0.0 and not self._over.acquire_timeout(left_s) and not self._lost
 
     def stop(self) -> None:
-        """Cancel what goes on, from within an actor; nothing else begins."""
+        """Cancel all running activities, from within an actor; no other begins."""
         self._stopped = True
         for activity in list(self._running.values()):
             activity.cancel()
 
     def _run(self) -> None:
         ready = deque(number for number, left in enumerate(self._waiting_for) if not left)
-        told = False
+        reported = False
         while ready or self._running:
             self._begin(ready)
-            if not told and not any(self._waited_for[number] for number in self._running):
+            if not reported and not any(self._waited_for[number] for number in self._running):
                 self._ended.release()
-                told = True
+                reported = True
             if self._running:
                 self._wait_for_any(ready)
-        if not told:
+        if not reported:
             self._ended.release()
         self._over.release()
 
     def _begin(self, ready: deque[int]) -> None:
-        """Begin what can begin; what takes no time has ended with that."""
+        """Start all activities that are ready; those without duration end at once."""
         for number in [one for one in ready if not self._can_begin(one)]:
             self._lose(number)
         while ready:

@@ -1,4 +1,4 @@
-"""Plays a collective's every message with the numbers in it: time and sums in one run."""
+"""Simulates each message of a collective with its numbers: time and sums in one run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 from numpy.typing import NDArray
 
 Buffers = NDArray[np.float64]
-"""A row a member, a column a piece of the schedule; NaN is what a member does not have."""
+"""One row per member, one column per piece of the schedule; NaN for a piece not held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What came of it: what every member holds, and the time until the last one is through."""
+    """The result: each member's buffer, and the time until the last one has finished."""
 
     buffers: Buffers
     time_s: float
@@ -41,7 +41,7 @@ def carry_arrays(
     hosts : sequence of str
         Host of each member.
     buffers : array of float, shape (members, pieces)
-        What every member has at the start; it is not changed.
+        Each member's buffer at the start; it is not changed.
 
     Raises
     ------

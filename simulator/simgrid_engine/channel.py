@@ -1,6 +1,6 @@
 """Mail that takes no simulated time.
 
-The control plane of a job (who is to do what, who is ready) is not what Faultline studies: its cost
+Faultline does not study the control plane of a job (orders and reports): its cost
 is the scenario's controller time. What ranks exchange as data goes through SimGrid's network.
 """
 
@@ -18,7 +18,7 @@ Message = TypeVar("Message")
 class Channel(Generic[Message]):
     """An unbounded queue between actors; `get` blocks the actor that calls it.
 
-    The messages are what counts; the semaphore only wakes who waits for one. An actor that is
+    The queue holds the messages; the semaphore only wakes an actor that waits. An actor that is
     killed at the very moment of its `put` leaves a message, and the semaphore as it was.
     """
 

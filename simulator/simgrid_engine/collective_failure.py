@@ -1,4 +1,4 @@
-"""What the members of a collective feel when something fails in the middle of it."""
+"""The effect on a collective's members of a failure in the middle of it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A component goes down.
+    """A component fails.
 
     Attributes
     ----------
     at_s : float
-        When, in seconds after the start of the collective.
+        Seconds after the start of the collective.
     hosts, links : sequence of str
         Hosts and links that are turned off.
     """
@@ -34,13 +34,13 @@ class Aftermath:
     Attributes
     ----------
     died : tuple of int
-        Went down with their hosts.
+        Members that failed with their hosts.
     hung : tuple of int
-        Waited until their watchdog fired.
+        Members that waited until their watchdog fired.
     through : tuple of int
-        Had all they needed before.
+        Members that had finished before.
     end_s : float
-        When the last member that did not die was out, in seconds after the start.
+        When the last surviving member left, in seconds after the start.
     """
 
     died: tuple[int, ...]
@@ -57,7 +57,7 @@ def break_collective(
     failure: Failure,
     watchdog_s: float,
 ) -> Aftermath:
-    """Play a collective in a process of its own while a component fails.
+    """Simulate a collective in a process of its own while a component fails.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def break_collective(
     fidelity : {"flow", "chunk"}
         A flow an edge, or every message.
     failure : Failure
-        What goes down, and when.
+        The component that fails, and when.
     watchdog_s : float
         Seconds after the start at which every member gives up.
     """

@@ -1,4 +1,4 @@
-"""How long a collective takes on an idle platform, and what limits it."""
+"""The time of a collective on an idle platform, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TYPES: dict[str, type] = {"limited_by": str, "messages": int}
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
-    """What came of a collective on an idle platform.
+    """The measurement of a collective on an idle platform.
 
     Attributes
     ----------
     time_s : float
-        From its start until the last member is through, in seconds.
+        From its start until the last member has finished, in seconds.
     bus_bandwidth_bytes_per_s : float
         Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
         (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
@@ -41,12 +41,12 @@ class CollectiveResult:
         Size over time.
     limited_by : str
         The class of the links that take most of the time ("nic", "nvlink", "up_leaf", ...), or
-        "latency" where latencies, and filling pipelines, take more than any.
+        "latency" if latencies, and filling pipelines, take more than any.
     alpha_beta_s : float
         The algorithm's formula, for the hops between the first and the last rank, and between
-        neighbours in a domain: what it would take if all edges were like those and nothing met.
+        neighbours in a domain: the time if all edges were like those, without contention.
     messages : int
-        Messages that were played.
+        Messages that were simulated.
     """
 
     time_s: float
@@ -80,9 +80,9 @@ def probe_collective(
         Size of a member's buffer as nccl-tests counts it: for reduce-scatter, all-gather and
         all-to-all the parts of all members together.
     ranks : int, optional
-        How many take part; all that the placement has by default.
+        Number of ranks; by default all that the placement has.
     fidelity : {"flow", "chunk"}
-        A flow an edge, or every message.
+        One flow per edge, or every message.
     placement : {"packed", "spread"}
         The first GPUs, or the first one of each scale-up domain.
     directory : Path, optional
@@ -111,8 +111,8 @@ def probe_collective(
         factor = bus_factor(collective, len(hosts))
         return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
 
-    asked = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
-    return cached(platform_xml, asked, measure, _believable, directory)
+    request = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
+    return cached(platform_xml, request, measure, _from_cache, directory)
 
 
 def prepare(
@@ -140,7 +140,7 @@ def prepare(
     return schedule, [gpu.name for gpu in gpus], alpha_beta_s
 
 
-def _believable(stored: dict[str, Any]) -> CollectiveResult:
+def _from_cache(stored: dict[str, Any]) -> CollectiveResult:
     known = CollectiveResult(**stored)
     for field in fields(known):
         wanted = _TYPES.get(field.name, float)
@@ -166,7 +166,7 @@ def _placed(platform: Platform, ranks: int | None, placement: Placement) -> Sequ
 
 
 def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
-    """Group GPUs by scale-up domain; one of which the file says nothing is alone in its own."""
+    """Group GPUs by scale-up domain; a GPU without one in the file is alone in its own."""
     domains: dict[object, list[GpuHost]] = {}
     for gpu in gpus:
         domains.setdefault(gpu.domain if gpu.domain >= 0 else gpu.name, []).append(gpu)
@@ -176,7 +176,7 @@ def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
 def _setting(
     platform: Platform, gpus: Sequence[GpuHost], size_bytes: float
 ) -> tuple[Setting, Hop | None]:
-    """Return what algorithms adapt to, and an edge inside a domain if there is one."""
+    """Return the properties that algorithms adapt to, and an edge inside a domain if any."""
     domains = _by_domain(gpus)
     position = {gpu.name: number for number, gpu in enumerate(gpus)}
     inner = _hop(platform, domains[0][0], domains[0][1]) if len(domains[0]) > 1 else None
@@ -199,7 +199,7 @@ def _hop(platform: Platform, source: GpuHost, destination: GpuHost) -> Hop:
 def _measure(
     platform_xml: Path, schedule: Schedule, hosts: Sequence[str], fidelity: Fidelity
 ) -> tuple[float, int, str]:
-    """Play the collective; return its time in s, its messages, and what limits it."""
+    """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
     from faultline.simulator.collectives.player import Collective
     from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
@@ -226,7 +226,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
     """Return the class of link that takes most of the time, or "latency".
 
     In each stage the link with the most bytes for its bandwidth needs at least that long. Stages
-    follow each other, so these times add up, by class; what is left of `time_s` are latencies and
+    follow each other, so these times add up, by class; the rest of `time_s` is latencies and
     pipelines that are not full yet.
     """
     import simgrid
@@ -240,7 +240,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
             for peer, pieces, _ in stage.sends:
                 links, _ = here.route_to(nodes[peer])
                 for link in links:
-                    # A fat pipe limits each flow for itself.
+                    # A fat pipe limits each flow separately.
                     alone = link.get_sharing_policy() == simgrid.Link.SharingPolicy.FATPIPE
                     name, seconds = link.name, pieces * schedule.piece_bytes / link.bandwidth
                     before_s = busy_s[number].get(name, 0.0)
@@ -248,7 +248,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
     by_class: dict[str, float] = {"latency": time_s}
     for stage_busy_s in busy_s:
         name = _largest(stage_busy_s)
-        # SimGrid names the directions of nic-000017 with _UP and _DOWN behind.
+        # SimGrid appends _UP and _DOWN to nic-000017 for its directions.
         kind = link_class(name.removesuffix("_UP").removesuffix("_DOWN"))
         by_class[kind] = by_class.get(kind, 0.0) + stage_busy_s[name]
         by_class["latency"] -= stage_busy_s[name]

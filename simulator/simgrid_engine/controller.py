@@ -1,4 +1,4 @@
-"""The controller: plays a job's phases by giving orders to ranks and waiting for their reports."""
+"""The controller: executes a job's phases by sending orders to ranks and awaiting reports."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ _MOST_BESIDE = 4.0
 
 
 class SimgridEngine:
-    """Plays phases on a loaded platform; its `execute` is called from within an actor.
+    """Executes phases on a loaded platform; its `execute` is called from within an actor.
 
     Parameters
     ----------
     job : Job
-        The job. Its `durations` time what is not played as messages, and say when the failure of
-        an all-reduce shows that lacks a member.
+        The job. Its `durations` apply to phases that are not simulated as messages, and define when
+        an all-reduce with a missing member fails.
     traffic : Traffic
-        What is played as messages, and between which hosts.
+        The traffic that is simulated as messages, with its hosts.
     platform : Path
         The platform XML that is loaded.
     """
@@ -132,7 +132,7 @@ class SimgridEngine:
         return self._activities[0] + played
 
     def execute(self, phase: Phase) -> Outcome:
-        """Play one phase and return what came of it."""
+        """Execute one phase and return its outcome."""
         self._writes = [write for write in self._writes if not write.is_over]
         if self._factors and isinstance(phase, Compute):
             phase = self._factors.draw(phase)
@@ -149,7 +149,7 @@ class SimgridEngine:
         return outcome
 
     def _begin_write(self, phase: Background) -> Outcome:
-        """Let a snapshot go to storage or to the memories of hosts, whatever else goes on."""
+        """Start a snapshot to storage or to host memories, beside all other traffic."""
         write = phase.write
         self._writes.append(write)
         flows = [
@@ -162,11 +162,11 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
-        """Return what something takes at most that may meet writes, in seconds."""
+        """Return the longest time of a phase that may share links with writes, in seconds."""
         going_on = [write.times.slowdown for write in self._writes if not write.is_over]
         if not going_on:
             return duration_s
-        # On links that are slow, or shared with more, it may take longer than at these rates.
+        # On slow links, or links with more traffic, it may take longer than at these rates.
         return _MOST_BESIDE * duration_s * (1.0 + sum(slowdown - 1.0 for slowdown in going_on))
 
     def _nominal_s(self, phase: Compute) -> float:
@@ -174,7 +174,7 @@ class SimgridEngine:
         return stacks * phase.stack_size * phase.pace * self._job.work.compute_s
 
     def _quiet_steps(self, phase: QuietSteps) -> Outcome:
-        """Leave all steps to their phases: what happens in them is what is simulated here."""
+        """Leave all steps to their phases, which this engine simulates in detail."""
         return Outcome(simgrid.Engine.clock)
 
     def _compute(self, phase: Compute) -> Outcome:
@@ -184,7 +184,7 @@ class SimgridEngine:
         mine: Mapping[int, int] = stacks
         played, spared, breakable = set[int](), set[int](), set[int]()
         is_regular = self._job.work.is_regular(phase)
-        # Then replay follows what is simulated, wherever it breaks.
+        # Then replay follows the simulated step, wherever it breaks.
         in_course = bool(self._writes) or self._job.work.simulates_failing_steps
         self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
         if self._played_steps and is_regular:
@@ -194,14 +194,14 @@ class SimgridEngine:
             }
             longest_s = self._nominal_s(phase) * phase.slow.slowest
             if self._played_steps.hide(shares):
-                # Gradients that were to hide behind the last pass may last longer than that.
+                # Gradients that should hide behind the last pass may last longer than it.
                 longest_s += self._job.all_reduce_s(phase)
             unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
             played, waiting = self._played_steps.within(shares, unharmed)
             if not played | waiting >= mine.keys() and self._played_steps.hide(shares):
-                # Gradients that are still on their way when the failure shows can be left there.
+                # Gradients still in flight when the failure is noticed can stay in flight.
                 played = set()
-            # Who waits for a group at risk is through with it, or never.
+            # A rank that waits for a group at risk gets its data, or waits for ever.
             spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
             if began_s >= self._writing_until_s and (in_course or not _shares_nodes(phase)):
                 breakable = mine.keys() - played - down
@@ -212,7 +212,7 @@ class SimgridEngine:
             if group not in spared
         }
         idle = {group for group in phase.members if group not in stacks and group not in down}
-        # Ranks work for groups that may fail meanwhile, or are not free yet; the others compute.
+        # Rank actors compute for groups that may fail or are not free yet; this actor for the rest.
         at_risk = self._at_risk(orders)
         computations = simgrid.ActivitySet()
         for group, order in orders.items():
@@ -234,15 +234,15 @@ class SimgridEngine:
             computations.wait_all()
         lacking = [group for group in phase.members if group not in self._arrived]
         if lacking and self._played_steps:
-            # The rest of a group waits for whoever dies from then on.
+            # From then on the rest of the group waits for its failed ranks.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
         if breakable and not in_course:
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
-            # Gradients hide behind passes: an all-reduce whose time is known has the rest of them.
+            # Gradients hide behind passes; an all-reduce of known time includes the rest of them.
             self._late_s = max(0.0, simgrid.Engine.clock - ends_s)
-            # Ranks wait for weights of a group that is lost; the others miss it at the end.
+            # Ranks wait for weights of a lost group; the others notice its absence at the end.
             self._sleep_until(ends_s)
         if not lacking and phase.least_pace:
             types = phase.stacks * phase.stack_size
@@ -252,14 +252,14 @@ class SimgridEngine:
     def _passes_end_s(
         self, phase: Compute, began_s: float, at_work: Collection[int], lacking: Collection[int]
     ) -> float:
-        """Return when those at work should be through, and groups that are lacking have failed."""
+        """Return when the working groups should have ended, and missing groups have failed."""
         left = phase._replace(pace=self._job.work.pace_without(phase, lacking))
         slowest = max((phase.slow.compute.get(group, 1.0) for group in at_work), default=0.0)
         ends_s = began_s + self._nominal_s(left) * slowest
         return max(ends_s, *(self.clocks.next_failure_s[group] for group in lacking), 0.0)
 
     def _at_risk(self, orders: Mapping[int, ComputeOrder]) -> set[int]:
-        """Return the groups whose ranks may not live, or be free, to carry out an order."""
+        """Return the groups whose ranks may be down or busy when an order comes."""
         work, now_s = self._job.work, simgrid.Engine.clock
         next_failure_s, down = self.clocks.next_failure_s, self.failure_injector.down
 
@@ -276,7 +276,7 @@ class SimgridEngine:
         }
 
     def _computation(self, group: int, order: ComputeOrder) -> simgrid.Exec:
-        """Start what a group computes, on its rank's host."""
+        """Start a group's computation on its rank's host."""
         host = simgrid.Host.by_name(self._traffic.hosts[group][0])
         pace = self._paces[group]
         stacks = sum(pace.factor() for _ in range(order.stacks))
@@ -288,7 +288,7 @@ class SimgridEngine:
         return computation
 
     def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
-        """Return when hosts go off, by their names; those of absent groups are off by now."""
+        """Return when hosts fail, by name; hosts of absent groups are off by now."""
         gone, next_failure_s = self.failure_injector.down.union(absent), self.clocks.next_failure_s
         return {
             host: -inf if group in gone else next_failure_s[group]
@@ -297,7 +297,7 @@ class SimgridEngine:
         }
 
     def _unharmed(self, members: Sequence[int], duration_s: float) -> set[int]:
-        """Return the members that nothing disturbs for so long: no failure, no write beside."""
+        """Return the members that no failure or write disturbs for `duration_s`."""
         start_s, next_failure_s = simgrid.Engine.clock, self.clocks.next_failure_s
         if start_s < self._writing_until_s:
             return set()
@@ -307,7 +307,7 @@ class SimgridEngine:
     def _carry_out(
         self, orders: Mapping[int, Order], meanwhile: Callable[[], None] = lambda: None
     ) -> set[int]:
-        """Give orders; return those who carried them out, once all have or are down."""
+        """Send orders; return the groups that executed them once all have, or are down."""
         waiting = set()
         for group, order in orders.items():
             if group not in self.failure_injector.down:
@@ -326,14 +326,14 @@ class SimgridEngine:
                 del self._writing[news.group]
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
-                # Who dies at the moment of its report has not arrived.
+                # A group that fails at the time of its report has not arrived.
                 died = news.group in self.failure_injector.down
                 if news.done and not (died and self._fails_until(news.group, news.time_s)):
                     done.add(news.group)
         return done
 
     def _fails_until(self, group: int, time_s: float) -> bool:
-        """Return whether a group has failed by some time; clocks differ in their last digit."""
+        """Return whether a group has failed by some time; clocks differ by rounding."""
         return self.clocks.next_failure_s[group] <= time_s * (1.0 + 1e-12)
 
     def _all_reduce(self, phase: AllReduce) -> Outcome:
@@ -377,19 +377,19 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock, tuple(absent))
 
     def _exchange_what_hides(self, ends_s: float) -> None:
-        """Wait for hidden gradients: none are sent during a wait, nor in stated passes."""
+        """Wait for hidden gradients; waits and passes of stated time send none."""
         if not self._exchange_follows:
             self._sleep_until(ends_s)
 
     def _break_sync(
         self, phase: AllReduce, absent: Collection[int], ends_s: float, shows_s: float
     ) -> None:
-        """Let members exchange what they can until an end; beside writes until all is exchanged.
+        """Exchange as much as possible until `ends_s`; beside writes, exchange everything.
 
-        `shows_s` is when it shows that one fails meanwhile.
+        `shows_s` is when the failure of a member meanwhile is noticed.
         """
         steps, fails_s = self._played_steps, None
-        assert steps is not None, "no step is played"
+        assert steps is not None, "no step is simulated"
         if not absent:
             first_s = min(self.clocks.next_failure_s[group] for group in phase.members)
             if self._writes:
@@ -400,8 +400,8 @@ class SimgridEngine:
         steps.broken_sync(self._shares(phase), self._off_s(absent), ends_s, fails_s)
 
     def _shares(self, phase: Compute | AllReduce) -> StepShares:
-        """Return what there is to play of a phase, where steps are played."""
-        assert self._played_steps is not None, "no step is played"
+        """Return the shares of a phase whose step is simulated."""
+        assert self._played_steps is not None, "no step is simulated"
         if isinstance(phase, Compute):
             stack_size, hides = phase.stack_size, phase.patch is None
         else:
@@ -410,11 +410,11 @@ class SimgridEngine:
         return whole if hides else whole.exposed()
 
     def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
-        """Return what some links have of their bandwidth while switches are down."""
+        """Return the share of bandwidth that remains on links while switches are down."""
         return bandwidths_without(read_platform(self._platform), switches) if switches else {}
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
-        """Members that a running all-reduce lacks, in ascending order."""
+        """Return the members missing in a running all-reduce, in ascending order."""
         down, now_s = self.failure_injector.down, simgrid.Engine.clock
         # A group whose failure is due now is turned off after this.
         return [
@@ -427,11 +427,11 @@ class SimgridEngine:
     def _reduce_by_messages(
         self, members: Sequence[int], lacks_one: bool, failure_shows_s: float
     ) -> bool:
-        """Let all hosts of the members send and receive until it is over.
+        """Let all hosts of the members send and receive until the all-reduce ends.
 
-        With all members it takes as long as its messages take. Where one is lacking from the
-        start, or goes down, it ends when that shows. Returns False if nobody is lacking, but the
-        watchdog fires before the end.
+        With all members it takes as long as its messages. If one is missing from the start, or
+        fails, it ends when that is noticed. Returns False if no member is missing, but the watchdog
+        fires before the end.
         """
         down, rules, hosts = self.failure_injector.down, self._job.rules, self._traffic.hosts
         watched = rules.detection == "watchdog"
@@ -475,7 +475,7 @@ class SimgridEngine:
             self.failure_injector.notice(group)
         self._arrived.difference_update(phase.dropped)
         self.failure_injector.carry_on(phase.carried_on)
-        # What they still have to compute, if anything, is ordered next.
+        # Their remaining computation, if any, is ordered next.
         self._arrived.update(phase.carried_on)
         duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
@@ -486,7 +486,7 @@ class SimgridEngine:
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
         if self._played_steps:
-            # Gradients of a step that is thrown away are on their way still.
+            # Gradients of a discarded step are still in flight.
             self._played_steps.settle()
         self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
@@ -515,7 +515,7 @@ class SimgridEngine:
             self._writing_until_s = start_s + 2 * save_s
             return Outcome(start_s)
         if not self._carry_out({writer: order}):
-            # A writer that is up has not got through, whatever the rule for those that die.
+            # The writer is up but has not finished, whatever the rule for failed writers.
             broken = writer not in self.failure_injector.down
             if broken or self._job.rules.failed_writer == "replaced":
                 return Outcome(simgrid.Engine.clock, (writer,))
@@ -566,7 +566,7 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock, phases=self._recovery_times.last_phases())
 
     def _move(self, recovery: Recovery | None, members: Sequence[int]) -> None:
-        """Let state move; anew from others, as often as one of those fails that send or receive."""
+        """Move state; start again from other groups whenever a sender or receiver fails."""
         if recovery is None or not self._job.moves(recovery):
             return
         state, down = self._traffic.state, self.failure_injector.down
@@ -579,7 +579,7 @@ class SimgridEngine:
             self._activities[0] += len(flows)
             if transfer(flows):
                 return
-            # Nobody knows that something is lacking before all of it should be there.
+            # A missing part goes unnoticed until the transfer should have ended.
             self._sleep_until(start_s + self._job.sent_s(sent))
             able = [group for group in able if group not in down]
 
@@ -590,6 +590,6 @@ class SimgridEngine:
 
 
 def _shares_nodes(phase: Compute) -> bool:
-    """Return whether a pipeline has stages on nodes of others, which wait for it in no engine."""
+    """Return whether a pipeline has stages on nodes of other groups, which never wait for it."""
     nodes = ((one.group, stage.group) for one in phase.pipelines for stage in one.stages)
     return any(own != at for own, at in nodes)

@@ -26,7 +26,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
 class CoursePlayer:
-    """Plays parts from within an actor, with the clock at 0 where the course begins."""
+    """Executes parts from within an actor; the clock is 0 at the start of the course."""
 
     def __init__(self, platform: Path, traffic: Traffic, layout: JobLayout | None) -> None:
         self._traffic = traffic
@@ -37,7 +37,7 @@ class CoursePlayer:
         self.arrived: list[bool] = []
 
     def fails_s(self, members: Sequence[int]) -> float:
-        """Return when the first of some groups fails, in seconds; infinite where none does."""
+        """Return when the first of some groups fails, in seconds; infinite if none does."""
         return min((self._off_s.get(group, inf) for group in members), default=inf)
 
     def play(self, part: Part) -> None:
@@ -62,7 +62,7 @@ class CoursePlayer:
         elif isinstance(part, Written):
             transfer(traffic.write_of(part.writer))
         elif not transfer(traffic.state.flows(part.moves)):
-            # Nobody knows that something is lacking before all of it should be there.
+            # A missing part goes unnoticed until the transfer should have ended.
             ends_s = max(begun_s + part.alone_s, simgrid.Engine.clock)
             simgrid.this_actor.sleep_until(ends_s)
 
@@ -111,7 +111,7 @@ class CoursePlayer:
 
     def _pass(self, part: Passes) -> None:
         steps = self._steps
-        assert steps is not None, "passes are played where steps are"
+        assert steps is not None, "no step is simulated"
         shares = steps.shares(part.members, part.pipelines, part.slow, part.stack_size)
         stacks = dict.fromkeys(part.members, part.stacks)
         if part.patch is not None:

@@ -15,14 +15,14 @@ import simgrid
 from faultline.simulator.durations import RingTime
 
 _FEW_EDGES = 4096
-"""Up to so many edges, every pair of groups is looked at."""
+"""Largest number of edges for which every pair of groups is checked."""
 
 Edge = tuple[str, str]
 Groups = Sequence[Sequence[str]]
 
 
 def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
-    """Return by how much the time of an all-reduce may depend on who takes part; 0.5 for half.
+    """Return by how much an all-reduce's time may depend on its members; 0.5 for half.
 
     Compared are each group and its successor, each and the first, any two where they are few, and
     the ring of all: groups may be alike two by two and still share a trunk all together.
@@ -63,7 +63,7 @@ def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     """Return latency in s, and s a byte, of equal flows that start at once over some edges.
 
     The flows through the link with the most of them for its bandwidth all get the least share, so
-    they end last, together: max-min fairness gives nobody less.
+    they end last, together: max-min fairness gives no flow less.
     """
     latest_s, longest_s = 0.0, 0.0
     busy_s: dict[str, float] = {}

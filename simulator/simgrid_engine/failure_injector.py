@@ -1,4 +1,4 @@
-"""The failure injector: where hosts are turned off by failures and turned on by restarts."""
+"""The failure injector: turns hosts off at failures and on at restarts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from faultline.simulator.simgrid_engine.rank import Died, News, Rank
 
 @dataclass(slots=True)
 class Booting:
-    """A restart under way.
+    """A restart in progress.
 
     Attributes
     ----------
     end_s : dict of int to float
-        When each group comes up, as it looks now.
+        When each group comes up, by current knowledge.
     failures : list of (float, int)
         Time and group of the failures since it began.
     """
@@ -36,13 +36,13 @@ class FailureInjector:
     Parameters
     ----------
     hosts : list of list of simgrid.Host
-        The hosts of each group, which go down and come up together; its rank is on the first.
+        The hosts of each group, which fail and come up together; its rank is on the first.
     clocks : FailureClocks
         When each group fails.
     rules : Rules
-        What a failure during a restart does.
+        The rules for a failure during a restart.
     news : Channel
-        Where deaths are announced.
+        Channel for failures.
     new_rank : callable
         Makes the rank of a group.
     interrupts : callable
@@ -67,7 +67,7 @@ class FailureInjector:
         self._new_rank = new_rank
         self._interrupts = interrupts
         self._wake: Channel[bool] = Channel()
-        # Hosts go on and off one by one, and each gives other actors their turn.
+        # Hosts are turned on and off one by one, and other actors run between them.
         self._power = simgrid.Mutex()
         self._booting: Booting | None = None
         self.ranks: dict[int, Rank] = {}
@@ -80,12 +80,12 @@ class FailureInjector:
             self._start(group, 0.0, announce=False)
 
     def notice(self, group: int) -> None:
-        """The job has learnt of a failure; under some rules the next one is counted from here."""
+        """Note that the job has noticed a failure; some clock rules start the next interval now."""
         self._clocks.take(group, simgrid.Engine.clock)
         self._unnoticed.discard(group)
 
     def carry_on(self, groups: Iterable[int]) -> None:
-        """What is left of groups that went down comes up at once."""
+        """Turn on the remaining hosts of failed groups at once."""
         with self._power:
             for group in groups:
                 self.notice(group)
@@ -94,20 +94,20 @@ class FailureInjector:
         self._wake.put(True)
 
     def unnoticed(self) -> list[Failure | None]:
-        """Return the failures that the job has not learnt of yet, one a group."""
+        """Return the failures that the job has not noticed yet, one per group."""
         return [self._clocks.due(group) for group in sorted(self._lacking())]
 
     def _lacking(self) -> set[int]:
-        """Return the groups that have failed by now and not been noticed.
+        """Return the groups that have failed unnoticed by now.
 
-        Those that fail at this very moment may not have been turned off yet.
+        Groups that fail at this moment may not have been turned off yet.
         """
         now_s, next_failure_s = simgrid.Engine.clock, self._clocks.next_failure_s
         due = {group for group, at_s in enumerate(next_failure_s) if at_s <= now_s}
         return self._unnoticed | (due - self.down)
 
     def begin_restart(self, absent: Collection[int], restart_s: float) -> None:
-        """Bring every group up anew in so many seconds, but for those that stay away."""
+        """Restart every group within `restart_s` seconds, except absent ones."""
         now_s, self._restart_s = simgrid.Engine.clock, restart_s
         lacking, self._booting = self._lacking(), Booting()
         with self._power:
@@ -124,7 +124,7 @@ class FailureInjector:
         self._wake.put(True)
 
     def readmit(self, groups: Iterable[int], up_at_s: float) -> None:
-        """Bring groups back up that the job had dropped."""
+        """Turn on groups that the job had dropped."""
         with self._power:
             for group in groups:
                 self._clocks.take_while_down(group, simgrid.Engine.clock)
@@ -133,7 +133,7 @@ class FailureInjector:
         self._wake.put(True)
 
     def end_restart(self) -> tuple[tuple[float, int], ...]:
-        """All groups are up; returns time and group of the failures since the restart began."""
+        """End the restart; return time and group of the failures since its start."""
         assert self._booting is not None
         failures = tuple(sorted(self._booting.failures))
         self._booting = None
@@ -144,7 +144,7 @@ class FailureInjector:
         return failures
 
     def inject(self) -> None:
-        """Turn hosts off when their clocks say so; the body of an actor."""
+        """Turn hosts off at the times of their clocks; the body of an actor."""
         while True:
             next_failure_s = self._clocks.next_failure_s
             up = [group for group in range(len(self._hosts)) if group not in self.down]
@@ -154,7 +154,7 @@ class FailureInjector:
                     self._strike(due_s)
 
     def _strike(self, due_s: float) -> None:
-        """Let groups fail whose clocks say so, unless they have been brought up anew meanwhile."""
+        """Let groups fail whose clocks are due, unless they have been restarted meanwhile."""
         next_failure_s = self._clocks.next_failure_s
         up = (group for group in range(len(self._hosts)) if group not in self.down)
         struck = [group for group in up if next_failure_s[group] == due_s]
@@ -178,8 +178,8 @@ class FailureInjector:
             self._take_down([group])
 
     def _take_down(self, groups: list[int]) -> None:
-        # All are down before the first host goes off, which gives other actors their turn: nobody
-        # must see half of a failure that hits several groups at once.
+        # All groups are marked as down before the first host is turned off, which lets other actors
+        # run: none may see half of a failure that hits several groups at once.
         self.down.update(groups)
         self._unnoticed.update(groups)
         for group in groups:
@@ -208,7 +208,7 @@ class FailureInjector:
     def _turn_off(self, group: int) -> None:
         if self._interrupts(group):
             return
-        # The rank last: what its hosts were sending then has ended before the rank forgets it.
+        # The rank's host last: its other hosts' transfers then end before the rank drops them.
         for host in reversed(self._hosts[group]):
             if host.is_on:
                 host.turn_off()

@@ -11,7 +11,7 @@ from faultline.simulator.simgrid_engine.routes import way_between
 
 HostOf = Callable[[Rank], simgrid.Host]
 Signal = Callable[[Callable[[simgrid.Task], None]], None]
-"""Registers what is called when a task begins or ends."""
+"""Registers the callback for the start or end of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +32,25 @@ def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
 
 
 class GraphPlayer:
-    """A graph that is built once, and played as often as is asked.
+    """A graph that is built once, and simulated any number of times.
 
     Parameters
     ----------
     graph : ActivityGraph
-        What is played; at least one activity.
+        The graph; at least one activity.
     host_of : callable
         The host of a rank.
     watched : Rank, optional
-        Whose activities are noted.
+        The rank whose activities are recorded.
 
     Attributes
     ----------
     hides : bool
         Whether gradients may last longer than all that waits for none.
     spans : list of Span
-        What that rank did.
+        The activities of that rank.
     ended_s : float
-        When the graph was last played to its end, in simulated seconds.
+        When the graph last reached its end, in simulated seconds.
     passed_s : float
         When its last activity ended but for gradients that nothing in the graph waits for.
     """
@@ -114,16 +114,16 @@ class GraphPlayer:
         return self._length
 
     def free(self) -> None:
-        """Let go of what was built, which is not played again.
+        """Release the tasks; the graph is not simulated again.
 
-        Tasks hold this object by what they call: both would be kept as long as the process.
+        Tasks refer to this object by their callbacks: both would be kept as long as the process.
         """
         self._tasks.clear()
         self._computed.clear()
         del self._begin
 
     def slow_down(self, factors: Mapping[Rank, float]) -> None:
-        """Let some ranks take so many times as long for what they compute, from the next play on.
+        """Set factors on the computations of some ranks, from the next run on.
 
         Other ranks compute at their own speed.
         """
@@ -194,7 +194,7 @@ class GraphPlayer:
             return simgrid.ExecTask.init(str(number), activity.amount, here)
         there = host_of(activity.peer)
         if there == here:
-            # A node that does stages of several pipelines has what it would send to itself.
+            # A node with stages of several pipelines sends nothing to itself.
             return simgrid.ExecTask.init(str(number), 0.0, here)
         return simgrid.CommTask.init(str(number), activity.amount, here, there)
 

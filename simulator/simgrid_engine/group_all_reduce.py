@@ -35,7 +35,7 @@ class GroupAllReduce:
     bytes_per_host : float
         Bytes of gradients that a host carries for its group.
     fidelity : {"flow", "chunk"}
-        How exactly the rings are played.
+        How exactly the rings are simulated.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class GroupAllReduce:
         Parameters
         ----------
         members : iterable of int
-            Who takes part.
+            The members.
         on_end : callable
             Is called at the end.
         off_s : mapping of str to float
@@ -95,7 +95,7 @@ class GroupAllReduce:
                     self._actors.append(host.add_actor(f"all-reduce-{member}-{place}", body))
 
     def stop(self) -> None:
-        """End what is left of it, with all its messages."""
+        """End the rest of it, with all its messages."""
         self._stopped = True
         self._stop_flows()
         # A flow that is just being begun would outlive its actor: that one stops by itself.

@@ -1,4 +1,4 @@
-"""Where the state of a job's groups lies, and between which hosts it moves."""
+"""The place of the groups' state, and the hosts between which it moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """Where the state of a job's groups lies.
+    """The place of the state of a job's groups.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class GroupState:
     gpus_per_group : int
         GPUs of a group.
     storage : str
-        The host behind which the file system lies; empty where there is none.
+        The host of the file system; empty without one.
     context : int
         Replicas of a group that share its sequences, one after the other on its hosts.
     """
@@ -79,7 +79,7 @@ class GroupState:
         return [one for one in moves if (one.move.group, one.move.receiver) in fullest.values()]
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the bytes that arrive at all receivers together."""
         whole = self.bytes_per_gpu * self.gpus_per_group
         return sum(whole / move.stages * move.share for move in moves)
 

@@ -1,4 +1,4 @@
-"""Processes that keep a platform loaded, in which what is asked is played from time 0."""
+"""Processes that keep a platform loaded, in which each request is simulated from time 0."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
     aborted,
-    answer,
-    asked_of_keeper,
-    asked_of_owner,
-    undeterred,
+    call_in_keeper,
+    call_in_owner,
+    result_and_error,
+    retry_if_killed,
 )
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ _LOADED: list[simgrid.Engine] = []
 
 @dataclass(frozen=True, slots=True)
 class PlayedTime:
-    """How long something takes by itself, in seconds."""
+    """How long an action takes alone, in seconds."""
 
     duration_s: float
 
     @classmethod
     def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> PlayedTime:
-        """Let one actor act on a platform that is idle otherwise; return when it has ended."""
+        """Let one actor act on an otherwise idle platform; return when it has ended."""
         from faultline.platforms.xml_names import CONTROLLER_HOST
         from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
 
@@ -50,11 +50,11 @@ class PlayedTime:
         return cls(engine.clock)
 
     @classmethod
-    def believable(cls, stored: dict[str, Any]) -> PlayedTime:
-        """Return one from what a file says; raises an error where that is none."""
+    def from_cache(cls, stored: dict[str, Any]) -> PlayedTime:
+        """Return a time from the values of a file; raise an error if they are invalid."""
         known = cls(**stored)
         if not known.duration_s >= 0.0:
-            raise ValueError("is no time")
+            raise ValueError("duration_s is out of range")
         return known
 
 
@@ -64,26 +64,26 @@ def played_on(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Return what a function of a module returns that plays something on an engine.
+    """Return the result of a module-level function that simulates something on an engine.
 
-    It is called in a fork of the process that keeps the platform, with the clock at 0: what
-    something takes does not depend, not even by rounding, on what was asked for before.
+    It is called in a fork of the process that keeps the platform, with the clock at 0. So a time
+    does not depend on earlier requests, not even by rounding.
 
     Parameters
     ----------
     platform : Path
-        Platform XML; loaded when it is first asked for, and when it has changed.
+        Platform XML; loaded at the first request, and when it has changed.
     play : callable
-        Is given the engine.
+        Takes the engine.
     *args, **kwargs
-        What else it is given.
+        Its further arguments.
 
     Raises
     ------
     SimulationError
-        If SimGrid aborts, or the process is killed again and again.
+        If SimGrid aborts, or the process is killed repeatedly.
     """
-    return asked_of_owner(_passed_on, platform, _in_a_fork, play, args, kwargs)
+    return call_in_owner(_call_via_keeper, platform, _in_a_fork, play, args, kwargs)
 
 
 def look_up_on(
@@ -92,48 +92,48 @@ def look_up_on(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> None:
-    """Let the process that keeps a platform look something up itself: its forks then know it.
+    """Look something up in the process that keeps a platform, so that its forks know it.
 
-    As `played_on`, but for a function that plays nothing and leaves the platform as it is.
+    As `played_on`, but for a function that simulates nothing and does not change the platform.
     """
-    asked_of_owner(_passed_on, platform, _by_itself, look_up, args, kwargs)
+    call_in_owner(_call_via_keeper, platform, _in_the_process, look_up, args, kwargs)
 
 
 _Way = Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result]
-"""How the process that keeps a platform calls a function with its arguments."""
+"""How the process that keeps a platform calls a function: itself, or in a fork."""
 
 
-def _passed_on(
+def _call_via_keeper(
     platform: Path,
     how: _Way[Result],
     function: Callable[..., Result],
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> Result:
-    return asked_of_keeper(_done_there, platform, how, function, args, kwargs)
+    return call_in_keeper(_call_in_kept_process, platform, how, function, args, kwargs)
 
 
-def _done_there(
+def _call_in_kept_process(
     platform: Path,
     how: _Way[Result],
     function: Callable[..., Result],
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> Result:
-    """Let the process that keeps a platform call a function, in its way."""
+    """Call a function in the process that keeps a platform."""
     changed_ns = platform.stat().st_mtime_ns
 
     def call() -> Result:
         try:
-            # A process that is forked from this one has no part in what it keeps.
+            # A process that is forked from this one must not use its kept processes.
             kept = _kept_process(platform, changed_ns, os.getpid())
             return kept.call(how, function, args, kwargs)
         except SimulationError:
-            # The process is gone, it may be.
+            # The process may have stopped.
             _kept_process.cache_clear()
             raise
 
-    return undeterred(call)
+    return retry_if_killed(call)
 
 
 @lru_cache(maxsize=2)
@@ -148,7 +148,7 @@ def _load(platform: Path) -> None:
     _LOADED.append(engine)
 
 
-def _by_itself(
+def _in_the_process(
     look_up: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Result:
     return look_up(*_LOADED, *args, **kwargs)
@@ -157,23 +157,23 @@ def _by_itself(
 def _in_a_fork(
     play: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Result:
-    """Let a fork of this process, which has one thread, play something."""
+    """Call a function in a fork of this process, which has one thread."""
     reading, writing = os.pipe()
     before = os.fstat(2).st_size
     child = os.fork()
     if child == 0:
         try:
-            with os.fdopen(writing, "wb") as told:
-                pickle.dump(answer(play, (*_LOADED, *args), kwargs), told)
+            with os.fdopen(writing, "wb") as output:
+                pickle.dump(result_and_error(play, (*_LOADED, *args), kwargs), output)
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as heard:
-        told_bytes = heard.read()
+    with os.fdopen(reading, "rb") as pipe:
+        content = pipe.read()
     os.waitpid(child, 0)
-    if not told_bytes:
+    if not content:
         raise aborted(since=before)
-    result, error = pickle.loads(told_bytes)
+    result, error = pickle.loads(content)
     if error is not None:
         raise error
     returned: Result = result

@@ -1,8 +1,8 @@
-"""What each link carries over time, as SimGrid's own trace: a Paje file.
+"""The traffic of each link over time, as SimGrid's own trace: a Paje file.
 
-SimGrid 4.1 dies of two things with its tracing on: routers, which it traces before they are in a
-zone, and the graph of a platform of many zones. So a run that is traced is played on a copy on
-which routers are hosts that compute nothing, and no graph is asked for.
+SimGrid 4.1 crashes on two things with its tracing on: routers, which it traces before they are in a
+zone, and the graph of a platform of many zones. So a traced run uses a copy of the platform on
+which routers are hosts that compute nothing, and no graph is requested.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from faultline.simulator.failures.failure import Failure
 
 
 def slow_links(path: Path, causes: Iterable[Failure]) -> dict[str, float]:
-    """Return what is left of the bandwidth of links whose component is slow, by their names."""
+    """Return the remaining bandwidth share of links with slow components, by their names."""
     shares: dict[str, float] = {}
     for failure in causes:
         for link in _links_of(path, failure.level, failure.number):

@@ -1,4 +1,4 @@
-"""A job's ranks on the hosts of a loaded platform: what their messages meet, and who is alike."""
+"""A job's ranks on the hosts of a loaded platform: link loads of messages, and symmetries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultline.simulator.pattern.teams import DomainOf, Hosts
 from faultline.simulator.simgrid_engine.routes import Way, way_between
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
-"""Kinds of messages, by whom a rank sends to."""
+"""Kinds of messages, by their receiver."""
 
 
 def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
@@ -47,9 +47,9 @@ class PlacedJob:
     hosts : sequence
         GPU hosts by replica, stage and position.
     pattern : StepPattern
-        What they do in a step.
+        Their work in a step.
     among : PlacedJob, optional
-        Whom the links are shared with, these ranks included; by default they are all there are.
+        All ranks that share the links, these included; by default only these.
     """
 
     def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
@@ -77,10 +77,10 @@ class PlacedJob:
         return self.treats_replicas_alike
 
     def positions(self) -> tuple[int, ...]:
-        """Return tensor-parallel positions that stand for all.
+        """Return tensor-parallel positions that represent all.
 
-        One plays for all where nothing else is on the links of its ring. Else it takes two: each
-        sends to the other, so that a rank has its neighbour's messages on its way in.
+        One is enough if the links of its ring have no other traffic. Else it takes two: each sends
+        to the other, so that a rank's incoming links carry its neighbour's messages.
         """
         whole = Fold.whole(self._pattern)
         if not self.is_even:
@@ -92,7 +92,7 @@ class PlacedJob:
         return whole.positions[: 1 if tensor.isdisjoint(others) else 2]
 
     def busiest(self, fold: Fold) -> Rank:
-        """Return the rank that computes longest, of those that are played."""
+        """Return the rank that computes longest among those simulated."""
         pattern = self._pattern
         flop = pattern.stage_flop
         ranks = (
@@ -105,9 +105,9 @@ class PlacedJob:
 
     @cached_property
     def treats_replicas_alike(self) -> bool:
-        """Whether replicas see the same of the platform, among themselves and between them.
+        """Whether the platform is the same for all replicas, within and between them.
 
-        Between them what counts is the share of the narrowest link: latencies are small beside it.
+        Between them the share of the narrowest link counts: latencies are small beside it.
         """
         pattern, load, seen = self._pattern, self.load("gradient"), set[tuple[object, ...]]()
         for stage in range(pattern.pipeline):
@@ -120,12 +120,12 @@ class PlacedJob:
 
     @property
     def treats_pairs_alike(self) -> bool:
-        """Whether it does not matter either which replicas are left: all are as far apart."""
+        """Whether any subset of replicas is alike, too: all are equally far apart."""
         one_each = all(edge.share == 1.0 for ring in self._pattern.rings for edge in ring)
         return one_each and self.treats_replicas_alike
 
     def farthest(self) -> int:
-        """Return the replica whose gradients have the longest way; the first of several."""
+        """Return the replica whose gradients have the longest route; the first of several."""
         pattern, latency_s = self._pattern, dict.fromkeys(range(self._pattern.data), 0.0)
         for stage in range(pattern.pipeline):
             for here, there, _ in pattern.edges(stage):
@@ -135,7 +135,7 @@ class PlacedJob:
 
     @contextmanager
     def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
-        """Leave messages that are played the share of their links that they have among all."""
+        """Narrow links to the share that the simulated messages have among all messages."""
         ratios: dict[str, float] = {}
         for kind in kinds:
             full, played = self._all.load(kind), self._load(kind, fold)
@@ -154,21 +154,21 @@ class PlacedJob:
                 link.set_bandwidth(bandwidth)
 
     def load(self, kind: str) -> Counter[str]:
-        """Return how many messages of a kind each link carries at once if everybody plays."""
+        """Return the messages of a kind on each link at once if all ranks are simulated."""
         if kind not in self._loads:
             self._loads[kind] = self._load(kind, Fold.whole(self._pattern))
         return self._loads[kind]
 
     @cached_property
     def is_even(self) -> bool:
-        """Whether all replicas and positions see the same of the platform, nothing narrowed yet."""
+        """Whether the unchanged platform is the same for all replicas and positions."""
         whole = Fold.whole(self._pattern)
         speeds = {self.host(rank).speed for rank in self._names}
         if len(speeds) > 1:
             return False
         for kind in MESSAGES:
             load = self.load(kind)
-            # Gradients are played by all replicas: only positions stand for each other there.
+            # All replicas send gradients: only positions represent each other there.
             seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
             for here, there in self._messages(kind, whole):
                 place: tuple[int, ...] = (here.stage,)
@@ -183,7 +183,7 @@ class PlacedJob:
 
     @staticmethod
     def _share(way: Way, load: Counter[str]) -> float:
-        """Return what a message gets of the narrowest link on its way, in bytes/s."""
+        """Return a message's share of the narrowest link on its route, in bytes/s."""
         share: float = min(
             *(link.bandwidth / load[name] for name, link in way.shared),
             *(link.bandwidth for link in way.unshared),

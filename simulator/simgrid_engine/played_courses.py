@@ -26,7 +26,7 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 if TYPE_CHECKING:
     import simgrid
 
-# Raise it when the same would be played otherwise.
+# Raise it when the same request would be simulated differently.
 _VERSION = 2
 _MOST_GPUS = 256
 """Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
@@ -45,15 +45,15 @@ class PlayedCourses:
     Attributes
     ----------
     platform : Path
-        Platform XML, with host memories where snapshots go there.
+        Platform XML, with host memories if snapshots go there.
     traffic : Traffic
-        Of the job, with its step where that is simulated.
+        Of the job, with its step if that is simulated.
     layout : JobLayout or None
-        Which GPUs share which components; needed where some are slow.
+        Which GPUs share which components; needed if some are slow.
     play_failures : bool
-        Whether groups may fail in them.
+        Whether groups may fail during a course.
     most_parts : int
-        Parts of a course at most.
+        Largest number of parts of a course.
     """
 
     platform: Path
@@ -66,12 +66,12 @@ class PlayedCourses:
     )
 
     def of(self, parts: tuple[Part, ...]) -> Course:
-        """Return a course that begins with some parts."""
+        """Return the course that begins with some parts."""
         if parts not in self._known:
             whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
             found = self._played(whole, len(parts))
             if len(self._known) > _MOST_KNOWN:
-                # Those in which something has failed come once.
+                # A course with a failure occurs only once.
                 self._known.clear()
             for end in range(len(parts), len(found.ends_s) + 1):
                 self._known.setdefault(whole[:end], found)
@@ -80,24 +80,24 @@ class PlayedCourses:
     def _played(self, parts: tuple[Part, ...], at_least: int) -> Course:
         copies = sum(isinstance(part, Copy) for part in parts)
 
-        def believable(stored: dict[str, Any]) -> Course:
+        def from_cache(stored: dict[str, Any]) -> Course:
             known = Course(**stored)
             if len(known.ends_s) < at_least or len(known.over_s) != copies:
-                raise ValueError("is another course")
+                raise ValueError("the entry is of another course")
             if not all(time_s >= 0.0 for time_s in (*known.ends_s, *known.over_s)):
-                raise ValueError("has a time that is none")
+                raise ValueError("the entry has a time out of range")
             return known
 
         if any(isinstance(part, Fails) for part in parts):
-            # At that very moment nothing fails in another run: to keep it is of no use.
+            # No other run has a failure at that very moment, so it is not cached.
             return played_on(self.platform, play_course, self, parts, at_least)
         measure = partial(played_on, self.platform, play_course, self, parts, at_least)
-        asked = [_VERSION, "course", repr(self), repr(parts), at_least]
-        return cached(self.platform, asked, measure, believable)
+        request = [_VERSION, "course", repr(self), repr(parts), at_least]
+        return cached(self.platform, request, measure, from_cache)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
-    """Return what comes next if steps go on as the last one."""
+    """Return the next parts if steps go on as the last one."""
     passes = [part for part in parts if isinstance(part, Passes)]
     if not passes:
         return []
@@ -111,7 +111,7 @@ def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
 def play_course(
     engine: simgrid.Engine, job: PlayedCourses, parts: Sequence[Part], at_least: int
 ) -> Course:
-    """Play parts beside copies: at least so many, and on until nothing is copied, or one fails."""
+    """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.course_player import CoursePlayer
@@ -128,7 +128,7 @@ def play_course(
             # After the failure of a member the course has no known time.
             members = part.members if isinstance(part, Passes | Exchange) else ()
             has_failed = player.fails_s(members) <= simgrid.Engine.clock
-            # Gradients that hide behind the last passes may be on their way still.
+            # Gradients that hide behind the last passes may still be in flight.
             goes_on = inf in player.over_s or isinstance(part, Exchange)
             if len(ends_s) >= at_least and (has_failed or not goes_on):
                 return

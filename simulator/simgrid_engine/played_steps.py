@@ -1,8 +1,8 @@
-"""Steps that nothing disturbs, played by all ranks: computations on GPUs, messages on every link.
+"""Undisturbed steps simulated with all ranks: computations on GPUs, messages on every link.
 
-SimGrid aborts where a host goes down that a task is on. When hosts go down is known ahead, so a
-step is played like this only if no failure can fall into it. The failure injector checks that
-with `PlayedSteps.interrupted_by`.
+SimGrid aborts if a host with a task fails. The times of failures are known ahead, so a step is
+simulated like this only if no failure can fall into it. The failure injector checks that with
+`PlayedSteps.interrupted_by`.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from faultline.simulator.simgrid_engine.placed_job import (
 from faultline.strategies.step_shares import Pipeline
 
 _KEPT = 4
-"""Steps of different shares whose graphs are kept; each is a task a GPU, or many."""
+"""Number of steps with different shares whose graphs are kept; each has a task or more per GPU."""
 
 Built = TypeVar("Built")
 
 
 class PlayedSteps:
-    """The ranks of a job at their work.
+    """Simulates the steps of a job's ranks.
 
     Parameters
     ----------
     step : PlacedStep
-        What they do, and where.
+        Their work, and their hosts.
     platform : Path
         The platform XML that is loaded.
     layout : JobLayout, optional
-        Which GPUs share which components; needed where some are slow.
+        Which GPUs share which components; needed if some are slow.
 
     Attributes
     ----------
     activities : int
-        Tasks that have been played.
+        Number of tasks simulated so far.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -84,16 +84,16 @@ class PlayedSteps:
         self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
         self._under_way: list[GraphPlayer] = []
         self._left: list[BreakableGraph] = []
-        # Built here, before there are actors: within one, each task costs switches of threads.
-        everybody = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._players_of(everybody, everybody.members, everybody.members, alike=True)
-        self._sync_of(everybody)
+        # Built before any actor starts: within an actor, each task costs thread switches.
+        all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
+        self._players_of(all_groups, all_groups.members, all_groups.members, alike=True)
+        self._sync_of(all_groups)
         self.activities = 0
         self._at_work: set[int] = set()
         self._interrupted = ""
 
     def meet(self, without: Sequence[str], slow: Slowdown) -> None:
-        """Play what follows without parts of the network, and with slow GPUs and adapters."""
+        """Simulate from now on without parts of the network, and with slow GPUs and adapters."""
         if without != self._without or slow is not self._slow:
             shares = bandwidths_without(read_platform(self._platform), without)
             for link, share in slow_links(self._platform, slow.causes).items():
@@ -109,13 +109,13 @@ class PlayedSteps:
         self._without, self._slow = without, slow
 
     def _slow_down(self, player: GraphPlayer) -> None:
-        """Let a team's slow ranks, which it numbers by itself, take longer."""
+        """Set the factors of a team's slow ranks, by the team's own numbering."""
         ranks, all_take = self._ranks[player].items(), self._everywhere
         own = {one: all_take * self._factors.get(rank, 1.0) for one, rank in ranks}
         player.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
-        """Return the ranks whose GPUs are slow; an adapter is none."""
+        """Return the ranks whose GPUs, not adapters, are slow."""
         assert self._layout is not None
         gpus = self._layout.gpus_of(failure.level, failure.number)
         return map(self._step.rank_on, () if failure.level in NETWORK else gpus)
@@ -127,16 +127,16 @@ class PlayedSteps:
         slow: Slowdown,
         stack_size: int = 1,
     ) -> StepShares:
-        """Return what there is to play, with the micro-batches that groups have been dealt."""
+        """Return the shares to simulate, with the micro-batches dealt to the groups."""
         pattern, shares = self._step.pattern, StepShares(members, pipelines, stack_size)
         return shares.dealt(slow.deal, pattern.pipeline, pattern.tensor)
 
     def hide(self, shares: StepShares) -> bool:
-        """Return whether messages of some group may last longer than its passes."""
+        """Return whether messages of a group may last longer than its passes."""
         return any(team.hides or team.pattern.resharded for team in self._teams(shares).teams)
 
     def interrupted_by(self, group: int) -> bool:
-        """Return whether tasks are on a group's hosts now; then the step that plays them raises."""
+        """Return whether tasks are on a group's hosts now; then their step raises an error."""
         if group not in self._at_work:
             return False
         self._interrupted = (
@@ -146,10 +146,10 @@ class PlayedSteps:
         return True
 
     def within(self, shares: StepShares, groups: Collection[int]) -> tuple[set[int], set[int]]:
-        """Return whose passes touch GPUs of some groups only, and who has stages on other GPUs.
+        """Return groups whose passes use GPUs of `groups` only, and those with stages elsewhere.
 
-        The former include members that idle. Whoever sends to GPUs of others computes by itself, on
-        a GPU of its own: what others compute there would make both slower. So these are neither.
+        The former include idle members. A group that sends to GPUs of other groups is in neither:
+        it is simulated separately on its own GPUs, as sharing a GPU would slow both computations.
         """
         teams = self._teams(shares).teams
         on = {team.group: {group for group, _ in team.nodes} for team in teams}
@@ -177,28 +177,28 @@ class PlayedSteps:
         *,
         alone: bool = False,
     ) -> None:
-        """Let groups compute shard types, by group how often; from within an actor.
+        """Let groups compute shard types, each a number of times; from within an actor.
 
         Each computation takes `factor` times as long. Where all members compute like this,
-        gradients that were to hide behind the passes may be under way still: what is played next
-        waits for them (`settle`). Else they are waited for, as a restart may turn their hosts off.
-        Groups `at_risk` may lose hosts meanwhile, or need what others do: these go as far as they
-        come.
+        gradients that should hide behind the passes may still be in flight: the next phase waits
+        for them (`settle`). Else this call waits, as a restart may turn their hosts off.
+        Groups `at_risk` may lose hosts meanwhile, or depend on such groups: they stop where they
+        cannot go on.
 
         Parameters
         ----------
         shares : StepShares
-            Who takes part, and with what.
+            The groups with their shares.
         times : mapping of int to int
             Rounds, by group.
         factor : float
             How many times as long each computation takes.
         at_risk : collection of int
-            Groups whose hosts may go off.
+            Groups whose hosts may fail.
         off_s : mapping of str to float
             When hosts go off, by their names, in simulated seconds.
         alone : bool
-            Whether nothing else is on the links: then one group of a large job may stand for all.
+            Whether the links have no other traffic: then one group of a large job represents all.
         """
         if factor != self._everywhere:
             self._everywhere = factor
@@ -239,10 +239,10 @@ class PlayedSteps:
         return undisturbed and len(set(times.values())) == 1
 
     def _evenly_placed(self, groups: tuple[int, ...]) -> PlacedJob | None:
-        """Return some groups of a large job on their hosts, if one of them can stand for all.
+        """Return some groups of a large job on their hosts, if one of them can represent all.
 
-        None where the platform treats them unequally, and where gradients hide: these go from one
-        group to the next.
+        None if the platform treats them unequally, or if gradients hide, as these go from one group
+        to the next.
         """
         pattern = self._step.pattern
         ranks_apart = len(groups) * pattern.context * pattern.pipeline * pattern.tensor
@@ -259,10 +259,10 @@ class PlayedSteps:
     def _players_of(
         self, shares: StepShares, going: Collection[int], sound: Collection[int], *, alike: bool
     ) -> tuple[list[GraphPlayer], AbstractContextManager[None]]:
-        """Return the passes of the sound groups, or of one for all of them where they are alike.
+        """Return the passes of the sound groups, or of one of them if they are alike.
 
-        That one has the share of the links that it has among all that are going, and so has each
-        group that is not sound: these run by themselves.
+        That one has its share of the links among all running groups. So has each group that is not
+        sound, which runs separately.
         """
         among = tuple(sorted(going))
         placed = self._placed(among) if alike and sound else None
@@ -283,7 +283,7 @@ class PlayedSteps:
     def _breakable(
         self, shares: StepShares, groups: Collection[int], off_s: Mapping[str, float]
     ) -> list[BreakableGraph]:
-        """Return the passes of groups whose hosts may go off."""
+        """Return the passes of groups whose hosts may fail."""
         graphs = []
         teams = self._teams(shares)
         for team in teams.teams if groups else ():
@@ -305,10 +305,10 @@ class PlayedSteps:
         shows_s: float,
         fails_s: float | None = None,
     ) -> None:
-        """Let groups do what follows the passes, on hosts that go off; from within an actor.
+        """Let groups do the work after the passes, on hosts that fail; from within an actor.
 
-        Rings that lack a member move nothing, and those that lose one stop, all of them once the
-        failure has shown.
+        Rings with a missing member send nothing. Rings that lose one stop. All stop once the
+        failure is noticed.
 
         Parameters
         ----------
@@ -317,10 +317,10 @@ class PlayedSteps:
         off_s : mapping of str to float
             When hosts go off, by their names, in simulated seconds.
         shows_s : float
-            When the failure shows.
+            When the failure is noticed.
         fails_s : float, optional
-            When the first member fails; if all is done before that, it has ended. Without it all
-            ends when the failure shows.
+            When the first member fails; the phase ends earlier if all is done by then. Without it
+            the phase ends when the failure is noticed.
         """
         graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
         broken = BreakableGraph(graph, self._hosts.__getitem__, {}, off_s)
@@ -356,7 +356,7 @@ class PlayedSteps:
         self.activities += len(player)
 
     def settle(self) -> None:
-        """Wait for what is under way; from within an actor."""
+        """Wait for everything in flight; from within an actor."""
         for player in self._under_way:
             player.wait()
         self._under_way = []
@@ -374,7 +374,7 @@ class PlayedSteps:
         return [known[team.group] for team in asked]
 
     def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
-        """Return the passes of a team, once for as long as anybody keeps them."""
+        """Return the passes of a team; one object for as long as it is referenced."""
         hosts = teams.hosts(team, self._step.hosts)
         # Two groups may have all their stages on the same nodes; these compute both at once.
         key = team.group, team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
@@ -404,7 +404,7 @@ def _passes_of(team: Team) -> ActivityGraph:
 def _kept(
     known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
 ) -> Built:
-    """Return what was built before, or is built now; what was not asked for longest goes."""
+    """Return the object for some shares, built if needed; drop the least recently used one."""
     built = known.pop(shares, None) or build()
     known[shares] = built
     if len(known) > _KEPT:

@@ -1,7 +1,7 @@
-"""How long state and gradients take on their way, by who sends: SimGrid plays each once.
+"""Transfer times of state and gradients, by sender: SimGrid simulates each transfer once.
 
-What a distinct question takes is remembered, here and in the cache of the platform. Parts of a
-platform stand for others only where a look at its cables has found both alike.
+The result of each distinct request is kept in memory and in the platform's cache. One part of a
+platform represents another only if its cables show that both are alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-# Raise one when the same would be played otherwise.
+# Raise one when the same request would be simulated differently.
 _ALL_REDUCE_VERSION, _STORAGE_VERSION, _FLOWS_VERSION = 1, 1, 4
 
 
@@ -37,7 +37,7 @@ def cached_all_reduce(
     fidelity: Fidelity,
     shares: tuple[tuple[str, float], ...],
 ) -> PlayedTime:
-    """Return the time of an all-reduce of some groups, from the cache if it is there.
+    """Return the time of an all-reduce of some groups, from the cache if it holds it.
 
     Parameters
     ----------
@@ -46,20 +46,20 @@ def cached_all_reduce(
     hosts : tuple of tuple of str
         The GPU hosts of each group.
     bytes_per_host : float
-        Bytes of gradients that each carries.
+        Bytes of gradients per host.
     fidelity : {"flow", "chunk"}
-        How exactly it is played.
+        How exactly it is simulated.
     shares : tuple of (str, float)
-        What some links have of their bandwidth.
+        Share of the bandwidth that remains on some links.
     """
-    asked = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
+    request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
     left = dict(shares)
-    return _cached(platform, asked, _play_all_reduce, hosts, bytes_per_host, fidelity, left)
+    return _cached(platform, request, _play_all_reduce, hosts, bytes_per_host, fidelity, left)
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedStorageTimes:
-    """Times of checkpoints by who writes and who loads.
+    """Times of checkpoints by the groups that write or load them.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class PlayedStorageTimes:
     symmetry : callable
         Returns which parts of the platform are alike.
     save_by_first_s, load_by_all_s : float
-        What is known: the first group writes, all load; in seconds. What is not measured takes
-        that whoever does it.
+        Known times, in seconds: the first group writes, all groups load. They apply to all groups
+        if the phase is not simulated.
     """
 
     platform: Path
@@ -112,8 +112,8 @@ class PlayedStorageTimes:
             named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
             hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
-            asked = [_STORAGE_VERSION, "load", *given]
-            self._loads_s[loading] = _cached(self.platform, asked, _play_load, *given).duration_s
+            request = [_STORAGE_VERSION, "load", *given]
+            self._loads_s[loading] = _cached(self.platform, request, _play_load, *given).duration_s
         return self._loads_s[loading]
 
 
@@ -126,7 +126,7 @@ class PlayedMoves:
     platform : Path
         Platform XML.
     state : GroupState
-        Where the state lies.
+        Where the state is.
     symmetry : callable
         Returns which parts of the platform are alike.
     """
@@ -144,11 +144,11 @@ class PlayedMoves:
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return how long each group sends or receives, in seconds."""
-        asked = tuple(moves)
-        if asked not in self._known:
+        request = tuple(moves)
+        if request not in self._known:
             flows = self.state.flows(moves)
-            self._known[asked] = self._of_groups(flows) if flows else {}
-        return self._known[asked]
+            self._known[request] = self._of_groups(flows) if flows else {}
+        return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
         group_of = {host: group for group, hosts in enumerate(self.state.hosts) for host in hosts}
@@ -161,45 +161,45 @@ class PlayedMoves:
         return busy_s
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the bytes that arrive at all receivers together."""
         return self.state.size_bytes(moves)
 
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
-    """Return flows that take as long, on the first of all parts of the platform that are alike."""
+    """Return equally long flows on the first of the platform's parts that are alike."""
     named = symmetry.stand_ins(host for flow in flows for host in (flow.sender, flow.receiver))
     return [Flow(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
 
 
 def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
     measure = partial(played_on, platform, _play_flows, flows)
-    asked = [_FLOWS_VERSION, flows]
-    return cached(platform, asked, measure, partial(_believable, len(flows))).arrived_s
+    request = [_FLOWS_VERSION, flows]
+    return cached(platform, request, measure, partial(_from_cache, len(flows))).arrived_s
 
 
 @dataclass(frozen=True, slots=True)
 class _PlayedFlows:
-    """When each of some flows has arrived that begin at once, in seconds."""
+    """When each of some flows that begin at once has arrived, in seconds."""
 
     arrived_s: Sequence[float]
 
 
-def _believable(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
+def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
     known = _PlayedFlows(**stored)
     if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
-        raise ValueError("has times that are none")
+        raise ValueError("the entry has a time out of range")
     return known
 
 
 def _cached(
     platform: Path,
-    asked: Sequence[object],
+    request: Sequence[object],
     play: Callable[Concatenate[simgrid.Engine, Arguments], PlayedTime],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> PlayedTime:
     measure = partial(played_on, platform, play, *args, **kwargs)
-    return cached(platform, asked, measure, PlayedTime.believable)
+    return cached(platform, request, measure, PlayedTime.from_cache)
 
 
 def _play_all_reduce(

@@ -1,4 +1,4 @@
-"""What SimGrid measures once on a platform, so that the replay engine need not guess."""
+"""Times that SimGrid measures once on a platform, for the replay engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 _UNEVEN = 0.01
-"""Up to such a difference between groups, what all of them take says what some do."""
+"""Largest difference between groups at which the time of all groups determines that of some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class ProbeResult:
     all_reduce_s : float
         One all-reduce of all groups.
     empty_all_reduce_s : float
-        The same with a single byte a message: latencies alone.
+        The same with one byte per message: latencies only.
     save_s, load_s : float
         Writing a checkpoint, and loading it into all groups.
     groups : int
         Number of groups.
     ring_unevenness : float
-        By how much the all-reduce may depend on which of the groups are left: 0.5 for half as long
-        again (`simulator.simgrid_engine.evenness`).
+        By how much the all-reduce may depend on which groups remain: 0.5 for 50 % longer
+        (`simulator.simgrid_engine.evenness`).
     """
 
     all_reduce_s: float
@@ -44,7 +44,7 @@ class ProbeResult:
 
     @property
     def rings_are_uneven(self) -> bool:
-        """Whether it matters to an all-reduce which of the groups are left."""
+        """Whether an all-reduce depends on which groups remain."""
         return self.ring_unevenness > _UNEVEN
 
     def ring_time(self) -> RingTime:
@@ -64,7 +64,7 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
     platform : Path
         Platform XML.
     traffic : Traffic
-        Whose bytes, between which hosts.
+        Bytes and hosts.
     """
     return in_own_process(_measure, platform, traffic)
 

@@ -1,4 +1,4 @@
-"""Plays simulations in processes of their own: SimGrid allows one engine a process, for good."""
+"""Runs simulations in processes of their own, as SimGrid allows one engine per process."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _ATTEMPTS = 4
-# What `multiprocessing` says of a child whose end nobody has seen.
+# The exit status that `multiprocessing` reports for a child whose fork server is gone.
 _FORK_SERVER_IS_GONE = 255
 
 
 _SCRIPT = {"__file__", "__spec__"}
-"""Where a process that is started finds the script of the one that starts it."""
+"""Names by which a started process finds the script of its parent."""
 
 _MOST_ERRORS_BYTES, _LAST_LINES = 4096, 3
 
@@ -57,28 +57,28 @@ _LACKS = "SimGrid, a thread for each rank, is {}"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a process asks of another."""
+    """A call that a process requests of another."""
 
     function: Callable[..., object]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def answer(self) -> tuple[object, Exception | None]:
-        """Call the function; return what it returns, and what it raises."""
-        return answer(self.function, self.args, self.kwargs)
+    def run(self) -> tuple[object, Exception | None]:
+        """Call the function; return its result and its exception."""
+        return result_and_error(self.function, self.args, self.kwargs)
 
 
-class _Here:
-    """What is so in this process.
+class _ProcessState:
+    """Process-wide state.
 
     Attributes
     ----------
     may_be_forked : bool
         Whether processes are forked from this one.
     owner : Connection or None
-        To the process that this one plays for.
+        To the process that this one works for.
     keeper : Connection or None
-        To a process that keeps platforms for this one and others.
+        To a process that keeps platforms loaded for this one and others.
     """
 
     may_be_forked = False
@@ -87,20 +87,20 @@ class _Here:
 
 
 def fork_from_here() -> None:
-    """Fork processes of simulations from this one from now on, which has a single thread.
+    """Fork processes of simulations from this single-threaded process from now on.
 
-    Others need a fork server, which takes a second to begin.
+    Other processes need a fork server, which takes a second to start.
     """
-    _Here.may_be_forked = True
+    _ProcessState.may_be_forked = True
 
 
 def leave_platforms_to(keeper: Connection) -> None:
-    """Let the process at the other end keep platforms from now on, and answer what is asked."""
-    _Here.keeper = keeper
+    """Let the process at the other end keep platforms and serve requests from now on."""
+    _ProcessState.keeper = keeper
 
 
 class _Errors:
-    """The file that takes the standard error of a process, in whichever way that is started."""
+    """The file that takes the standard error of a process, forked or not."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -126,8 +126,8 @@ def aborted(errors: int = 2, since: int = 0) -> SimulationError:
     begin = max(since, os.fstat(errors).st_size - _MOST_ERRORS_BYTES)
     text = os.pread(errors, _MOST_ERRORS_BYTES, begin).decode(errors="replace")
     lines = ["".join(filter(str.isprintable, line)).strip() for line in text.splitlines()]
-    said = " | ".join([line for line in lines if line][-_LAST_LINES:])
-    return SimulationError("SimGrid aborted the simulation" + (f": {said}" if said else ""))
+    output = " | ".join([line for line in lines if line][-_LAST_LINES:])
+    return SimulationError("SimGrid aborted the simulation" + (f": {output}" if output else ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class OwnProcess:
         kept: bool = False,
         forked: bool = False,
     ) -> None:
-        forked = forked or _Here.may_be_forked
+        forked = forked or _ProcessState.may_be_forked
         context = multiprocessing.get_context("fork") if forked else _fork_server_context()
         self._tasks, tasks_there = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
@@ -210,20 +210,20 @@ class OwnProcess:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Call a module-level function there and return what it returns.
+        """Call a module-level function there and return its result.
 
-        Meanwhile, what that process asks of its owner is done here.
+        Meanwhile the calls that the process requests of its owner run here.
 
         Raises
         ------
         SimulationError
-            If the process died, as it does where SimGrid aborts.
+            If the process stopped, as it does if SimGrid aborts.
         """
         try:
             self._tasks.send(Call(function, args, kwargs))
-            while isinstance(said := self._received(), Call):
-                self._tasks.send(said.answer())
-            result, error = said
+            while isinstance(message := self._received(), Call):
+                self._tasks.send(message.run())
+            result, error = message
         except (EOFError, ConnectionError):
             self._process.join()
             if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
@@ -258,17 +258,17 @@ class OwnProcess:
 def in_own_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
-    """Call a module-level function in a fresh process and return what it returns.
+    """Call a module-level function in a fresh process and return its result.
 
-    A process that somebody kills, or the one it is forked from, is replaced: the function must come
-    to the same result however often it is called.
+    The call is repeated if the process or its fork server is killed, so the function must return
+    the same result each time.
 
     Raises
     ------
     SimulationError
-        If the process died, as it does where SimGrid aborts, or was killed again and again.
+        If the process stopped, as it does if SimGrid aborts, or was killed repeatedly.
     """
-    return asked_of_owner(_in_own_process, function, args, kwargs)
+    return call_in_owner(_in_own_process, function, args, kwargs)
 
 
 def _in_own_process(
@@ -278,27 +278,27 @@ def _in_own_process(
         with OwnProcess() as process:
             return process.call(function, *args, **kwargs)
 
-    return undeterred(call)
+    return retry_if_killed(call)
 
 
-def asked_of_owner(
+def call_in_owner(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
-    """Call a module-level function in the process that this one plays for; here, if there is none.
+    """Call a module-level function in the process that this one works for; here without one.
 
-    What both need, such as a platform that is kept for measurements, is there but once.
+    So both processes share resources such as a platform that is kept for measurements.
     """
-    return _asked_of(_Here.owner, function, args, kwargs)
+    return _call_over(_ProcessState.owner, function, args, kwargs)
 
 
-def asked_of_keeper(
+def call_in_keeper(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
-    """Call a module-level function in the process that keeps platforms; here, if there is none."""
-    return _asked_of(_Here.keeper, function, args, kwargs)
+    """Call a module-level function in the process that keeps platforms; here without one."""
+    return _call_over(_ProcessState.keeper, function, args, kwargs)
 
 
-def _asked_of(
+def _call_over(
     other: Connection | None,
     function: Callable[..., Result],
     args: tuple[Any, ...],
@@ -314,8 +314,8 @@ def _asked_of(
     return returned
 
 
-def undeterred(call: Callable[[], Result]) -> Result:
-    """Call what lets a process of its own do something, anew where that process is killed."""
+def retry_if_killed(call: Callable[[], Result]) -> Result:
+    """Call a function that runs something in its own process; retry if that process is killed."""
     for _ in range(_ATTEMPTS):
         with suppress(KilledError):
             return call()
@@ -327,7 +327,7 @@ def undeterred(call: Callable[[], Result]) -> Result:
 
 def _fork_server_context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # A job comes from all over the program: what is imported here need not be there, each time.
+    # A job uses modules from the whole program: preloading saves each process the imports.
     ours = [name for name in list(sys.modules) if name.startswith("faultline.")]
     context.set_forkserver_preload(["faultline.simulator.simgrid_engine.warm_process", *ours])
     return context
@@ -335,7 +335,7 @@ def _fork_server_context() -> ForkServerContext:
 
 @contextmanager
 def _script_left_alone() -> Iterator[None]:
-    """Start processes that do not run the caller's script again: what they play is not in it.
+    """Start processes that do not run the caller's script again.
 
     Without a ``__main__`` guard, which notebooks and short scripts lack, each would start others.
     """
@@ -355,19 +355,19 @@ def _serve(
     arguments: tuple[object, ...],
     forked: bool,
 ) -> None:
-    """Do what is asked until nobody is left to ask."""
-    # SimGrid prints what it has against something: the parent shows it if SimGrid aborts.
+    """Serve requests until the other end of the connection closes."""
+    # SimGrid prints its errors; the parent shows them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
     os.close(errors.descriptor)
-    # Its owner asks where its threads are if it stands still.
+    # The owner requests the stacks of its threads if it makes no progress.
     faulthandler.register(signal.SIGUSR1, file=2)
     if forked:
-        # A connection that another process has, too, does not end with that of its owner.
+        # A connection that another process has open, too, would outlast its owner.
         tracker = resource_tracker.getfd()
         _close_all_but({*_STANDARD_STREAMS, tasks.fileno(), *([tracker] if tracker else ())})
-        _Here.may_be_forked = False
-    _Here.owner = tasks
-    # An interrupt ends this process at once; the parent says so.
+        _ProcessState.may_be_forked = False
+    _ProcessState.owner = tasks
+    # An interrupt ends this process at once; the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if begin is not None:
@@ -377,19 +377,19 @@ def _serve(
             task = tasks.recv()
         except EOFError:
             return
-        tasks.send(task.answer())
+        tasks.send(task.run())
 
 
 def _close_all_but(kept: set[int]) -> None:
-    # `multiprocessing.util` has such a function, which closes all where 0 is to be kept.
+    # The similar function of `multiprocessing.util` closes all descriptors if 0 is to be kept.
     for before, after in pairwise((*sorted(kept), MAXFD)):
         os.closerange(before + 1, after)
 
 
-def answer(
+def result_and_error(
     function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[object, Exception | None]:
-    """Call a function; return what it returns, and what it raises."""
+    """Call a function; return its result and its exception."""
     try:
         return function(*args, **kwargs), None
     except Exception as error:
@@ -405,7 +405,7 @@ def run_on_simgrid(
     events: bool = False,
     links: Path | None = None,
 ) -> SimgridResult:
-    """Play a job on the SimGrid engine, in a process of its own.
+    """Simulate a job on the SimGrid engine, in a process of its own.
 
     Parameters
     ----------
@@ -414,11 +414,11 @@ def run_on_simgrid(
     platform : Path
         Platform XML.
     traffic : Traffic
-        What is played as messages.
+        The traffic that is simulated as messages.
     events : bool
         Whether to keep the timeline.
     links : Path, optional
-        Where to write what links carry.
+        File for the traffic of each link.
     """
     with links_traced(platform, links) as (played, options):
         return in_own_process(simulate, job, strategy, played, traffic, events, options)
@@ -432,7 +432,7 @@ def simulate(
     keep_events: bool,
     options: Sequence[str] = (),
 ) -> SimgridResult:
-    """Play a job on the SimGrid engine in this process, which can do so once; see above."""
+    """Simulate a job on the SimGrid engine in this process, which is possible once."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
@@ -453,7 +453,7 @@ def simulate(
         try:
             play(training, player)
         except Exception as error:
-            # One that leaves an actor aborts the process, and hides what it was.
+            # An exception that leaves an actor aborts the process without its message.
             failures.append(error)
 
     started = perf_counter()
@@ -466,8 +466,8 @@ def simulate(
         if (lack := shortage(error)) is not None:
             raise SimulationError(_LACKS.format(lack)) from error
         # Some errors of schemes cannot be sent to another process.
-        said = str(error) if isinstance(error, StrategyError) else told(error)
-        raise SimulationError(f"the controller failed: {said}") from error
+        message = str(error) if isinstance(error, StrategyError) else told(error)
+        raise SimulationError(f"the controller failed: {message}") from error
     wall_s = perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak_bytes = peak if sys.platform == "darwin" else peak * 1024

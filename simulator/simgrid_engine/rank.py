@@ -15,7 +15,7 @@ from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
 class ComputeOrder:
     """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace.
 
-    Where the group's passes are `played`, the rank only waits until they should be over.
+    If the group's passes are `played` as tasks, the rank only waits for their expected end.
     """
 
     stacks: int
@@ -25,7 +25,7 @@ class ComputeOrder:
 
 @dataclass(frozen=True, slots=True)
 class SleepOrder:
-    """Be busy for a while, then say so: a phase whose length the scenario states."""
+    """Be busy for a stated time, then report: a phase whose length the scenario states."""
 
     duration_s: float
 
@@ -111,7 +111,7 @@ class Rank:
     announce : bool
         Whether it says so.
     orders : Channel
-        Where it is told what to do.
+        Channel of its orders.
     activities : list of int
         One counter, shared by all ranks: activities started.
     """

@@ -12,7 +12,7 @@ import simgrid
 
 
 class Way(NamedTuple):
-    """What a message meets from one host to another.
+    """The route of a message from one host to another.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Notices a process of a simulation that waits for itself: it uses no processor time any more."""
+"""Detects a deadlocked process of a simulation: it uses no more processor time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 LOOK_EVERY_S = 10.0
 LIMIT_S = 120.0
-"""Seconds of real time without processor time after which a process stands still."""
+"""Seconds of real time without processor time after which a process is deadlocked."""
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+) in (\S+)')
 
@@ -31,14 +31,14 @@ class Watch:
         self._since_s = time.monotonic()
 
     def stands_still(self) -> bool:
-        """Return whether it has used no processor time for `LIMIT_S`; False where nobody knows."""
+        """Return whether it has used no processor time for `LIMIT_S`; False if unknown."""
         used_s = self._processor_s()
         if used_s is None or used_s != self._used_s:
             self._used_s, self._since_s = used_s or 0.0, time.monotonic()
         return time.monotonic() - self._since_s >= LIMIT_S
 
     def _processor_s(self) -> float | None:
-        # Only needed where a simulation takes long.
+        # Needed only if a simulation takes long.
         import psutil
 
         with suppress(psutil.Error, OSError):
@@ -51,7 +51,7 @@ class Watch:
 
 
 def places(number: int, errors: int) -> str:
-    """Return where the threads of a process are, in a few words.
+    """Return the current code lines of a process's threads, briefly.
 
     Parameters
     ----------

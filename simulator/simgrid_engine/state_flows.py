@@ -37,12 +37,12 @@ class Layout:
 
 
 def snapshots(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
-    """Return what its GPUs copy to the memory of a node."""
+    """Return the copies of a node's GPUs to its memory."""
     return [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in layout.gpus_of(node)]
 
 
 def loads(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
-    """Return what the GPUs of a node get from its memory."""
+    """Return the loads of a node's GPUs from its memory."""
     return [(door, gpu, size) for gpu, door, size in snapshots(layout, node, size_bytes)]
 
 
@@ -67,9 +67,9 @@ def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:
 
 
 def beside_steps(platform: Platform, transfers: StateTransfers) -> tuple[Flow, ...]:
-    """Return what a snapshot moves while steps go on: copies to the own memory, and to peers'.
+    """Return a snapshot's flows while steps go on: copies to the own memory, and to peers'.
 
-    What is for a peer goes to its GPU as any message, and at the same pace on to its memory.
+    A copy for a peer goes to its GPU like any message, and at the same pace on to its memory.
     """
     assert platform.spec is not None, "nothing is measured without"
     gpus, size_bytes = range(len(platform.gpus)), transfers.snapshot_bytes_per_gpu
@@ -87,7 +87,7 @@ def beside_steps(platform: Platform, transfers: StateTransfers) -> tuple[Flow, .
 def from_memories(
     layout: Layout, sources: Sequence[int], target: int, size_bytes: float
 ) -> list[Flow]:
-    """Return what nodes send from their memories to the memory of another, for each of its GPUs."""
+    """Return the flows from nodes' memories to another node's memory, for each of its GPUs."""
     return [
         (xml_names.memory(near), xml_names.memory(far), size_bytes)
         for node in sources
@@ -96,7 +96,7 @@ def from_memories(
 
 
 def to_storage(layout: Layout, size_bytes: float) -> list[Flow]:
-    """Return what the first group writes from host memory to the storage."""
+    """Return the first group's flows from host memory to storage."""
     return [
         (xml_names.memory(gpu), xml_names.STORAGE_HOST, size_bytes)
         for gpu in range(layout.gpus_per_group)

@@ -56,21 +56,21 @@ _Player = Callable[[Sequence[Sequence[Flow]]], list[float]]
 def probe_state_transfers(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
 ) -> StateTransferTimes:
-    """Measure what moving training state takes on a platform, in a process of its own.
+    """Measure the moves of training state on a platform, in a process of its own.
 
     Parameters
     ----------
     spec : ClusterSpec
         The platform; its doors are opened.
     transfers : StateTransfers
-        What is moved, and between which nodes.
+        The moves, and their nodes.
     edited : Platform, optional
         The platform as its XML says it, where that differs from the spec.
 
     Raises
     ------
     PlatformError
-        The platform is too small, or does not say how fast host memory is or what leads to it.
+        The platform is too small, or does not define the bandwidth of host memory or its links.
     SimulationError
         SimGrid aborts.
     """
@@ -84,7 +84,7 @@ def probe_state_transfers(
 def state_transfer_times(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
 ) -> StateTransferTimes:
-    """Return what moving training state takes: by the load of links, else measured, and cached.
+    """Return the times of state moves: by the load of links, else measured, and cached.
 
     Parameters and errors are those of `probe_state_transfers`.
     """
@@ -113,7 +113,7 @@ def cached_state_probe(
     directory: Path | None = None,
     edited: Platform | None = None,
 ) -> StateTransferTimes:
-    """Return what `probe_state_transfers` measures, from the cache if it is there.
+    """Return the times of `probe_state_transfers`, from the cache if it holds them.
 
     Parameters
     ----------
@@ -123,16 +123,16 @@ def cached_state_probe(
         Where entries are kept; the cache of all probes by default.
     """
 
-    def believable(stored: dict[str, Any]) -> StateTransferTimes:
+    def from_cache(stored: dict[str, Any]) -> StateTransferTimes:
         known = StateTransferTimes(**stored)
         known.check()
         return known
 
     with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        asked = ["state", _VERSION, asdict(layout), asdict(transfers)]
+        request = ["state", _VERSION, asdict(layout), asdict(transfers)]
         times = cached(
             path,
-            asked,
+            request,
             lambda: _measured(
                 _in_simgrid(path),
                 layout,
@@ -140,7 +140,7 @@ def cached_state_probe(
                 memory_bytes_per_s,
                 alike=edited is None,
             ),
-            believable,
+            from_cache,
             directory,
         )
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
@@ -150,7 +150,7 @@ def cached_state_probe(
 def _played_platform(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None
 ) -> Iterator[tuple[Path, Layout, float]]:
-    """Write the platform to be played; yield its file, the job on it, its memory's bandwidth.
+    """Write the platform to simulate; yield its file, the job on it, its memory's bandwidth.
 
     Servers of a platform that was edited are not folded: they may be unlike.
     """
@@ -174,7 +174,7 @@ def _played_platform(
 def _folded(
     spec: ClusterSpec, transfers: StateTransfers, *, may_fold: bool = True
 ) -> tuple[ClusterSpec, Layout]:
-    """Return the platform to be played, with one GPU a server if that folds, and the job on it."""
+    """Return the platform to simulate, with one GPU per server if it folds, and the job on it."""
     gpus_per_group = _gpus_per_group(spec, transfers)
     _memory_bandwidth(spec)
     folded = folded_servers(spec) if may_fold else None
@@ -293,7 +293,7 @@ def _lost_with_a_server(transfers: StateTransfers) -> list[tuple[int, list[int]]
 
 
 def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:
-    """Return what a node reads and writes for its parity, in the smallest of the peer groups.
+    """Return the reads and writes of a node for its parity, in the smallest peer group.
 
     Nothing but the memory's bandwidth is in the way, and no node meets another, so this needs no
     measurement: n blocks of 1/(n - 1) of the share.

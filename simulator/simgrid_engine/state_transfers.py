@@ -1,9 +1,9 @@
-"""Training state on its way between GPUs, host memories and storage: what is moved, in what time.
+"""Moves of training state between GPUs, host memories and storage, and their times.
 
 Schemes that keep checkpoints in memory differ in what they move: REFT (Wang et al. 2023, arXiv
 2310.12670) a share of the state and a parity, GEMINI (Wang et al. 2023, SOSP) whole copies to the
 memories of peers, just-in-time checkpointing (Gupta et al. 2024, EuroSys) the state of one replica
-after a failure. What each movement takes is measured on a platform by
+after a failure. The time of each move is measured on a platform by
 `simulator.simgrid_engine.state_probe`.
 """
 
@@ -15,7 +15,7 @@ from math import inf
 
 @dataclass(frozen=True, slots=True)
 class StateTransfers:
-    """What a scheme moves between GPUs, host memories and storage.
+    """Bytes that a scheme moves between GPUs, host memories and storage.
 
     A node is a server: GPU number over GPUs of a host. On a rail plane it is one GPU host, which
     stands for one GPU of each server of its group.
@@ -25,9 +25,9 @@ class StateTransfers:
     groups : int
         Data-parallel groups of the job, on the platform's GPU hosts in order.
     snapshot_bytes_per_gpu : float
-        What every GPU copies to the memory of its host at a snapshot.
+        Bytes that every GPU copies to the memory of its host at a snapshot.
     state_bytes_per_gpu : float
-        What every GPU loads after a restart.
+        Bytes that every GPU loads after a restart.
     peers : tuple of tuple of int
         Groups of nodes that keep each other's state. A node is in one group at most.
     copies : int
@@ -36,7 +36,7 @@ class StateTransfers:
     gradient_bytes_per_gpu : float
         Gradients of a GPU in the all-reduce of the groups.
     share_bytes_per_gpu : float or None
-        What of its snapshot a GPU's peers bring back when its node is lost; None for all of it.
+        Bytes of its snapshot that a GPU's peers restore when its node is lost; None for all.
         REFT copies the blocks for its parity too, and keeps their XOR only.
     slices : int
         Nodes of a server, where its GPUs are parts of several groups.
@@ -58,7 +58,7 @@ class StateTransfers:
 
     @property
     def rebuilt_bytes_per_gpu(self) -> float:
-        """What a GPU's peers bring back when its node is lost, in bytes."""
+        """Bytes that a GPU's peers restore when its node is lost."""
         if self.share_bytes_per_gpu is None:
             return self.snapshot_bytes_per_gpu
         return self.share_bytes_per_gpu
@@ -87,7 +87,7 @@ class StateTransfers:
 
 @dataclass(frozen=True, slots=True)
 class StateTransferTimes:
-    """What the movements take on a platform that is idle otherwise, in seconds.
+    """Times of the moves on an otherwise idle platform, in seconds.
 
     Attributes
     ----------

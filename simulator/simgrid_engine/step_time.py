@@ -1,4 +1,4 @@
-"""What an undisturbed step is made of."""
+"""The parts of an undisturbed step's time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from faultline.simulator.durations import SyncTime
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of an undisturbed step, by what the busiest stage spends them on.
+    """Seconds of an undisturbed step, by the activities of the busiest stage.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class StepTime:
     optimizer_s : float
         The optimizer's step.
     activities : int
-        Computations and messages that were played to find out.
+        Computations and messages that were simulated.
     is_even : bool
         Whether the platform treats all replicas alike, so that it does not matter which take part.
     """
@@ -43,7 +43,7 @@ class StepTime:
 
     @property
     def sync_s(self) -> float:
-        """What follows them, in which replicas wait for each other."""
+        """The time after the passes, in which replicas wait for each other."""
         return self.data_parallel_s + self.optimizer_s
 
     @property
@@ -52,7 +52,7 @@ class StepTime:
         return self.passes_s + self.sync_s
 
     def sync_time(self, groups: int, context: int) -> SyncTime:
-        """Return what follows the passes by the groups, of `context` replicas, that are left."""
+        """Return the time after the passes by remaining groups, of `context` replicas each."""
         replicas = groups * context
         share = (replicas - 1) / replicas
         transfer_s = self.data_parallel_s / share if share else 0.0

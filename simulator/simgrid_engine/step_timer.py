@@ -1,4 +1,4 @@
-"""Plays steps on a loaded platform to see what they take; see `step_timing`."""
+"""Simulates steps on a loaded platform to measure their times; see `step_timing`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from faultline.simulator.simgrid_engine.placed_job import (
 from faultline.simulator.simgrid_engine.step_time import StepTime
 
 _DRAWN_OUT_ROUNDS = 2
-"""Rounds of micro-batches, one a stage each, that are played of a longer step, besides what is left
-over: one fills and drains a pipeline, and the next shows what every further one adds. It takes one
-more where a stage before the last is the slowest, as others run ahead of it at first. Where sends
-overlap, passes may take turns over several rounds: then a step is off by up to 1e-4."""
+"""Rounds of micro-batches, one per stage, that are simulated of a longer step, besides the
+remainder. One round fills and drains a pipeline; the next shows what each further round adds. If a
+stage before the last is the slowest, one more is needed, as others run ahead of it at first. If
+sends overlap, passes may take turns over several rounds: then a step is off by up to 1e-4."""
 
 
 class StepTimer:
-    """Times steps on an engine's platform; passes that were played before are remembered.
+    """Measures steps on an engine's platform; passes that were simulated before are kept.
 
     Parameters
     ----------
     engine : simgrid.Engine
         With the platform.
     folds : bool
-        Whether equal ranks may stand for each other.
+        Whether equal ranks may represent each other.
     left : frozenset of (str, float)
-        What links have left of their bandwidth meanwhile, where that is not all.
+        Remaining share of the bandwidth of reduced links.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class StepTimer:
         shares: StepShares | None = None,
         slow: Mapping[Rank, float] = MappingProxyType({}),
     ) -> StepTime:
-        """Play the passes of a step, or what they follow from, and what comes behind them.
+        """Simulate the passes of a step, or a part that determines them, and the rest of the step.
 
-        Where some ranks are `slow`, and compute so many times as long, all ranks are played.
+        If some ranks are `slow`, by these factors, all ranks are simulated.
         """
         context = pattern.context
         teams = _teams(hosts, pattern, shares)
@@ -72,7 +72,7 @@ class StepTimer:
         if folds:
             apart, near = teams.kinds()
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
-                # What a team sends behind its passes takes longer for some than for others.
+                # A team's messages after its passes take longer for some than for others.
                 apart, near = [], list(teams.teams)
             stand_for_all = not near
             if any(team.hides for team in apart):
@@ -81,7 +81,7 @@ class StepTimer:
             if near and (len(teams.degrees) > 1 or any(team.hides for team in near)):
                 positions = everyone
             passes = [self._drawn_out(teams, team, hosts, positions, cluster) for team in apart]
-            # Others may do all that a group has to do.
+            # Other groups may do all of a group's work.
             homes = {
                 home
                 for team in near
@@ -125,13 +125,13 @@ class StepTimer:
         )
 
     def look_up(self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None) -> None:
-        """Find out what has to be known of the platform to time a step, and play nothing."""
+        """Look up the platform's properties for timing a step, without simulating it."""
         cluster = self._cluster(hosts, _teams(hosts, pattern, shares))
         if self._folds:
             cluster.look_up()
 
     def _cluster(self, hosts: Hosts, teams: Teams) -> PlacedJob:
-        """Return the ranks of the teams on their hosts; what is known of one step stays known."""
+        """Return the ranks of the teams on their hosts; results for a step are kept."""
         replicas, domain_of = _replicas(teams), domains_of_ranks(hosts)
         rings = tuple(
             ring_edges([domain_of(Rank(replica, stage, 0)) for replica in replicas])
@@ -149,7 +149,7 @@ class StepTimer:
         positions: tuple[int, ...],
         cluster: PlacedJob,
     ) -> _Passes:
-        """Return the passes of a team among others like it; some micro-batches are played."""
+        """Return the passes of a team among others like it, from some micro-batches."""
         hosts = teams.hosts(team, hosts)
         if team.pattern.resharded:
             positions = tuple(range(team.pattern.tensor))
@@ -187,7 +187,7 @@ class StepTimer:
         micro_batches: int | None = None,
         slow: Mapping[Rank, float] = MappingProxyType({}),
     ) -> list[_Passes]:
-        """Return the passes of some teams that play at once: all, or of so many micro-batches."""
+        """Return the passes of teams that run at once, of all or `micro_batches` micro-batches."""
         begun_s = self._engine.clock
         playing = []
         for team in which:
@@ -227,7 +227,7 @@ class StepTimer:
         hosts: Hosts,
         positions: tuple[int, ...],
     ) -> list[_Passes]:
-        """Return the passes of alike teams that play at once; some micro-batches are played."""
+        """Return the passes of alike teams that run at once, from some micro-batches."""
         pattern = which[0].pattern
         counts = _played_micro_batches(pattern)
         plays = [self._together(teams, which, hosts, positions, count) for count in counts]
@@ -257,8 +257,8 @@ class _Passes:
 
 def _teams(hosts: Hosts, pattern: StepPattern, shares: StepShares | None) -> Teams:
     """Return the teams of a step of some groups; of all, doing all alike, by default."""
-    everybody = tuple(range(pattern.data // pattern.context))
-    return Teams(pattern, shares or StepShares(everybody), domains_of_ranks(hosts))
+    all_groups = tuple(range(pattern.data // pattern.context))
+    return Teams(pattern, shares or StepShares(all_groups), domains_of_ranks(hosts))
 
 
 def _replicas(teams: Teams) -> list[int]:
@@ -269,7 +269,7 @@ def _replicas(teams: Teams) -> list[int]:
 
 
 def _most_positions(teams: Teams) -> int:
-    """Return how many tensor-parallel positions there are at most; the others send nothing."""
+    """Return the largest number of tensor-parallel positions; any others send nothing."""
     return max(teams.degrees, default=teams.pattern.tensor)
 
 
@@ -280,7 +280,7 @@ def _placed(
     rings: tuple[tuple[RingEdge, ...], ...],
     _left: frozenset[tuple[str, float]],
 ) -> PlacedJob:
-    """Return ranks on hosts whose links have so much left; what they compute is not looked at."""
+    """Return ranks on hosts whose links have reduced bandwidth; their computation is ignored."""
     pipeline, tensor = len(names[0]), len(names[0][0])
     pattern = StepPattern(
         len(names), pipeline, tensor, context, 1, (), 0.0, 0.0, (), (), (), rings=rings
@@ -289,14 +289,14 @@ def _placed(
 
 
 def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:
-    """Return the seconds of the passes by kind; what is left over is the bubble."""
+    """Return the seconds of the passes by kind; the rest is the bubble."""
     kinds = ("compute", "tensor", "context", "pipeline")
     parts = {kind: _total(player.spans, kind) for kind in kinds}
     duration_s = player.passed_s - begun_s
     bubble_s = duration_s - sum(parts.values())
-    # What is left of sums that ought to be equal is no time.
+    # The difference of sums that should be equal is rounding.
     parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
-    # What was to hide behind the passes, and lasts longer than they do.
+    # Gradients that should hide behind the passes and last longer.
     parts["gradient"] = max(0.0, player.ended_s - player.passed_s)
     return parts
 

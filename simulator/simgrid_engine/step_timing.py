@@ -1,14 +1,14 @@
-"""What SimGrid says a step takes, and of what parts its time is made.
+"""The time of a step in SimGrid, and its parts.
 
-Equal ranks need not all be played. Replicas and tensor-parallel positions fold into one where the
+Not all equal ranks are simulated. Replicas and tensor-parallel positions fold into one where the
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
-the same share of their narrowest link while everybody sends; positions into two where something
+the same share of their narrowest link while all ranks send; positions into two where something
 else is on the links of their ring. Gradients that hide behind the passes come in from replicas that
-are not played as they leave those that are. A link that carries messages of several, of which fewer
-are played, is narrowed by as much. On a platform that is uneven anywhere on the way, everybody
-plays.
-Groups that a scheme has do something else are played besides, each as if the others were like it.
-In a small step of a job, and in one with slow ranks, everybody plays.
+are not simulated just as they leave those that are. A link that carries messages of several ranks,
+of which fewer are simulated, is narrowed by as much. On a platform that is uneven anywhere on the
+route, all ranks are simulated.
+Groups with other work are simulated as well, each as if the other groups were like it.
+In a small step, and in one with slow ranks, all ranks are simulated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def time_steps(
 
 
 def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
-    """Return what a plan comes to that times steps, all on one platform in a process of its own.
+    """Return the result of a plan that times steps on one platform in a process of its own.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     plan : callable
         Is given a `Timer`; of a module, so that another process finds it.
     folds : bool
-        Whether equal ranks may stand for each other.
+        Whether equal ranks may represent each other.
     """
     return in_own_process(_with_timer, platform, plan, folds)
 
@@ -71,7 +71,7 @@ def time_step(
 ) -> StepTime:
     """Play a step on an engine's platform, with a share of the bandwidth of some links.
 
-    Some ranks are `slow`: they compute so many times as long.
+    The ranks of `slow` compute by these factors longer.
     """
     from faultline.simulator.simgrid_engine.narrowing import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
@@ -90,7 +90,7 @@ def look_up_step(
     bandwidths: Mapping[str, float],
     shares: StepShares | None = None,
 ) -> None:
-    """Look up what `time_step` asks of the platform, so that forks of this process know it."""
+    """Look up the platform properties of `time_step`, so that forks of this process know them."""
     from faultline.simulator.simgrid_engine.narrowing import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 

@@ -38,7 +38,7 @@ def load_checkpoint(
         [(*edge, each) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
-        # Also of those who have their share by now, all have to be up.
+        # Readers that have their share by now have to be up, too.
         if not all(simgrid.Host.by_name(host).is_on for hosts in groups for host in hosts):
             return False
         if not transfer(transfers):
@@ -113,6 +113,6 @@ def _arrives(flow: simgrid.Comm) -> bool:
     try:
         flow.wait()
     except (simgrid.NetworkFailureException, simgrid.HostFailureException):
-        # Once a host goes off, SimGrid fails what has ended, too, if nobody has waited for it yet.
+        # When a host is turned off, SimGrid also fails ended activities not waited for yet.
         return bool(flow.finish_time >= 0.0)
     return True

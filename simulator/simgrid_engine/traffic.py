@@ -12,7 +12,7 @@ from faultline.simulator.simgrid_engine.group_state import GroupState
 from faultline.simulator.simgrid_engine.scenes import Flow
 
 Readers = Literal["one-group", "every-group"]
-"""Who reads a checkpoint from the storage: one group, which passes it on, or all at once."""
+"""The readers of a checkpoint from storage: one group, which passes it on, or all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,27 @@ class Traffic:
         The GPU hosts of each group. The group's rank, which takes its orders, runs on the first;
         in the all-reduce and for checkpoints each host sends and receives by itself.
     storage : str
-        The host behind which the file system lies.
+        The host of the file system.
     bytes_per_rank : float
         Bytes of gradients that each GPU host carries for its group.
     all_reduce, save, load : bool
-        Whether the phase is played as messages; else it takes its stated time.
+        Whether the phase is simulated as messages; else it takes its stated time.
     fidelity : {"flow", "chunk"}
-        How exactly collectives are played.
+        How exactly collectives are simulated.
     readers : {"one-group", "every-group"}
-        Who reads a checkpoint from the storage.
+        The readers of a checkpoint from storage.
     checkpoint_bytes : float or None
         Bytes of a checkpoint that each GPU host writes and loads; None for as many as of gradients.
     step : PlacedStep or None
-        What every rank does in a step, where the job says that.
+        The work of every rank in a step, if the job defines it.
     gpus_per_group : int or None
-        GPUs that the hosts of a group stand for; None for one each.
+        GPUs that the hosts of a group represent; None for one each.
     context : int
         Replicas of a group that share its sequences.
     state_bytes : float or None
         Bytes of training state that each GPU host holds; None for as many as of a checkpoint.
     snapshot : tuple of Flow
-        What goes to the memories of hosts while steps go on.
+        Flows to host memories while steps go on.
     """
 
     hosts: Sequence[Sequence[str]]
@@ -64,7 +64,7 @@ class Traffic:
     snapshot: tuple[Flow, ...] = ()
 
     def write_of(self, writer: int | None) -> list[Flow]:
-        """Return what a group sends to storage, or all to memories."""
+        """Return the flows of a group to storage, or of all groups to memories."""
         if writer is None:
             return list(self.snapshot)
         size_bytes = self.checkpoint_bytes_per_rank
@@ -72,7 +72,7 @@ class Traffic:
 
     @property
     def state(self) -> GroupState:
-        """Where the state of the groups lies."""
+        """The place of the groups' state."""
         gpus = self.gpus_per_group or len(self.hosts[0])
         held = self.checkpoint_bytes_per_rank if self.state_bytes is None else self.state_bytes
         return GroupState(self.hosts, held, gpus, self.storage, self.context)

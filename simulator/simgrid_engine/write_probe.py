@@ -1,4 +1,4 @@
-"""What a snapshot on its way and steps cost each other: SimGrid plays both at once."""
+"""How a snapshot in flight and steps slow each other: SimGrid simulates both at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import simgrid
     from faultline.simulator.simgrid_engine.graph_player import HostOf
 
-# Raise it when the same would be played otherwise.
+# Raise it when the same request would be simulated differently.
 _VERSION = 2
 
 
@@ -45,7 +45,7 @@ class PlayedBeside:
 def write_beside_steps(
     platform: Path, traffic: Traffic, layout: JobLayout | None = None
 ) -> WriteBesideSteps:
-    """Return what a write and a job's steps cost each other.
+    """Return how a write and a job's steps slow each other.
 
     That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
 
@@ -56,19 +56,19 @@ def write_beside_steps(
     traffic : Traffic
         Of the job, with its step where that is played.
     layout : JobLayout, optional
-        Which GPUs share which components; needed where some are slow.
+        Which GPUs share which components; needed if some are slow.
     """
 
-    def believable(stored: dict[str, Any]) -> PlayedBeside:
+    def from_cache(stored: dict[str, Any]) -> PlayedBeside:
         known = PlayedBeside(**stored)
         if not all(min(part) >= 0.0 for part in known.parts):
-            raise ValueError("has a time that is none")
+            raise ValueError("the entry has a time out of range")
         return known
 
     def measure() -> PlayedBeside:
         return played_on(platform, play_beside, traffic)
 
-    found = cached(platform, [_VERSION, repr(traffic)], measure, believable)
+    found = cached(platform, [_VERSION, repr(traffic)], measure, from_cache)
     parts, sent = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
     if traffic.snapshot:
         sent = parts.pop()
@@ -146,8 +146,8 @@ def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:
     from faultline.simulator.simgrid_engine.placed_job import domains_of_ranks, hosts_of_ranks
 
     pattern = step.pattern
-    everybody = StepShares(tuple(range(pattern.data // pattern.context)))
-    teams = Teams(pattern, everybody, domains_of_ranks(step.hosts))
+    all_groups = StepShares(tuple(range(pattern.data // pattern.context)))
+    teams = Teams(pattern, all_groups, domains_of_ranks(step.hosts))
     writing = Fold(tuple(range(pattern.context)), tuple(range(pattern.tensor)))
     hosts = teams.hosts(teams.teams[0], step.hosts)
     yield passes_graph(teams.teams[0].pattern, writing), hosts_of_ranks(hosts).__getitem__

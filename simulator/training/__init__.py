@@ -1,4 +1,4 @@
-"""Training: one loop over steps, and the parts that save, restart, count machines and react."""
+"""Training: one loop over steps, and its parts: saver, restarter, machines, interruptions."""
 
 from faultline.simulator.training.loop import Training, TrainingLoop
 

@@ -1,4 +1,4 @@
-"""What training does about what begins and ends by itself: slow parts, hangs, planned work."""
+"""Reactions of training to stragglers, hangs, corruption and planned maintenance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultline.strategies.stragglers import Remedy
 
 
 class Interruptions:
-    """Reacts to what happens to a job and is no failure of a group.
+    """Reacts to events that are no failure of a group.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class Interruptions:
         self._machines, self._restarter = machines, restarter
 
     def react(self) -> Generator[Phase, Outcome, bool]:
-        """React to what has begun or ended since the last look, or is found to be slow.
+        """React to events since the last call, and to stragglers that are found.
 
-        Returns whether there was anything.
+        Returns whether there were any.
         """
         conditions, now_s = self._state.conditions, self._state.progress.now_s
         if conditions.next_change_s > now_s:
@@ -51,7 +51,7 @@ class Interruptions:
         return True
 
     def _take(self, remedy: Remedy) -> Generator[Phase, Outcome, None]:
-        """Do something about what is slow."""
+        """Apply a remedy against stragglers."""
         state, now_s = self._state, self._state.progress.now_s
         leaving = state.response.take(remedy, now_s)
         if remedy.name == "restart":
@@ -64,7 +64,7 @@ class Interruptions:
             state.log(EventKind.RECOVERED, recovery=remedy.name)
 
     def _begin(self, failure: Failure) -> Generator[Phase, Outcome, None]:
-        """React to the beginning of something: a flap, a hang, silent corruption."""
+        """React to the start of a flap, a hang or silent corruption."""
         state, members = self._state, self._state.members
         if not any(group in members for group in failure.groups):
             return
@@ -82,21 +82,21 @@ class Interruptions:
             self._restarter.clean[failure] = clean
 
     def _end(self, failure: Failure) -> Generator[Phase, Outcome, None]:
-        """React to the end of something: corruption is found, maintenance begins."""
+        """React to corruption that is found, or to the start of maintenance."""
         state, restarter, reactions = self._state, self._restarter, self._state.work.reactions
         if failure.kind == "corrupt" and failure in restarter.clean:
             yield from restarter.restart(restarter.clean[failure])
         elif failure.kind == "planned" and reactions.planned == "migrate":
             state.spend("reconfigure", (yield Stall(state.members, reactions.migrate_s)))
         elif failure.kind == "planned" and failure.time_s > restarter.restarted_s:
-            # A job that has notice saves what there is.
+            # A job that has notice saves its state first.
             if failure.lasts_s > 0.0:
                 yield from self._saver.save()
             self._machines.lack_for((failure,))
             yield from restarter.restart_unbroken(is_expected=True)
 
     def _hang(self, timeout_s: float) -> Generator[Phase, Outcome, None]:
-        """Let the next step's collective hang until its time-out; then do as the rules say."""
+        """Let the next step's collective hang until its time-out; then follow the rules."""
         state = self._state
         yield from self._lose_a_step()
         state.spend("detection", (yield Stall(state.members, timeout_s)))
@@ -104,7 +104,7 @@ class Interruptions:
             yield from self._restarter.restart_unbroken()
 
     def _lose_a_step(self) -> Generator[Phase, Outcome, None]:
-        """Compute what is thrown away."""
+        """Compute a step that is discarded."""
         state = self._state
         if state.plan is not state.strategy.plan():
             state.plan = state.contract.replanned()

@@ -1,7 +1,7 @@
-"""The training loop: one generator, played by any engine.
+"""The training loop: one generator, run by any engine.
 
-It knows steps, checkpoints and the scheme's verdicts. It knows neither a clock nor a random number
-nor SimGrid: it yields phases and is sent back what became of them.
+It knows steps, checkpoints and the scheme's verdicts, but no clock, random number or SimGrid: it
+yields phases and is sent their outcomes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Training:
     Parameters
     ----------
     work : Work
-        What is to be trained.
+        The work to be trained.
     rules : Rules
         The scenario's choices.
     strategy : Strategy
@@ -46,9 +46,9 @@ class Training:
     Attributes
     ----------
     state : TrainingState
-        What all parts read and change.
+        The state that all parts read and change.
     saver, machines, restarter, interruptions : Saver, Machines, Restarter, Interruptions
-        The parts: each does one kind of thing between steps.
+        The parts; each has one task between steps.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Training:
             if missing and holds_last_step:
                 state.before_failure = state.to_save(progress.now_s)
             if missing and plays_steps:
-                # What a copy costs a step that breaks cannot be told from the wait for a dead rank.
+                # In a step that breaks, the cost of a copy and the wait for a failed rank overlap.
                 ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
             seconds["checkpoint"] += disturbed_s
             state.book_compute(costs, 1, ended_s - progress.now_s - disturbed_s)
@@ -135,10 +135,10 @@ class Training:
             self.state.seconds["degraded"] += less_s
 
     def _end_of_broken(self, costs: StepCosts, noticed_s: float) -> float:
-        """Return when the passes of a step end that breaks and whose failure is noticed then.
+        """Return when the passes of a broken step end whose failure is noticed at `noticed_s`.
 
-        Ranks that wait for a dead one end nowhere: the rest is until that is noticed. If the
-        slowest rank is the dead one, the others end sooner than planned, and less is degraded.
+        Ranks that wait for a failed one wait until it is noticed. If the slowest rank is the
+        failed one, the others end sooner than planned, and less time is degraded.
         """
         nominal_end_s = self.progress.now_s + costs.nominal_s
         ended_s = min(nominal_end_s, noticed_s)
@@ -152,7 +152,7 @@ class Training:
         state, progress = self.state, self.progress
         progress.completed_steps += 1
         if progress.completed_steps <= state.loaded.steps:
-            # It was saved already, and is done once more: it counts as it did.
+            # The step was saved already and is repeated: it counts as it did.
             progress.ledger.take_back(state.loaded.booked)
             batches = state.loaded.last
         progress.train(1, batches)
@@ -176,7 +176,7 @@ class Training:
     def _end_quiet_steps(
         self, step: StepPhases, quiet: QuietSteps, outcome: Outcome
     ) -> Generator[Phase, Outcome, bool]:
-        """Book steps in a row in which nothing happened; False where a failure may come next."""
+        """Book consecutive quiet steps; return False if a failure may come next."""
         state = self.state
         if outcome.saves:
             state.book_quiet_steps(
@@ -197,39 +197,39 @@ class Training:
         return True
 
     def _quiet_steps(self, step: StepPhases) -> QuietSteps | None:
-        """Return the next steps that the job can do without a look at each; None without any.
+        """Return the next steps that need no check after each; None without any.
 
-        It looks at the end of each step that is recorded, and of one that was saved already.
+        Steps that are recorded, and steps that were saved already, are checked.
         """
         state, progress, memory = self.state, self.progress, self.state.memory
         now_s, done, down = progress.now_s, progress.completed_steps, step.down
         state.due_step, every = 0, 0
-        if self.saver.has_put_off or state.record:
+        if self.saver.has_postponed or state.record:
             return None
         if done < state.loaded.steps or not step.compute.members:
             return None
         due_step, until_s = state.policy.not_due_before(
             done, now_s - state.unsaved_since_s, now_s, down
         )
-        if memory.shelves:
+        if memory.slots:
             waits = (down and state.readmits) or state.conditions.storage_back_s > now_s
             every = 0 if waits else memory.snapshots_every
-        for shelf in () if every else memory.shelves:
-            shelf_step, shelf_s = shelf.not_due_before(done, now_s, down)
-            due_step, until_s = min(due_step, shelf_step), min(until_s, shelf_s)
+        for slot in () if every else memory.slots:
+            slot_step, slot_s = slot.not_due_before(done, now_s, down)
+            due_step, until_s = min(due_step, slot_step), min(until_s, slot_s)
         for mirror in step.mirrors:
             due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
         if down and memory.holds_last_step and state.readmits:
             # After each step groups may come back.
             until_s = min(until_s, self.machines.groups.next_ready_s)
-        if not memory.shelves:
+        if not memory.slots:
             state.due_step, state.due_s = due_step, until_s
         if state.disturbed:
             return None
         until_s = min(
             until_s, self._limit_s, state.hits.next_repair_s, state.conditions.next_change_s
         )
-        # Shares of a batch add up but for rounding.
+        # Shares of a batch add up except for rounding.
         steps_left = ceil(state.batches_left() / step.costs.batches.trained)
         at_most = min(due_step - done, steps_left)
         if state.responds:
@@ -244,7 +244,7 @@ class Training:
         )
 
     def _saves_on_the_way(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
-        """Return the checkpoints between the next steps, where these are all that is to be done."""
+        """Return the checkpoints between the next steps if nothing else is due."""
         state, every = self.state, self.state.saves_every
         if first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
@@ -257,10 +257,10 @@ class Training:
         return Saves(step.compute.members[0], every, steps_left)
 
     def _repair(self, outcome: Outcome) -> Generator[Phase, Outcome, bool]:
-        """Bring a step with missing members to its end; False if it is lost.
+        """Complete a step with missing members; return False if it is lost.
 
-        A recovery that takes longer than the time between failures never gets there: the job gives
-        up as it does after as many restarts.
+        A recovery that takes longer than the time between failures never ends. The job gives up
+        after as many of these as after restarts.
         """
         state, progress, machines, repairs = self.state, self.progress, self.machines, 0
         strategy, optimizer = self.strategy, state.optimizer
@@ -278,7 +278,7 @@ class Training:
             replaced = self._take_in(missing, struck) if identifies else set()
             verdict = state.contract.verdict(missing)
             progress.states_refused = strategy.states_refused
-            # Where there is nothing to recover from, what failed was of no use any more.
+            # Without a recovery, the failed component was no longer in use.
             if (
                 optimizer.is_shared
                 and isinstance(verdict, Continue)
@@ -290,7 +290,7 @@ class Training:
                 machines.step_is_lost()
                 return False
             dropped, patch, _, carried_on, recovery = verdict
-            # A group that stays though it is missing will be missing again.
+            # A group that stays a member although it is missing will be missing again.
             state.disturbed = len(dropped) + len(carried_on) < len(missing)
             if state.plan is not strategy.plan():
                 state.follow_plan()
@@ -315,23 +315,23 @@ class Training:
         return False
 
     def _take_in(self, missing: Sequence[int], struck: Sequence[Failure]) -> set[int]:
-        """Count what failures took; return the groups that others replace at once."""
+        """Count machines lost to failures; return the groups that are replaced at once."""
         machines, hits = self.machines, self.state.hits
         lost = machines.lost_to(struck)
         replaced = machines.replace_at_once(missing, struck, lost)
         machines.lack(chain.from_iterable(lost.values()))
-        if hits.counts:
+        if hits.tracks_components:
             hits.strike(missing, struck, self.progress.now_s, replaced)
         return replaced
 
     def _book_detection(self, outcome: Outcome) -> None:
-        """Book the time until it showed which groups are missing."""
+        """Book the time until the missing groups are detected."""
         self.state.spend("detection", outcome)
         if self.state.record:
             self.state.log(EventKind.MISSING, groups=outcome.missing)
 
     def _patch(self, verdict: Continue) -> Generator[Phase, Outcome, None]:
-        """Compute once more what was lost, as the verdict says."""
+        """Compute the lost work again, according to the verdict."""
         state, plan, step = self.state, self.state.plan, self.state.step
         self.progress.reorderings += 1
         self.progress.moved_types += verdict.moved_types

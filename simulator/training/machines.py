@@ -1,4 +1,4 @@
-"""Which machines stand in for those that failed: standbys, free ones, and what is repaired."""
+"""Machines that replace failed ones: standbys, free machines, and repaired ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Machines:
     groups : SparePool
         Hardware for whole groups, for jobs whose groups rejoin at checkpoints.
     identifies_failures : bool
-        Whether it has to be known what failed, before the scheme decides about a step.
+        Whether the failures have to be known before the scheme decides about a step.
     is_counted : bool
-        Whether the machines that stand in for others are counted: then they may run out.
+        Whether replacement machines are counted, and so may run out.
     """
 
     def __init__(self, state: TrainingState) -> None:
@@ -40,25 +40,25 @@ class Machines:
         self._standbys = SparePool(work.standbys, work.replenish_s, lives() if lives else None)
         free = work.free_machines
         self._free = None if free is None else SparePool(free, work.repair_s)
-        # When each machine is repaired that has failed, and in whose place there is no other yet.
+        # When each failed machine without a replacement is repaired.
         self._lacking_until_s: list[float] = []
-        # When the job waited for machines last: from and to; and whether it has waited for some in
-        # whose places they are still to be put.
+        # Start and end of the last wait for machines; and whether machines from a wait are still to
+        # be put in their places.
         self._waited_s = (-inf, -inf)
         self._was_waited_for = False
         self._starts_in_place = rules.transient == "in-place"
         self._processes_failed = False
         self.is_counted = work.standbys > 0 or free is not None
-        counts_hits = state.hits.counts
-        self.identifies_failures = counts_hits or self._starts_in_place or self.is_counted
-        self._sends_standbys = work.standbys > 0 and (counts_hits or state.readmits)
+        tracks_components = state.hits.tracks_components
+        self.identifies_failures = tracks_components or self._starts_in_place or self.is_counted
+        self._sends_standbys = work.standbys > 0 and (tracks_components or state.readmits)
 
     def lack(self, repaired_s: Iterable[float]) -> None:
         """Note machines that failed, by the times at which they are repaired, in seconds."""
         self._lacking_until_s += repaired_s
 
     def lack_for(self, struck: Iterable[Failure], *, at_once: bool = False) -> None:
-        """Note the machines that failures have taken (see `lost_to`)."""
+        """Note the machines that are lost to failures (see `lost_to`)."""
         self.lack(chain.from_iterable(self.lost_to(struck, at_once=at_once).values()))
 
     def forget_repaired(self) -> None:
@@ -69,25 +69,25 @@ class Machines:
         ]
 
     def only_groups_lack(self, down: int) -> None:
-        """Forget all lacking machines but those of the groups that are down."""
+        """Forget all missing machines except those of the groups that are down."""
         del self._lacking_until_s[down:]
 
     def drop_groups(self, dropped: int, replaced: int, found_s: float) -> None:
-        """Let groups wait for hardware, in seconds from when it was known what failed.
+        """Let groups wait for hardware, from `found_s`, when their failures were known.
 
-        Standbys have `replaced` what failed of some of them: these wait only until one is in place.
+        Standbys replace `replaced` of them, which wait only until a standby is in place.
         """
         self.groups.bring(replaced, found_s, self._state.work.standby_s)
         self.groups.bring(dropped - replaced, found_s)
 
     def step_is_lost(self) -> None:
-        """Note a step that is lost: where no machine lacks, processes alone have failed."""
+        """Note a step that is lost: if no machine is missing, only processes have failed."""
         self._processes_failed = self._starts_in_place and not self._lacking_until_s
 
     def needed_to_restart(self, needed: Recovery) -> Recovery:
-        """Return what a restart needs; on the same machines if processes alone have failed.
+        """Return what a restart needs; on the same machines if only processes have failed.
 
-        That is tried for the first time since something was saved.
+        The same machines are tried once per saved state.
         """
         if self._processes_failed and self._state.restarts_since_save == 1:
             needed = replace(needed, replaces_hardware=False)
@@ -97,7 +97,7 @@ class Machines:
     def lost_to(
         self, struck: Iterable[Failure], *, at_once: bool = False
     ) -> dict[Failure, list[float]]:
-        """Return when each machine is repaired that a failure has taken, in seconds, by failure.
+        """Return the repair times of the machines lost to each failure, in seconds.
 
         A repair begins now, or when the failure happened if it was noticed `at_once`. Software that
         fails everywhere at once takes no machine.
@@ -118,10 +118,10 @@ class Machines:
     def fill_places(
         self, needed: Recovery, cause: str, up: Sequence[int]
     ) -> Generator[Phase, Outcome, Recovery]:
-        """Fill the places of what failed: by standbys, free machines, and what is repaired first.
+        """Replace failed machines by standbys, free machines, and the first repaired ones.
 
-        What fails of the groups that are `up` while the job waits needs another machine too.
-        Returns what is needed then; what was waited for is booked under a cause.
+        Machines of the groups `up` that fail during the wait are replaced too. Returns the
+        recovery that is needed then; the wait is booked under `cause`.
         """
         state, begun_s = self._state, self._state.progress.now_s
         lacking_until_s, self._lacking_until_s = self._lacking_until_s, []
@@ -157,11 +157,10 @@ class Machines:
     def replace_at_once(
         self, missing: Sequence[int], struck: Sequence[Failure], lost: dict[Failure, list[float]]
     ) -> set[int]:
-        """Take out of what is lost that for which there is a machine at once.
+        """Remove from `lost` the machines that can be replaced at once.
 
-        What failed while the job waited for machines was known then, and the job has waited for
-        others in these places. Standbys replace a failure's machines all together, or none of them.
-        Returns the groups that lack nothing any more.
+        Failures during a wait for machines were known then, and the wait has covered them.
+        Standbys replace all machines of a failure, or none. Returns the groups that are complete.
         """
         replaced: set[int] = set()
         now_s, (waited_from_s, waited_to_s) = self._state.progress.now_s, self._waited_s
@@ -178,7 +177,7 @@ class Machines:
         return replaced
 
     def _send_standbys(self, failed: int, at_s: float) -> int:
-        """Send standbys to the places of what has failed, at that time; return how many."""
+        """Send standbys to the places of failed machines at `at_s`; return their number."""
         if not self._state.work.standbys or not failed:
             return 0
         sent = len(self._standbys.collect(range(failed), at_s))

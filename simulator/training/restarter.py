@@ -1,4 +1,4 @@
-"""How training comes back: restarts, recoveries short of one, and groups that rejoin."""
+"""Recovery of training: restarts, recoveries without a restart, and groups that rejoin."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from faultline.simulator.training.state import TrainingState
 from faultline.strategies.recovery import Recovery, rejoining
 
 _UNTIL_KNOWN = ("detect", "diagnose")
-"""Phases of a recovery before anything is repaired."""
+"""Phases of a recovery before any repair."""
 
 
 class Restarter:
-    """Brings a job back.
+    """Recovers a job.
 
     Parameters
     ----------
     state : TrainingState
         The job.
     saver : Saver
-        What it saves with.
+        Saves the job's state.
     machines : Machines
-        What it runs on.
+        The machines that it runs on.
 
     Attributes
     ----------
     clean : dict of Failure to Saved
-        By silent corruption that is not found yet: the newest state on storage that is older.
+        For each silent corruption not found yet, the newest older state on storage.
     restarted_s : float
-        When the last restart was through, in seconds of simulated time.
+        End of the last restart, in seconds of simulated time.
     """
 
     def __init__(self, state: TrainingState, saver: Saver, machines: Machines) -> None:
@@ -50,9 +50,9 @@ class Restarter:
         dropped: tuple[int, ...] = (),
         carried_on: tuple[int, ...] = (),
     ) -> Generator[Phase, Outcome, float]:
-        """Let all groups wait for what a failure, or a repair, needs short of a restart.
+        """Let all groups wait for a recovery, after a failure or repair, without a restart.
 
-        Returns when it was known what had failed, in seconds: repairs begin then.
+        Returns when the failures were known, in seconds: repairs begin then.
         """
         state = self._state
         if recovery and recovery.replaces_hardware:
@@ -66,7 +66,7 @@ class Restarter:
             state.log(EventKind.RECOVERED, groups=(*dropped, *carried_on), recovery=recovery.kind)
         if state.collects_failures:
             state.memory.strike(outcome.struck)
-            state.hits.hear(outcome.struck, state.progress.now_s)
+            state.hits.note_reconfigured(outcome.struck, state.progress.now_s)
         if state.optimizer.is_shared:
             state.optimizer.deal(members, (*dropped, *carried_on))
         if not outcome.phases:
@@ -74,14 +74,14 @@ class Restarter:
         return begun_s + sum(span_s for name, span_s in outcome.phases if name in _UNTIL_KNOWN)
 
     def hand_back(self) -> Generator[Phase, Outcome, None]:
-        """Let repaired components work again, in their places."""
+        """Put repaired components back in their places."""
         recovery = self._state.hits.repair(self._state.progress.now_s)
         self._machines.forget_repaired()
         if recovery is not None:
             yield from self.recover(recovery)
 
     def readmit(self) -> Generator[Phase, Outcome, None]:
-        """Take back those groups for which there is hardware again."""
+        """Take back the groups for which hardware is ready."""
         state, now_s, spares = self._state, self._state.progress.now_s, self._machines.groups
         if not spares.has_ready(now_s):
             return
@@ -105,21 +105,21 @@ class Restarter:
             state.log(EventKind.REJOINED, groups=returning, stacks=state.strategy.plan().stacks)
 
     def _log_phases(self, begun_s: float, outcome: Outcome, rest: str) -> None:
-        """Record when each phase of a recovery ended, and what took the rest of its time."""
+        """Record the end of each phase of a recovery, and name the rest of its time."""
         end_s = begun_s
         for name, duration_s in outcome.phases:
             end_s = min(end_s + duration_s, outcome.now_s)
             self._state.log(EventKind.PHASE, time_s=end_s, recovery=name)
-        # Sums of times differ in their last digits.
+        # Sums of times differ by rounding.
         if outcome.phases and outcome.now_s - end_s > 1e-6:
             self._state.log(EventKind.PHASE, time_s=outcome.now_s, recovery=rest)
 
     def restart(
         self, clean: Saved | None = None, *, is_expected: bool = False
     ) -> Generator[Phase, Outcome, None]:
-        """Bring the job back, to a state that is not corrupt if one is given.
+        """Restart the job, from the state `clean` if one is given.
 
-        A restart that is expected was announced, or is for what has been found already.
+        An expected restart was announced, or follows a detection that is booked already.
         """
         state, strategy = self._state, self._state.strategy
         state.progress.restarts += 1
@@ -138,20 +138,20 @@ class Restarter:
         needed = replace(strategy.restart_recovery(), is_expected=is_expected)
         needed = self._machines.needed_to_restart(needed)
         struck = yield from self._start_processes(needed, up, absent)
-        state.hits.note(struck)
+        state.hits.note_unreported(struck)
         if state.record:
             state.log(EventKind.RESTARTED)
         self._machines.groups.restart()
         yield from self._load(*self._found(struck, clean))
-        # The restart has reported all that had failed when it began. What fails from then on, and
-        # is not reported yet, is lost after it.
+        # The restart has reported all earlier failures. Later failures that are not reported yet
+        # count as losses after it.
         state.memory.guard(members, begun_s, state.progress.now_s)
         state.unsaved_since_s = state.progress.now_s
         if state.record:
             state.log(EventKind.LOADED)
 
     def restart_unbroken(self, *, is_expected: bool = False) -> Generator[Phase, Outcome, None]:
-        """Restart although no member is missing: survivors hold the state of now."""
+        """Restart although no member is missing; survivors hold the current state."""
         self._state.before_failure = self._state.to_save(self._state.progress.now_s)
         yield from self.restart(is_expected=is_expected)
 
@@ -163,12 +163,12 @@ class Restarter:
             state.memory.forget()
             found, where, duration_s = clean, "storage", None
             state.saved_before = state.saved = clean
-        # Corruption that a state is older than has not touched it.
+        # A state older than a corruption is not affected by it.
         self.clean = {
             failure: kept for failure, kept in self.clean.items() if found.batches > kept.batches
         }
         self.restarted_s, state.due_step = progress.now_s, 0
-        self._saver.forget_put_off()
+        self._saver.forget_postponed()
         progress.restarts_from_memory += where == "local"
         progress.restarts_from_peers += where == "peers"
         return found, duration_s
@@ -176,10 +176,10 @@ class Restarter:
     def _start_processes(
         self, needed: Recovery, up: Sequence[int], absent: tuple[int, ...]
     ) -> Generator[Phase, Outcome, list[Failure]]:
-        """Find machines and start all processes; again where a restart loses machines that lack.
+        """Find machines and start all processes; repeat if the restart loses machines.
 
-        Returns what has failed before and meanwhile, if the job collects that; `up` are the groups
-        that were up when it began.
+        Returns the failures before and meanwhile, if the job collects them; `up` are the groups
+        that were up at the start.
         """
         state, machines = self._state, self._machines
         counts_machines = machines.is_counted and needed.replaces_hardware
@@ -205,12 +205,12 @@ class Restarter:
             machines.lack_for(failed, at_once=True)
             launched_s, up = state.progress.now_s, state.members
             on_these = yield from machines.fill_places(needed, "restart", up)
-            # Other machines that are there at once have started with the rest.
+            # Machines that are available at once have started with the rest.
             if state.progress.now_s <= launched_s:
                 return struck
 
     def _load(self, found: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
-        """Go back to a state: from memory in so many seconds, or from storage.
+        """Go back to a state: from memory in `duration_s` seconds, or from storage.
 
         Domains that change their place migrate after a load from memory; where all load from
         storage, they load what they need there.
@@ -229,13 +229,13 @@ class Restarter:
             state.spend("load", (yield Reconfigure(members, recovery=migration)))
 
     def _begin_anew(self) -> Generator[Phase, Outcome, None]:
-        """Let the scheme start with what is not broken."""
+        """Let the scheme start with the components that are not broken."""
         self._state.strategy.restart()
         self._state.hits.after_restart(self._state.progress.now_s)
         yield from self.wait_for_hardware()
 
     def wait_for_hardware(self) -> Generator[Phase, Outcome, None]:
-        """Wait for repairs where there is nothing to work with."""
+        """Wait for repairs if no member is left."""
         state = self._state
         if state.members:
             return

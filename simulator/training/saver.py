@@ -7,13 +7,13 @@ from itertools import count
 
 from faultline.simulator.background import Write
 from faultline.simulator.phases import Background, Outcome, Phase, Save, Send, Snapshots, Stall
-from faultline.simulator.snapshots import Shelf
+from faultline.simulator.snapshots import SnapshotSlot
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training.state import TrainingState
 
 
 class Saver:
-    """Writes what a job has to be able to go back to.
+    """Writes the states that a job may go back to.
 
     Parameters
     ----------
@@ -28,46 +28,46 @@ class Saver:
         self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None
     ) -> None:
         self._state, self._on_checkpoint = state, on_checkpoint
-        # What was due while storage was away: shelves, and None for a checkpoint.
-        self._put_off: set[Shelf | None] = set()
+        # Slots that were due while storage was away, and None for a checkpoint.
+        self._postponed: set[SnapshotSlot | None] = set()
 
     @property
-    def has_put_off(self) -> bool:
+    def has_postponed(self) -> bool:
         """Whether something was due while storage was away."""
-        return bool(self._put_off)
+        return bool(self._postponed)
 
-    def forget_put_off(self) -> None:
-        """Save nothing late: the job went back to what was saved before."""
-        self._put_off.clear()
+    def forget_postponed(self) -> None:
+        """Drop postponed saves: the job went back to an earlier state."""
+        self._postponed.clear()
 
     def save_what_is_due(self, down: int) -> Generator[Phase, Outcome, bool]:
-        """Send mirrors, take snapshots and write a checkpoint after a step, as far as due.
+        """Send mirrors, take snapshots and write a checkpoint after a step, if due.
 
         Returns whether there is a new state that groups may rejoin with.
         """
         state, progress = self._state, self._state.progress
         if state.strategy.plan().mirrors:
             yield from self._send_mirrors()
-        # Where survivors are asked for the last step, all that has been done is as good as saved.
+        # If survivors can supply the last step, all completed work counts as saved.
         saved = state.memory.holds_last_step
-        if state.memory.shelves:
+        if state.memory.slots:
             saved |= yield from self._take_snapshots(down)
         unsaved_s = progress.now_s - state.unsaved_since_s
         due = state.policy.due(progress.completed_steps, unsaved_s, progress.now_s, down)
-        if (due or self._put_off) and not state.is_done() and self._can_save(due, None):
+        if (due or self._postponed) and not state.is_done() and self._can_save(due, None):
             saved |= yield from self.save()
         return saved
 
-    def _can_save(self, due: bool, what: Shelf | None) -> bool:
+    def _can_save(self, due: bool, what: SnapshotSlot | None) -> bool:
         """Return whether a snapshot, or else a checkpoint, is taken now.
 
-        While storage is away steps go on, and what is due is put off until it is back.
+        While storage is away, steps go on, and due saves are postponed.
         """
-        if not due and what not in self._put_off:
+        if not due and what not in self._postponed:
             return False
-        self._put_off.discard(what)
+        self._postponed.discard(what)
         if self._storage_is_away():
-            self._put_off.add(what)
+            self._postponed.add(what)
             return False
         return True
 
@@ -77,14 +77,14 @@ class Saver:
         return conditions.storage_back_s > now_s
 
     def await_storage(self, cause: str) -> Generator[Phase, Outcome, None]:
-        """Wait until storage is there; book the wait under a cause."""
+        """Wait until storage is available; book the wait under a cause."""
         state = self._state
         while self._storage_is_away():
             wait_s = state.conditions.storage_back_s - state.progress.now_s
             state.spend(cause, (yield Stall(state.members, wait_s)))
 
     def save(self) -> Generator[Phase, Outcome, bool]:
-        """Write a checkpoint; False if no writer got through."""
+        """Write a checkpoint; return False if no writer succeeded."""
         state, progress = self._state, self._state.progress
         members, last = state.members, state.is_done()
         yield from self.await_storage("checkpoint")
@@ -108,7 +108,7 @@ class Saver:
         return False
 
     def saved_now(self, checkpoints: int = 1) -> None:
-        """Note that the last of some checkpoints has been written at this moment."""
+        """Note that the last of some checkpoints has just been written."""
         state, progress = self._state, self._state.progress
         progress.checkpoints += checkpoints
         state.saved_before, state.saved = state.saved, state.to_save(progress.now_s)
@@ -130,17 +130,17 @@ class Saver:
     def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
         """Take the snapshots that are due; return whether there was one."""
         state, progress, taken = self._state, self._state.progress, False
-        for shelf in state.memory.shelves:
-            due = shelf.due(progress.completed_steps, progress.now_s, down)
-            if self._can_save(due, shelf) if shelf.is_on_storage else due:
-                if shelf.tier.stall_s > 0.0:
-                    stall = Stall(state.members, shelf.tier.stall_s)
+        for slot in state.memory.slots:
+            due = slot.due(progress.completed_steps, progress.now_s, down)
+            if self._can_save(due, slot) if slot.is_on_storage else due:
+                if slot.tier.stall_s > 0.0:
+                    stall = Stall(state.members, slot.tier.stall_s)
                     state.spend("checkpoint", (yield stall))
-                times, write = state.work.writes.get(shelf.tier.name), None
+                times, write = state.work.writes.get(slot.tier.name), None
                 if times is not None:
-                    writer = state.members[0] if shelf.is_on_storage else None
+                    writer = state.members[0] if slot.is_on_storage else None
                     write = Write(times, writer)
-                shelf.put(state.to_save(progress.now_s), write)
+                slot.put(state.to_save(progress.now_s), write)
                 if write is not None:
                     yield Background(write)
                 progress.snapshots += 1
@@ -149,11 +149,10 @@ class Saver:
         return taken
 
     def take_on_the_way(self, due: Snapshots, outcome: Outcome, *, last: bool) -> int:
-        """Take snapshots that were due on the way through quiet steps, and book these so far.
+        """Take the snapshots that were due during quiet steps, and book the steps so far.
 
-        Of those on a shelf a failure can find the last two. What is due after the last step of all
-        is taken here only if the job does not look at that step. Returns the steps that were
-        booked.
+        A failure can find the last two of each slot. A snapshot after the very last step is taken
+        here only if the job does not check that step. Returns the number of booked steps.
         """
         state, progress = self._state, self._state.progress
         begun, each_s = progress.completed_steps, outcome.all_reduce_s / outcome.steps
@@ -161,17 +160,17 @@ class Saver:
         ends_s = dict(zip(numbers, outcome.ends_s, strict=False))
         if not last:
             ends_s.pop(begun + outcome.steps, None)
-        kept: dict[int, list[Shelf]] = {}
-        for shelf in state.memory.shelves:
-            taken = shelf.taken_of(ends_s)
+        kept: dict[int, list[SnapshotSlot]] = {}
+        for slot in state.memory.slots:
+            taken = slot.taken_of(ends_s)
             progress.snapshots += len(taken)
             for done in taken[-2:]:
-                kept.setdefault(done, []).append(shelf)
+                kept.setdefault(done, []).append(slot)
         for done in sorted(kept):
             steps = done - progress.completed_steps
             state.book_quiet_steps(steps, ends_s[done], steps * each_s)
             snapshot, state.restarts_since_save = state.to_save(ends_s[done]), 0
-            for shelf in kept[done]:
-                shelf.settle(snapshot.at_s)
-                shelf.put(snapshot)
+            for slot in kept[done]:
+                slot.settle(snapshot.at_s)
+                slot.put(snapshot)
         return progress.completed_steps - begun

@@ -1,4 +1,4 @@
-"""What a training job knows at a moment, and how its seconds are booked."""
+"""The state of a training job, and the booking of its seconds."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ROUNDING = 1e-9
 
 
 class TrainingState:
-    """A job under a scheme: what all parts of training read and change.
+    """A job under a scheme: the state that all parts of training read and change.
 
     Parameters
     ----------
     work : Work
-        What is to be trained.
+        The work to be trained.
     rules : Rules
         The scenario's choices.
     strategy : Strategy
@@ -50,18 +50,17 @@ class TrainingState:
     loaded : Saved
         The state that the last restart went back to.
     before_failure : Saved
-        What survivors of the last failure hold, where a restart finds that.
+        The state that survivors of the last failure hold, if a restart can use it.
     unsaved_since_s : float
-        When the work began that no checkpoint holds.
+        Start of the work that no checkpoint holds.
     restarts_since_save : int
         Restarts since the last checkpoint or snapshot.
     disturbed : bool
-        Whether something keeps the next step from being played with others in a row.
+        Whether the next step cannot be executed together with others.
     due_step, due_s : float
-        Below both the steps and the time, in seconds, nothing is due at the end of a step.
+        Nothing is due at the end of a step below both these steps and this time, in seconds.
     saves_every : int
-        Steps between checkpoints, where steps need nothing else beside them; 0 where there may be
-        more.
+        Steps between checkpoints if nothing else can be due; else 0.
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class TrainingState:
         self.progress.disturbances = self.conditions.counts
         self.response = Response(work, self.conditions)
         self.progress.remedies = self.response.taken
-        # What follows holds for the whole run: a run pays nothing at a failure for what it lacks.
+        # Constant during the run, so that a failure costs nothing for features not in use.
         self.collects_failures = bool(work.tiers) or self.hits.outlive_restarts
         self.readmits = rules.rejoin == "at-checkpoint"
         self.responds = work.slow_response is not None
-        is_plain = not (self.memory.shelves or self.memory.holds_last_step)
+        is_plain = not (self.memory.slots or self.memory.holds_last_step)
         self.policy = work.checkpoint_policy
         self.saves_every = self.policy.every_steps if is_plain else 0
         self._enough = work.steps - _ROUNDING
@@ -101,11 +100,11 @@ class TrainingState:
         self.step = self.step_phases()
 
     def follow_plan(self) -> None:
-        """Make the phases of the next steps, as the scheme has planned them."""
+        """Make the phases of the next steps from the scheme's plan."""
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
         if not self.saves_every or self.step.mirrors:
-            # With other members, other things may be due.
+            # Other members may have other due dates.
             self.due_step = 0
 
     def step_phases(self) -> StepPhases:
@@ -131,7 +130,7 @@ class TrainingState:
         return self._enough - self.progress.trained
 
     def to_save(self, now_s: float) -> Saved:
-        """Return what there is to save at this moment."""
+        """Return the current state as it would be saved."""
         progress = self.progress
         last = Batches.of(self.strategy.plan(), self.work.approximation_loss)
         return Saved(
@@ -139,7 +138,7 @@ class TrainingState:
         )
 
     def book_compute(self, costs: StepCosts, steps: int, duration_s: float) -> None:
-        """Book the compute of steps, whatever comes of them."""
+        """Book the compute of steps, whether they commit or not."""
         progress, seconds = self.progress, self.seconds
         for cause, each_s in costs.booked:
             seconds[cause] += steps * each_s
@@ -148,13 +147,13 @@ class TrainingState:
             progress.raised_power_s += steps * costs.raised_power_s
         progress.played_steps += steps
         if self.responds:
-            self.response.met(steps)
+            self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types
 
     def book_quiet_steps(
         self, steps: int, now_s: float, all_reduce_s: float, save_s: float = 0.0
     ) -> None:
-        """Book steps in a row in which nothing happened, the checkpoints between them included."""
+        """Book consecutive quiet steps, with the checkpoints between them."""
         progress, step = self.progress, self.step
         self.book_compute(step.costs, steps, now_s - progress.now_s - all_reduce_s - save_s)
         self.book_all_reduce(all_reduce_s, step.costs.reduced_share)

@@ -1,1 +1,1 @@
-"""What a parallel job computes, keeps and sends: closed forms of a transformer on a layout."""
+"""Computation, memory and messages of a parallel job: closed forms of a transformer on a layout."""

@@ -1,4 +1,4 @@
-"""What is raised where a model, a layout or a machine cannot be as it was described."""
+"""The error for a model, a layout or a machine that is impossible."""
 
 from __future__ import annotations
 

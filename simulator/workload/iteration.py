@@ -23,7 +23,7 @@ from faultline.simulator.workload.transformer import Transformer
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a job runs on.
+    """The machine that a job runs on.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class IterationTime:
-    """Seconds of an iteration, by what they are spent on; they add up to `total_s`."""
+    """Seconds of an iteration by purpose; they add up to `total_s`."""
 
     compute_s: float
     collectives_s: float

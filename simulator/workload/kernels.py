@@ -75,7 +75,7 @@ class AffineMatmul:
     flop_per_s, bytes_per_s : float
         The two rates.
     launch_s : float
-        What each product, or batch of products, takes besides.
+        Overhead of each product, or batch of products.
     """
 
     flop_per_s: float
@@ -100,7 +100,7 @@ are taken out, and a step's collectives pay those of their platform."""
 
 
 class Carried(NamedTuple):
-    """What a collective is on a GPU's NVLink.
+    """The cost of a collective on a GPU's NVLink.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Carried(NamedTuple):
     hops: float
 
     def times(self, factor: float) -> Carried:
-        """Return so many of it, or a share."""
+        """Return a multiple of it, or a share."""
         return Carried(factor * self.size_bytes, factor * self.hops)
 
     def then(self, other: Carried) -> Carried:
@@ -124,7 +124,7 @@ class Carried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """What a kind of GPU reaches.
+    """The measured performance of a kind of GPU.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Kernels:
         Of matrix products in 8 bits over those in 16; None if it is unknown.
     all_reduce_share : Curve or None
         As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
-        than a link carries, as less is sent. None where they are rings.
+        than a link carries, as less is sent. None if they are rings.
     """
 
     speed_flop_per_s: float
@@ -200,7 +200,7 @@ class Kernels:
         return self.eight_bit_speedup
 
     def ring(self, size_bytes: float, ranks: int, passes: int) -> Carried:
-        """Return what rings are on NVLink: each of the steps passes a link's latency.
+        """Return the cost of rings on NVLink: each step has a link's latency.
 
         `passes` is 1 for a reduce-scatter or an all-gather, 2 for one after the other.
         """
@@ -208,7 +208,7 @@ class Kernels:
         return self._carried(hops / ranks * size_bytes, hops, self.scale_up_share)
 
     def all_reduce(self, size_bytes: float, ranks: int) -> Carried:
-        """Return what an all-reduce is on NVLink: to the switch, and back, where that reduces."""
+        """Return the cost of an all-reduce on NVLink: to the switch and back if that reduces."""
         if self.all_reduce_share is None:
             return self.ring(size_bytes, ranks, 2)
         sent = 2 * (ranks - 1) / ranks * size_bytes

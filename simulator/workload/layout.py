@@ -89,7 +89,7 @@ def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
     Parameters
     ----------
     layout : Layout
-        What is placed.
+        The model that is placed.
     domains : sequence of sequence
         GPUs of each domain, in the order of their rails. GPUs that are left over stay idle.
 

@@ -16,7 +16,7 @@ from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.transformer import Transformer
 
 Recompute = Literal["none", "selective", "full"]
-"""What the backward pass computes again: nothing, the scores of attention, every layer."""
+"""Activations that the backward pass recomputes: none, the scores of attention, every layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def gpu_memory(
     shard_optimizer: bool = False,
     in_flight: float | None = None,
 ) -> GpuMemory:
-    """Return what the fullest GPU of a replica keeps.
+    """Return the memory use of a replica's fullest GPU.
 
     The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches, interleaved
     of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3).
@@ -120,13 +120,13 @@ def gpu_memory(
     micro_batch_sequences, micro_batches : int
         Sequences of a micro-batch, and how many the replica takes an iteration.
     recompute : {"none", "selective", "full"}
-        What the backward pass computes again.
+        The recomputation of the backward pass.
     precision : Precision, optional
         Bytes of a number.
     shard_optimizer : bool
         Whether replicas share the optimizer state among them (ZeRO stage 1).
     in_flight : float, optional
-        Micro-batches whose activations a stage holds, where that is not as above.
+        Micro-batches whose activations a stage holds, if different from the above.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What each kind of parallelism sends in an iteration."""
+"""The messages of each kind of parallelism in an iteration."""
 
 from __future__ import annotations
 

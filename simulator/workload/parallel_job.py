@@ -1,4 +1,4 @@
-"""The job, stated once: a model, how it is spread over GPUs, and what a rank of it has to do.
+"""The job: a model, its layout over GPUs, and the work of a rank.
 
 Everything is worked out for one rank and one micro-batch on one part of the model, from the matrix
 products up. Seconds are those of an undisturbed GPU of the kind whose `Kernels` are given.
@@ -45,20 +45,20 @@ class ParallelJob:
     Attributes
     ----------
     model : Transformer
-        What is trained.
+        The model that is trained.
     layout : Layout
         Degrees of parallelism.
     micro_batch_sequences, micro_batches : int
         Sequences of a micro-batch, and how many a replica takes a step.
     kernels : Kernels
-        What its kind of GPU reaches.
+        The measured performance of its kind of GPU.
     compute_efficiency : float
         Share of their rate that the job's software reaches in matrix products, whose tables are of
         short runs at full clock. Fused attention, which is far from a GPU's limits, keeps its own.
     recompute : {"none", "selective", "full"}
-        What the backward pass computes again.
+        The recomputation of the backward pass.
     sequence_parallel : bool
-        Whether what lies outside of tensor parallelism is spread over its ranks as well.
+        Whether work outside of tensor parallelism is spread over its ranks as well.
     attention : {"unfused", "flash-2", "flash-3"}
         Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones
         out.
@@ -135,7 +135,7 @@ class ParallelJob:
         object.__setattr__(self, "part_layers", layers_of_parts(self.model.layers, parts))
 
     def pattern(self) -> StepPattern:
-        """Return what the ranks of the job do in a step."""
+        """Return the work of the job's ranks in a step."""
         layout = self.layout
         last = len(self.part_layers) - 1
         parts = tuple(
@@ -209,7 +209,7 @@ class ParallelJob:
         return seconds * self.kernels.speed_flop_per_s
 
     def _ring_sizes(self, numbers: tuple[float, ...]) -> tuple[list[float], list[float]]:
-        """Return what a rank of each stage sends of gradients and of weights to other replicas."""
+        """Return the bytes of gradients and weights of a rank of each stage to other replicas."""
         data = self.layout.data
         for_gradients, for_weights = (4.0, _BYTES) if self.shard_optimizer else (2 * _BYTES, 0.0)
         sent = [(data - 1) / data * each for each in numbers]
@@ -242,7 +242,7 @@ class ParallelJob:
         )
 
     def _layer_s(self) -> tuple[float, float]:
-        """Return the seconds of a layer's passes on one rank, what is computed again included."""
+        """Return the seconds of a layer's passes on one rank, recomputation included."""
         model, tensor = self.model, self.layout.tensor
         tokens, hidden = self._tokens, model.hidden
         gates = model.ffn_matrices - 1
@@ -277,7 +277,7 @@ class ParallelJob:
         return time_s / speedup / self.compute_efficiency
 
     def _attention_s(self) -> tuple[float, float]:
-        """Return the seconds of attention's scores and what is made of them, both passes."""
+        """Return the seconds of attention's scores and their use, both passes."""
         model, kernels = self.model, self.kernels
         tokens, heads = self._tokens, model.heads / self.layout.tensor
         length, width = model.sequence_tokens, model.hidden // model.heads
@@ -301,7 +301,7 @@ class ParallelJob:
         return product_s + traffic_s / 2, 2 * product_s + traffic_s / 2
 
     def _tensor_messages(self) -> tuple[Carried, Carried]:
-        """Return what a layer's collectives are on a GPU's link, forward and backward."""
+        """Return the cost of a layer's collectives on a GPU's link, forward and backward."""
         if self.layout.tensor == 1:
             return Carried(0.0, 0.0), Carried(0.0, 0.0)
         activations = _BYTES * self._tokens * self.model.hidden
@@ -317,11 +317,11 @@ class ParallelJob:
         return forward.times(exposed), backward.times(exposed)
 
     def _ring(self, size_bytes: float, passes: int) -> Carried:
-        """Return what a collective of a stage's ranks is on a GPU's link."""
+        """Return the cost of a collective of a stage's ranks on a GPU's link."""
         return self.kernels.ring(size_bytes, self.layout.tensor, passes)
 
     def _context_messages(self) -> Carried:
-        """Return what a rank sends of a layer's keys and values, forward."""
+        """Return the bytes of a layer's keys and values that a rank sends, forward."""
         if self.context == 1:
             return Carried(0.0, 0.0)
         model = self.model

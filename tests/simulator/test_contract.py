@@ -325,14 +325,14 @@ def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
     hits = HitList(scheme, work)
     failure = shared(10.0, 1000.0)
     hits.strike([0], [failure], 12.0)
-    hits.hear([failure], 12.0)
-    hits.note([])
+    hits.note_reconfigured([failure], 12.0)
+    hits.note_unreported([])
     hits.after_restart(900.0)
     assert sorted(scheme.heard[-1]) == [(0, 0), (0, 0), (1, 0)]
     for time_s in range(100, 10_000, 10):
         hits.strike([0], [shared(time_s, 25.0)], time_s)
-        hits.hear([shared(time_s, 25.0)], time_s)
-        assert len(hits._told) <= 3
+        hits.note_reconfigured([shared(time_s, 25.0)], time_s)
+        assert len(hits._reported) <= 3
         assert len(hits._known) <= 3
 
 

@@ -184,15 +184,15 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
 @pytest.mark.parametrize(
     ("platform", "row", "said"),
     [
-        ("on_model", "nvlink-9,partial,100", "nvlink: without its NVLink a GPU cannot go on: st"),
+        ("on_model", "nvlink-9,partial,100", "nvlink: a GPU stops without its NVLink: st"),
         ("on_cables", "switch-40,network", "component switch-40: .* has switch-0 to switch-31"),
         ("on_cables", "cable-32,slow,100,2", "cable-32: of cables .* has cable-0 to cable-31"),
         (
             "on_cables",
             "cable-3,hardware",
-            "takes nobody down by a failure of kind hardware: use partial, slow",
+            "cannot have a failure of kind hardware: use partial, slow",
         ),
-        ("on_cables", "host-0,partial,1e6,2", "host: of a host there is no part that others do"),
+        ("on_cables", "host-0,partial,1e6,2", "host: a host cannot fail partially"),
     ],
 )
 def test_what_no_link_does_is_refused(
@@ -225,7 +225,7 @@ def test_a_mix_strikes_cables(on_cables: On, tmp_path: Path) -> None:
     assert record["disturbances.flaky"] > 0
     assert record["degraded_s"] > 0.0
     mix.write_text(text.replace("partial", "hang"), encoding="utf-8")
-    with pytest.raises(UserError, match="a cable between switches takes nobody down"):
+    with pytest.raises(UserError, match="a cable between switches cannot have a failure"):
         resolve(scenario)
 
 

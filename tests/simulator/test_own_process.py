@@ -15,7 +15,7 @@ from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
-    asked_of_owner,
+    call_in_owner,
     fork_from_here,
     in_own_process,
 )
@@ -141,7 +141,7 @@ def test_a_lack_of_memory_is_named_with_its_limit() -> None:
 
 
 def owner_and_its_own(argument: str) -> tuple[int, int, int]:
-    return asked_of_owner(os.getpid), in_own_process(os.getppid), asked_of_owner(int, argument)
+    return call_in_owner(os.getpid), in_own_process(os.getppid), call_in_owner(int, argument)
 
 
 def test_one_asks_its_owner_for_what_both_need() -> None:
@@ -150,7 +150,7 @@ def test_one_asks_its_owner_for_what_both_need() -> None:
     # The owner's fork server has begun both, and there is no other.
     assert grandparent == in_own_process(os.getppid)
     assert number == 7
-    assert asked_of_owner(os.getpid) == os.getpid()
+    assert call_in_owner(os.getpid) == os.getpid()
 
 
 def test_what_its_owner_cannot_do_is_told() -> None:

@@ -19,7 +19,7 @@ from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
 from faultline.simulator.progress import Batches
 from faultline.simulator.shared_optimizer import SharedOptimizer
-from faultline.simulator.snapshots import Losses, Saved, Shelf
+from faultline.simulator.snapshots import Losses, Saved, SnapshotSlot
 from faultline.strategies.checkpoint_period import best_period_s
 from faultline.strategies.checkpoint_policies import EverySteps, FollowingHazard, Never
 from faultline.strategies.errors import StrategyError
@@ -80,43 +80,43 @@ def test_losses_are_of_hardware_and_as_wide_as_the_component() -> None:
 
 
 def test_a_snapshot_is_whole_after_its_lag() -> None:
-    shelf = Shelf(tier(lag_s=5.0))
-    shelf.put(saved(2, 100.0))
-    assert shelf.whole is None
-    shelf.settle(104.9)
-    assert shelf.whole is None
-    shelf.settle(105.0)
-    assert shelf.whole == saved(2, 100.0)
+    slot = SnapshotSlot(tier(lag_s=5.0))
+    slot.put(saved(2, 100.0))
+    assert slot.whole is None
+    slot.settle(104.9)
+    assert slot.whole is None
+    slot.settle(105.0)
+    assert slot.whole == saved(2, 100.0)
 
 
 def test_a_failure_spoils_what_is_not_whole_and_leaves_what_is() -> None:
-    shelf = Shelf(tier(lag_s=5.0))
-    shelf.put(saved(2, 100.0))
-    shelf.strike(105.0)
-    assert shelf.whole == saved(2, 100.0)
-    shelf.put(saved(4, 200.0))
-    shelf.strike(204.0)
-    shelf.settle(300.0)
-    assert shelf.whole == saved(2, 100.0)
+    slot = SnapshotSlot(tier(lag_s=5.0))
+    slot.put(saved(2, 100.0))
+    slot.strike(105.0)
+    assert slot.whole == saved(2, 100.0)
+    slot.put(saved(4, 200.0))
+    slot.strike(204.0)
+    slot.settle(300.0)
+    assert slot.whole == saved(2, 100.0)
 
 
 def test_snapshots_come_one_at_a_time() -> None:
-    shelf = Shelf(tier(lag_s=5.0))
-    assert not shelf.due(1, 90.0, 0)
-    assert shelf.due(2, 100.0, 0)
-    shelf.put(saved(2, 100.0))
-    assert not shelf.due(4, 104.0, 0)
-    assert shelf.due(4, 105.0, 0)
+    slot = SnapshotSlot(tier(lag_s=5.0))
+    assert not slot.due(1, 90.0, 0)
+    assert slot.due(2, 100.0, 0)
+    slot.put(saved(2, 100.0))
+    assert not slot.due(4, 104.0, 0)
+    assert slot.due(4, 105.0, 0)
 
 
 def test_without_a_lag_it_is_whole_at_once() -> None:
-    shelf = Shelf(tier())
-    shelf.put(saved(2, 100.0))
-    assert shelf.whole == saved(2, 100.0)
+    slot = SnapshotSlot(tier())
+    slot.put(saved(2, 100.0))
+    assert slot.whole == saved(2, 100.0)
 
 
 def test_a_tier_without_a_policy_is_never_due() -> None:
-    assert not Shelf(tier(policy=None)).due(2, 100.0, 0)
+    assert not SnapshotSlot(tier(policy=None)).due(2, 100.0, 0)
 
 
 def found(memory: Memory, *failures: Failure) -> tuple[int, float | None]:
@@ -127,9 +127,9 @@ def found(memory: Memory, *failures: Failure) -> tuple[int, float | None]:
 def filled(*extra: Tier, lag_s: float = 0.0) -> Memory:
     """Return a memory with a snapshot of step 8 from t = 180, and whatever other tiers hold."""
     memory = memory_of(tier(lag_s), *extra)
-    memory.shelves[0].put(saved(8, 180.0))
-    for shelf in memory.shelves[1:]:
-        shelf.put(saved(4, 90.0))
+    memory.slots[0].put(saved(8, 180.0))
+    for slot in memory.slots[1:]:
+        slot.put(saved(4, 90.0))
     return memory
 
 
@@ -203,31 +203,31 @@ def test_failures_that_a_scheme_masked_count_until_the_next_snapshot() -> None:
     assert found(memory, failure(190.0, 4)) == (1, None)
     memory = filled()
     memory.strike([failure(185.0, 0)])
-    memory.shelves[0].put(saved(9, 189.0))
+    memory.slots[0].put(saved(9, 189.0))
     assert found(memory, failure(190.0, 4)) == (9, 10.0)
 
 
 def test_a_masked_failure_spoils_a_snapshot_under_way() -> None:
     memory = filled(lag_s=8.0)
     memory.strike([failure(187.0, 0, kind="software")])
-    assert memory.shelves[0].whole is None
+    assert memory.slots[0].whole is None
     memory = filled(lag_s=8.0)
     memory.strike([failure(188.0, 0, kind="software")])
-    assert memory.shelves[0].whole == saved(8, 180.0)
+    assert memory.slots[0].whole == saved(8, 180.0)
 
 
 def test_survivors_hold_the_state_of_the_last_step() -> None:
     memory = memory_of(tier(policy=None))
-    assert memory.shelves == []
+    assert memory.slots == []
     assert found(memory, failure(185.0, 0)) == (9, 10.0)
     assert found(memory_of(tier(policy=None)), failure(185.0, 0, "job")) == (1, None)
 
 
 def test_nobody_has_to_ask_for_a_snapshot_before_it_may_be_due() -> None:
-    shelf = Shelf(tier(lag_s=5.0))
-    assert shelf.not_due_before(0, 0.0, 0) == (2, inf)
-    shelf.put(saved(2, 20.0))
-    assert shelf.not_due_before(2, 20.0, 0) == (4, inf)
+    slot = SnapshotSlot(tier(lag_s=5.0))
+    assert slot.not_due_before(0, 0.0, 0) == (2, inf)
+    slot.put(saved(2, 20.0))
+    assert slot.not_due_before(2, 20.0, 0) == (4, inf)
 
 
 def test_nobody_has_to_ask_for_a_snapshot_before_the_last_one_is_whole() -> None:
@@ -235,12 +235,12 @@ def test_nobody_has_to_ask_for_a_snapshot_before_the_last_one_is_whole() -> None
     policy = FollowingHazard(1.0, 0.0, 1, constant_rate(1 / 50.0), (1.0,))
     worth_s = best_period_s(1.0, 50.0, 0.0) - 1.0
     assert worth_s == pytest.approx(10.0, abs=0.1)
-    shelf = Shelf(tier(lag_s=30.0, policy=policy))
-    assert shelf.not_due_before(0, 0.0, 0) == (inf, pytest.approx(worth_s))
-    shelf.put(saved(2, 20.0))
-    assert shelf.not_due_before(2, 20.0, 0) == (inf, 50.0)
-    assert not shelf.due(4, 49.9, 0)
-    assert shelf.due(5, 50.0, 0)
+    slot = SnapshotSlot(tier(lag_s=30.0, policy=policy))
+    assert slot.not_due_before(0, 0.0, 0) == (inf, pytest.approx(worth_s))
+    slot.put(saved(2, 20.0))
+    assert slot.not_due_before(2, 20.0, 0) == (inf, 50.0)
+    assert not slot.due(4, 49.9, 0)
+    assert slot.due(5, 50.0, 0)
 
 
 NODES, SIZE = 16, 4

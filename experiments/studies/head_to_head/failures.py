@@ -139,7 +139,7 @@ class EnteredTraining(Training):
             self.state.collects_failures,
             recovery=self.strategy.restart_recovery(),
         )
-        self.state.hits.note(started.struck)
+        self.state.hits.note_unreported(started.struck)
         # To wait for repairs is part of the training, to start up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
         for dropped_s in inherited.dropped.values():
