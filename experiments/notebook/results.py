@@ -134,9 +134,9 @@ class Plan:
     def table(self) -> pd.DataFrame:
         """A row a choice: scheme, protection, redundancy, intervals, days, GPU-hours, goodput."""
         import pandas as pd
-        from faultline.experiments.planner.advice import answer
+        from faultline.experiments.planner.advice import plan_data
 
-        frame = pd.json_normalize(answer(self.planned, self.advice)["choices"])
+        frame = pd.json_normalize(plan_data(self.planned, self.advice)["choices"])
         return frame.rename(columns=lambda name: name.removeprefix("simulated."))
 
     def __repr__(self) -> str:
