@@ -1,4 +1,4 @@
-"""Traces of failures as CSV: read with every mistake told, and written."""
+"""Traces of failures as CSV: reading, with all mistakes reported, and writing."""
 
 from __future__ import annotations
 
@@ -373,18 +373,18 @@ def wrong_columns(
     missing = [name for name in columns[:needed] if name not in names]
     twice = sorted({name for name in names if name in columns and names.count(name) > 1})
     meant = {one: get_close_matches(one.lower(), columns, n=1) for one in unknown}
-    said = [
+    mistakes = [
         quote(one) + "".join(f" (did you mean {name!r}?)" for name in meant[one]) for one in unknown
     ]
-    said = [f"unknown column {', '.join(said)}"] if said else []
+    mistakes = [f"unknown column {', '.join(mistakes)}"] if mistakes else []
     if missing:
-        said.append(f"{_columns(missing)} missing")
+        mistakes.append(f"{_columns(missing)} missing")
     if twice:
-        said.append(f"{_columns(twice)} there twice")
-    if not said:
+        mistakes.append(f"{_columns(twice)} there twice")
+    if not mistakes:
         return ""
     return (
-        f"{'; '.join(said)}; found are {', '.join(map(quote, found))}; needed are "
+        f"{'; '.join(mistakes)}; found are {', '.join(map(quote, found))}; needed are "
         f"{', '.join(columns[:needed])}; {', '.join(columns[needed:])} may be there"
     )
 

@@ -22,7 +22,7 @@ from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
 
 MOST_MISTAKES = 100
-"""What is wrong with one file beyond these is counted, and not told."""
+"""Printed mistakes of one file; further ones are only counted."""
 
 _LEADING_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 
@@ -42,12 +42,12 @@ def check_scenario(name_or_path: str) -> list[str]:
     elif not source.syntax_mistakes:
         mistakes += _refusals(_checks(scenario, source))
     # Text first: what follows may be wrong only because a part of the file could not be read.
-    told = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
+    messages = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
-    told += [partial(source.told, mistake) for mistake in mistakes]
-    lines = [one_line(tell()) for tell in told[:MOST_MISTAKES]]
-    if len(told) > MOST_MISTAKES:
-        lines.append(f"{source.origin}: and {len(told) - MOST_MISTAKES:,} more")
+    messages += [partial(source.told, mistake) for mistake in mistakes]
+    lines = [one_line(tell()) for tell in messages[:MOST_MISTAKES]]
+    if len(messages) > MOST_MISTAKES:
+        lines.append(f"{source.origin}: and {len(messages) - MOST_MISTAKES:,} more")
     return lines
 
 
@@ -105,11 +105,11 @@ def _check_place(scenario: Scenario) -> None:
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:
     """Return what the checks raise; once, if several raise the same."""
-    told: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for check in checks:
         if (refusal := _refusal(check)) is not None:
-            told[refusal] = None
-    return [Mistake(_location(refusal), partial(str, refusal)) for refusal in told]
+            messages[refusal] = None
+    return [Mistake(_location(refusal), partial(str, refusal)) for refusal in messages]
 
 
 def _refusal(check: Callable[[], object]) -> str | None:

@@ -104,19 +104,19 @@ def slow_response(
     A restart costs what saving, restarting and loading take. Micro-batches of a job whose time is
     stated take all of it; of a played one, the filling of its pipelines comes on top.
     """
-    said, table = scenario.failures.kinds, scenario.model
+    kinds, table = scenario.failures.kinds, scenario.model
     restart = strategy_class(scenario.strategy.name).restart_recovery()
     restart_s = durations.save_s + durations.restart_s(restart) + durations.load_s
     known = (
         Remedy("redeal", _REDEAL_S),
-        Remedy("swap", said.swap_s),
+        Remedy("swap", kinds.swap_s),
         Remedy("restart", restart_s),
     )
-    wanted = _REMEDIES.get(said.slow)
+    wanted = _REMEDIES.get(kinds.slow)
     if wanted is None:
         return None
     remedies = tuple(one for one in known if one.name in wanted)
-    policy = SlowPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
+    policy = SlowPolicy(remedies, kinds.slow_found_s, kinds.slow == "ski-rental")
     fill = 0.0 if step is None else job_shape(scenario).idle_slots
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
@@ -222,9 +222,9 @@ class PlayedEffects:
             own = links_of_component(platform, failure.level, failure.number)
         left = tuple((link, 1.0 / failure.factor) for link in own)
         members = tuple(range(self.step.pattern.data))
-        everybody = None if types == 1 else StepShares(members, (), types)
-        slow_s = self._passes_s(self.step, left_of, everybody, factor)
-        compute = slow_s / self._passes_s(self.step, {}, everybody, factor)
+        all_members = None if types == 1 else StepShares(members, (), types)
+        slow_s = self._passes_s(self.step, left_of, all_members, factor)
+        compute = slow_s / self._passes_s(self.step, {}, all_members, factor)
         return Effect(compute, slow.sync_s / known.sync_s, links=left)
 
     def together(

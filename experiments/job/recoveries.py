@@ -152,12 +152,12 @@ def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[R
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
     phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind
-    told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
+    sourced = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
     repair_s = awaited_repair_s(question.scenario, question.failures)
     is_usual = repair_s == question.scenario.rejoin.repair_s
     source = _REPAIRED if is_usual else _REPAIRED_BY_CAUSE
     repair = RecoveryPhase("repair", repair_s, source=source)
-    return [repair, *told] if waits else told
+    return [repair, *sourced] if waits else sourced
 
 
 def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
@@ -171,6 +171,6 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
         names = _KEYS_OF_HARDWARE[hardware_of(scenario)]
     if any(name in table.model_fields_set for name in names):
         return f"stated: recovery.{names[0]}"
-    said = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
+    source = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
     preset = f"{table.preset}: " if names[0] in PRESETS[table.preset] else ""
-    return preset + said.removeprefix("by recovery.preset; ").removeprefix("derived: ")
+    return preset + source.removeprefix("by recovery.preset; ").removeprefix("derived: ")

@@ -77,7 +77,7 @@ Source = Literal["stated", "derived", "measured"]
 class ResolvedJob:
     """A scenario with every value filled in."""
 
-    scenario: Scenario  # What was asked.
+    scenario: Scenario  # As stated.
     # Stated, or the best by the scheme's closed forms.
     redundancy: int
     interval_steps: int
@@ -85,7 +85,7 @@ class ResolvedJob:
     protected: Protected  # How the state is kept.
     # Where its failures come from; those of the scenario, unless the caller gave others.
     failures: FailureModel = field(compare=False, repr=False)
-    # What an undisturbed step is made of, where the platform says that.
+    # The parts of an undisturbed step, if the platform determines them.
     step: StepTime | None = None
 
     @property
@@ -288,12 +288,12 @@ def open_job(
     Parameters
     ----------
     scenario : Scenario
-        What was asked.
+        The scenario as stated.
     known : Durations, optional
         What `durations_of` returned for a scenario that differs in nothing it depends on; by
         default they are looked up, and measured on the platform where the scenario asks for that.
     failures : FailureModel, optional
-        What fails when, in place of what the scenario says of it.
+        The failures, in place of the scenario's.
     """
     check_platform(scenario)
     scenario = with_compute(scenario)
@@ -405,8 +405,8 @@ def _restart_of(scenario: Scenario) -> Recovery:
 @cache
 def _rules() -> dict[str, KeyPath]:
     """Return the key of each rule: the schema says which is one."""
-    said = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
-    return {rule: path for path, rule in said.items() if rule is not None}
+    rules = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
+    return {rule: path for path, rule in rules.items() if rule is not None}
 
 
 def filled_in(question: ResolvedJob) -> Scenario:

@@ -44,7 +44,7 @@ class ResolvedKey:
 class ResolvedScenario:
     """A scenario with every value filled in."""
 
-    question: ResolvedJob  # The scenario as it was asked, and what was found for what it left open.
+    question: ResolvedJob  # The scenario, with the values found for its open keys.
     scenario: Scenario  # The same with every value stated: it gives the same records.
     keys: dict[KeyPath, ResolvedKey]  # Every key by its path, in the order of the schema.
 
@@ -94,18 +94,18 @@ def _outcomes(question: ResolvedJob) -> dict[str, str]:
 
 
 def _protection_outcome(question: ResolvedJob) -> str:
-    protected, said = question.protected, []
+    protected, details = question.protected, []
     if protected.snapshot_interval_steps:
         cost = protected.snapshot_cost
-        said.append(
+        details.append(
             f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)
-        said.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
-    if not said:
-        said.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
-    return "; ".join(said)
+        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
+    if not details:
+        details.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
+    return "; ".join(details)
 
 
 def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
@@ -184,11 +184,11 @@ def remark(key: ResolvedKey, longest: int = 1000) -> str:
     What a choice means is left out where the line would become longer than `longest`.
     """
     reference = key.reference
-    said: list[str] = [reference.unit] if reference.unit not in (None, "1") else []
-    said.append(key.origin)
+    details: list[str] = [reference.unit] if reference.unit not in (None, "1") else []
+    details.append(key.origin)
     if not key.counts:
-        said.append("not in force")
-    start, end = f"[{', '.join(said)}] {reference.summary}", ""
+        details.append("not in force")
+    start, end = f"[{', '.join(details)}] {reference.summary}", ""
     if key.outcome:
         end = f": here {key.outcome}"
     elif key.origin == "derived" and not reference.choices:

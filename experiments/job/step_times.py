@@ -199,19 +199,19 @@ class PlayedMemberTimes:
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
-        asked = self._question(shares)
-        if asked not in self._by_factor:
-            self._by_factor[asked] = Chords(lambda one: self._played(*asked, one).step_s)
+        arguments = self._question(shares)
+        if arguments not in self._by_factor:
+            self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
         # Slower passes hide more gradients: what the sync is shorter by is counted here.
-        return self._by_factor[asked](factor) - self._of(shares).sync_s
+        return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
         known = self._times.get(shares)
         if known is None:
-            asked = self._question(shares)
-            if asked not in self._known:
-                self._known[asked] = self._played(*asked)
-            known = self._times[shares] = self._known[asked]
+            arguments = self._question(shares)
+            if arguments not in self._known:
+                self._known[arguments] = self._played(*arguments)
+            known = self._times[shares] = self._known[arguments]
         return known
 
     def _question(self, shares: StepShares) -> _Question:
@@ -233,10 +233,10 @@ class PlayedMemberTimes:
 
     def _played(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
         undisturbed = StepShares(tuple(range(self.step.groups)))
-        asked = None if shares == undisturbed else shares
+        arguments = None if shares == undisturbed else shares
         step = step if factor == 1.0 else step.slower(factor)
         links, ranks = self.slow.links, self.slow.ranks
-        return _step_time(self.platform, step, self.without, links, asked, ranks)
+        return _step_time(self.platform, step, self.without, links, arguments, ranks)
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -360,7 +360,7 @@ def _step_time(
     shares: StepShares | None = None,
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
-    def believable(stored: dict[str, Any]) -> StepTime:
+    def is_plausible(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")
         if not all(value >= 0.0 for value in stored.values()):
@@ -369,10 +369,10 @@ def _step_time(
 
     def play() -> StepTime:
         bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
-        asked = step.hosts, step.pattern, bandwidths, shares
-        look_up_on(path, look_up_step, *asked)
-        return played_on(path, time_step, *asked, dict(ranks))
+        arguments = step.hosts, step.pattern, bandwidths, shares
+        look_up_on(path, look_up_step, *arguments)
+        return played_on(path, time_step, *arguments, dict(ranks))
 
     key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
-        return cached(path, key, play, believable)
+        return cached(path, key, play, is_plausible)

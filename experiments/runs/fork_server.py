@@ -50,12 +50,12 @@ _STARTS = 5
 
 
 class OwnerGoneError(Exception):
-    """Whoever asked for the run is no more."""
+    """The process that requested the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a fork server is asked to do: a request, within limits, in a directory."""
+    """A task of a fork server: a request, within limits, in a directory."""
 
     request: Request
     limits: Limits
@@ -72,7 +72,7 @@ def serve(descriptor: int) -> None:
     _start_resource_tracker()
     fork_from_here()
     known = KnownDurations()
-    # Where SimGrid is missing, runs on it say so.
+    # If SimGrid is missing, runs on it report that.
     with suppress(ImportError):
         import_module("faultline.simulator.simgrid_engine.warm_process")
     # Some packages import the half of themselves when first used: better once than in every child.
@@ -167,7 +167,7 @@ def _be_the_child(
         os.setpgid(0, 0)
         for connection in not_ours:
             connection.close()
-        # All that is printed goes nowhere: a line of one run in ten thousand helps nobody.
+        # Output is discarded: a line of one run in ten thousand is of no use.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -192,10 +192,10 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
             raise OwnerGoneError
         if receiving in ready:
             try:
-                said: Call | Played = receiving.recv()
-                if isinstance(said, Played):
-                    return said
-                receiving.send(said.answer())
+                message: Call | Played = receiving.recv()
+                if isinstance(message, Played):
+                    return message
+                receiving.send(message.answer())
             except (EOFError, OSError):
                 # It died before it had sent anything, or in the middle of it.
                 return Played(None, _cause_of_death(child))

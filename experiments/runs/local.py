@@ -138,7 +138,7 @@ def _exchange(
 
 
 class RunAbandonedError(Exception):
-    """The run was ended, because nobody wants it any longer."""
+    """The run was ended, because its result is no longer wanted."""
 
 
 class ForkServer:

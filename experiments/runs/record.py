@@ -30,7 +30,7 @@ _MOST = sys.float_info.max
 class PlayedRun:
     """What records are made of."""
 
-    job: ResolvedJob  # What was asked, with every value filled in.
+    job: ResolvedJob  # With every value filled in.
     progress: Progress  # What has become of it.
     seed: int  # Names the random numbers.
     engine: str  # Which engine played.
@@ -104,7 +104,7 @@ class Column:
     name: str
     kind: Kind  # Text, a whole number, or any number (one of "text", "count", "number").
     label: str  # Its name in words, without the unit, for axes and tables.
-    meaning: str  # What it says, in a sentence without a full stop.
+    meaning: str  # A sentence without a full stop.
     # Which way is good; None where neither is ({"lower", "higher"} or None).
     better: Literal["lower", "higher"] | None = None
     unit: str = "1"  # Of its values: "s", "steps", or "1" for counts and ratios; empty for text.

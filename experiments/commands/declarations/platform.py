@@ -123,7 +123,7 @@ def declare(commands: Commands) -> None:
     failure.add_argument(
         "--component",
         metavar="NAME",
-        help="the part that fails: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
+        help="failed part: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
     )
     failure.add_argument(
         "--at", metavar="TIME", default="1ms", help="time of the failure (default: 1ms)"

@@ -257,10 +257,10 @@ def test_a_grid_that_has_grown_goes_on(
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is not asked any more"),
+        ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is no longer requested"),
         ("steps = 100", "steps = 200", "job.steps was 100 and is 200"),
         ("[2, 3]", "[2, 4]", "the point strategy.redundancy = 3, failures.mtbf_s = 300.0 is not"),
-        ("[300]", "[600]", "failures.mtbf_s = 300.0 is not asked any more"),
+        ("[300]", "[600]", "failures.mtbf_s = 300.0 is no longer requested"),
         (
             "strategy.redundancy = [2, 3]",
             'strategy.name = ["replication", "spare"]',

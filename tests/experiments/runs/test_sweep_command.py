@@ -181,7 +181,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
         (["--workers", "0"], "--workers"),
         (["--workers", "two"], "--workers"),
         (["--time-limit", "10"], "'10' has no unit"),
-        (["--time-limit", "0s"], "nothing runs within nothing"),
+        (["--time-limit", "0s"], "must be greater than 0"),
         (["--time-limit", "4GB"], "not a time"),
         (["--memory-limit", "4Gb"], "bits"),
         (["--memory-limit=-4GB"], "negative"),
