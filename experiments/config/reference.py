@@ -41,11 +41,11 @@ _KINDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """What there is to know of a key or table of a scenario."""
+    """The documentation of a key or table of a scenario."""
 
     path: KeyPath  # Its parts, from the outermost table.
     meaning: str  # A sentence or two.
-    kind: str  # What is written there: "number", "choice", "table", ...
+    kind: str  # The kind of value: "number", "choice", "table", ...
     is_table: bool  # Whether keys stand below it.
     unit: str | None  # SI unit, "steps", or "1"; None for what has none.
     default: str  # The default as TOML, or "unset".
@@ -53,7 +53,7 @@ class KeyReference:
     choices: dict[str, str]  # The named choices and what they mean; the meaning may be empty.
     # It counts only where each of these keys has one of these values.
     only_with: dict[str, list[str]]
-    source: str  # Where the default comes from.
+    source: str  # Of the default.
 
     @property
     def dotted(self) -> str:

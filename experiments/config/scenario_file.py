@@ -44,7 +44,7 @@ class ScenarioSource(TomlSource):
 
     # How messages call what was set after it was read, by its path.
     settings: dict[KeyPath, str] = field(default_factory=dict)
-    # What of it options of the command line have set.
+    # Its keys that command-line options have set.
     options: set[KeyPath] = field(default_factory=set)
 
     def change(
@@ -72,7 +72,7 @@ class ScenarioSource(TomlSource):
                 self.options.add(path_of(key))
 
     def setting_of(self, location: Location) -> str | None:
-        """Return what set a value after it was read; None if it stands in the file."""
+        """Return the option that set a value after reading; None if the file has it."""
         for length in range(len(location), 0, -1):
             setting = self.settings.get(tuple(map(str, location[:length])))
             if setting is not None:

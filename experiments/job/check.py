@@ -1,4 +1,4 @@
-"""All that is wrong with a scenario, from its text to whether it can be played."""
+"""All mistakes of a scenario, from its text to whether it can be simulated."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LEADING_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 
 
 def check_scenario(name_or_path: str) -> list[str]:
-    """Return every mistake of a scenario as one line with its place; none if it can be played.
+    """Return every mistake of a scenario as one line with its place; none if it can be simulated.
 
-    What values make impossible together is looked at only where each of them is right by itself.
+    Combinations of values are checked only if each value is valid by itself.
     """
     try:
         source = read_source(name_or_path)
@@ -66,7 +66,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
-    # With the numbers of its model: without them it would not be the job that is asked for.
+    # With the numbers of its model: without them it would be another job.
     yield lambda: _check_place(source.used_scenario())
     yield lambda: resolve_playable(_with_times(source.scenario()))
 

@@ -55,7 +55,7 @@ _REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
     "restart": ("restart",),
     "ski-rental": ("redeal", "swap", "restart"),
 }
-"""What is done, by `failures.kinds.slow`."""
+"""The mitigation of a straggler, by `failures.kinds.slow`."""
 
 
 def disturbances(
@@ -127,7 +127,7 @@ def _carried_by_others(
 ) -> Iterator[Failure]:
     """Yield failures; the others of a server do the work of an adapter that is gone.
 
-    Where messages are played, SimGrid finds that.
+    If messages are simulated, SimGrid finds that.
     """
     for failure in begin():
         lost = _is_gone(failure) and failure.level in TO_THE_NETWORK and gpus_per_host > 1
@@ -158,7 +158,7 @@ class MeasuredEffects:
     """Effects on a job whose compute is stated, and whose all-reduce is measured."""
 
     stated: StatedEffects  # On what is not measured.
-    times: MeasuredMemberTimes  # What the all-reduce takes.
+    times: MeasuredMemberTimes  # Of the all-reduce.
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component: of the network, what its links leave of them."""
@@ -186,12 +186,12 @@ class MeasuredEffects:
 
 @dataclass(frozen=True)
 class PlayedEffects:
-    """Effects on a job whose steps are played: of each component alone, on its platform."""
+    """Effects on a job whose steps are simulated: of each component alone, on its platform."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     layout: JobLayout  # Which GPUs share which components.
-    undisturbed: StepTime  # What the step takes.
+    undisturbed: StepTime
     _by_factor: dict[object, Chords] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -233,7 +233,7 @@ class PlayedEffects:
         """Return how many times as long a group's passes take, some of whose parts are slow."""
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
-        # Where all replicas are alike, and so are their links, one stands for any.
+        # If all replicas and their links are alike, one represents all.
         played = 0 if self.undisturbed.is_even and not shared else group
         stages: dict[int, float] = {}
         links: dict[str, float] = {}

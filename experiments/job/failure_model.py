@@ -287,7 +287,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
 
 
 def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) -> RecordedFailures:
-    """Let switches that stop cut nobody off, as there is a way around each until its repair."""
+    """Let failed switches cut no GPU off: there is a route around each until its repair."""
     switches = recorded.level == LEVELS.index("switch")
     if not switches.any():
         return recorded

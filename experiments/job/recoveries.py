@@ -1,4 +1,4 @@
-"""What a typical failure costs under each scheme, phase by phase."""
+"""The recovery from a typical failure under each scheme, phase by phase."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ExplainedRecovery:
     """A recovery of a scheme, phase by phase."""
 
     scheme: str  # The scheme.
-    event: str  # What it follows.
+    event: str  # The event before it.
     recovery: str  # Its kind.
     phases: tuple[RecoveryPhase, ...]  # In order, with the source of each time.
 
@@ -62,7 +62,7 @@ def explained_recoveries(
     """Yield the recoveries from the failure of one GPU under each scheme, and from its repair.
 
     Before them comes the state that members send to each other without a failure.
-    Of a scheme that the job cannot have there is one line that says why.
+    A scheme that the job cannot use has one line with the reason.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -120,7 +120,7 @@ def _recovery(
 
 
 def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
-    """Explain what members send to each other after every so many steps."""
+    """Explain the periodic transfers between members."""
     times, every = question.durations.moves, mirror.every_steps
     assert times is not None
     phase = _moved(times, mirror.moves, times.duration_s(mirror.moves))

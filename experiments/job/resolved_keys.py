@@ -51,7 +51,7 @@ class ResolvedScenario:
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     """Fill in what a scenario leaves open; errors are those of `resolved_job.resolve_playable`."""
-    # Whoever is shown a scenario wants to know that it can be played.
+    # A shown scenario must be one that can be simulated.
     question = resolve_playable(source.scenario())
     filled = filled_in(question)
     outcomes = _outcomes(question)
@@ -127,9 +127,9 @@ def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> 
 
 
 def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> str:
-    """Return a TOML file that asks the same as the scenario, with every value stated.
+    """Return a TOML file equivalent to the scenario, with every value stated.
 
-    A comment at each key says its unit, where its value comes from, what it means. With
+    A comment at each key has its unit, the source of its value, its meaning. With
     everything, keys on which nothing depends are there too, though nobody stated them.
     """
     document = tomlkit.document()
@@ -147,7 +147,7 @@ def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> st
 
 
 def _by_table(resolved: ResolvedScenario, everything: bool) -> dict[KeyPath, list[ResolvedKey]]:
-    """Return the keys of each table; a table comes after the one it stands in."""
+    """Return the keys of each table; a table comes after its parent."""
     tables: dict[KeyPath, list[ResolvedKey]] = {(): []}
     for path, key in resolved.keys.items():
         if everything or key.counts or key.origin in ("stated", "--set"):
@@ -181,7 +181,7 @@ def _width(key: ResolvedKey) -> int:
 def remark(key: ResolvedKey, longest: int = 1000) -> str:
     """Return a key's unit, the origin of its value and its meaning, in a line.
 
-    What a choice means is left out where the line would become longer than `longest`.
+    The meaning of a choice is left out if the line would become longer than `longest`.
     """
     reference = key.reference
     details: list[str] = [reference.unit] if reference.unit not in (None, "1") else []

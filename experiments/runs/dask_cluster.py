@@ -248,7 +248,7 @@ def _wait_until_connected(client: Client, address: str) -> None:
 
 
 class _ClusterSize:
-    """How many runs a cluster can play at a time; says so on stderr where that is none."""
+    """The number of runs a cluster can execute at a time; prints a note if it is zero."""
 
     def __init__(self, client: Client, address: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The process that runs are forked from: it has imported everything, and plays none itself.
+"""The process that runs are forked from: it has imported everything, and executes none itself.
 
 It has one thread and creates no SimGrid engine, so that each forked child starts from the same
 clean state, in milliseconds. `multiprocessing` has a fork server too, but there what was forked
@@ -63,7 +63,7 @@ class Assignment:
 
 
 def serve(descriptor: int) -> None:
-    """Greet with this process's environment, then play one assignment after the other.
+    """Send this process's environment, then run one assignment after the other.
 
     The file descriptor is of the connection to the owner. Its end is the end of this process, and
     of all it started: so nothing outlives an owner, however that died.

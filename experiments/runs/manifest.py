@@ -25,7 +25,7 @@ _BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
-    """A file is not what was written there; the message says in a few words what is wrong."""
+    """A file differs from what was written there; the message has the reason in a few words."""
 
 
 def seal(content: dict[str, Any]) -> bytes:

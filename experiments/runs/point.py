@@ -1,4 +1,4 @@
-"""What is played: points of a scenario and a seed, calls of a function, and what comes of them."""
+"""Tasks (points of a scenario and a seed, calls of a function) and their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Labels = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a single run may use; None stands for no limit."""
+    """Limits of a single run; None is no limit."""
 
     time_s: float | None = None  # Seconds of real time.
     # Resident memory of its process and that process's children, in bytes.
@@ -189,7 +189,7 @@ Results = Generator[Result, None, None]
 
 
 class Executor(Protocol):
-    """A place where runs are played: this machine, or a Dask cluster."""
+    """Executes runs: on this machine, or on a Dask cluster."""
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests, and yield each result as it comes, in any order.

@@ -75,7 +75,7 @@ class PlayedRun:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of the whole run; what stands by is paid for too."""
+        """GPU-hours of the whole run, including standbys."""
         gpus = paid_gpus(self.job.scenario, self.job.failures.mtbf_s)
         return gpus * self.progress.now_s / 3600.0
 
@@ -159,7 +159,7 @@ def _time(name: str, label: str, meaning: str, shown: str, **more: Any) -> Colum
 
 
 def _step(part: str, meaning: str) -> Column:
-    """A part of an undisturbed step, where the platform says what it is made of."""
+    """A part of an undisturbed step, if the platform determines the parts."""
     return Column(
         f"step_{part}_s",
         "number",
@@ -444,7 +444,7 @@ COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
 """All columns of a record by name, in its order; those of `FAMILIES` stand among them."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
-"""Columns of which there is one a name: by what stands before that name."""
+"""Families of columns with one per name: by their prefix."""
 
 
 def column(name: str) -> Column | None:

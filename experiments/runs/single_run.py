@@ -43,7 +43,7 @@ def run(
     seed : int
         Names the random numbers; one seed, one record.
     engine : {"replay", "simgrid"}
-        Which engine plays.
+        The engine.
     record_event : callable, optional
         Called with every event of the run's timeline.
     on_checkpoint : callable, optional
@@ -96,7 +96,7 @@ def scenario_hash(question: ResolvedJob) -> str:
 
 
 def asked_hash(scenario: Scenario) -> str:
-    """Return a short digest of everything a scenario says but its name and description.
+    """Return a short digest of a scenario without its name and description.
 
     A platform file counts by its path and its content, and so does a file of failures: edited, it
     is another scenario. Nothing is measured for it.

@@ -222,12 +222,12 @@ class Store:
     wanted: frozenset[str] = frozenset()  # Names of the requested runs.
 
     def missing(self, *, retry_failed: bool = False) -> set[str]:
-        """Return the names of the runs that are still to be played."""
+        """Return the names of the missing runs."""
         runs = self.runs.values()
         return set(self.wanted) - {run.run_id for run in runs if not (retry_failed and run.failed)}
 
     def staying(self, to_play: set[str]) -> list[StoredRun]:
-        """Return the runs that are there and are not going to be played again."""
+        """Return the runs that exist and will not be repeated."""
         return [run for run_id, run in self.runs.items() if run_id not in to_play]
 
     def begin(self) -> None:
@@ -374,7 +374,7 @@ def locked(directory: Path, tell: Tell) -> Iterator[bool]:
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock that is nothing but a lock: what it says is overwritten."""
+    """Open a lock file; its content is overwritten."""
     remedy = "remove it, unless another sweep is under way here"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
