@@ -228,7 +228,7 @@ def execute_diff(arguments: argparse.Namespace) -> None:
     for difference in edit.differences:
         console.print(f"- {difference.text}", soft_wrap=True)
     if not edit.differences:
-        console.print("The files say the same.")
+        console.print("The files have the same contents.")
 
 
 def _cells(one: PhaseChange) -> tuple[str, ...]:
