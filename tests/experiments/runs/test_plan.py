@@ -268,7 +268,7 @@ def test_a_grid_that_has_grown_goes_on(
         (
             "strategy.redundancy = [2, 3]",
             'strategy.name = ["replication", "spare"]',
-            "strategy.redundancy = 2, failures.mtbf_s = 300.0, strategy.name = 'spare' is no longer",
+            "strategy.redundancy = 2, failures.mtbf_s = 300.0, strategy.name = 'spare' is",
         ),
         ("[set]", 'engine = "simgrid"\n[set]', "engine was 'replay' and is 'simgrid'"),
         ("spare-study", "spare-sound", "the scenario was called 'spare-study', and now"),
