@@ -19,15 +19,15 @@ from faultline.experiments.commands.declarations import parser
 from faultline.experiments.streams import safe_streams, shown
 
 _SIGPIPE_STATUS = 141
-"""What a shell reports of a program that a closed pipe has ended: 128 + SIGPIPE."""
+"""Exit status of a program that a closed pipe ended: 128 + SIGPIPE."""
 
 _OF_STREAMS = {
     errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.ENXIO, errno.EPIPE,
 }  # fmt: skip
-"""How writing to a stream fails; an error of it has no name of a file."""
+"""Errors of writing to a stream; these carry no file name."""
 
 _LINES_AT_AN_END, _LONGEST_LINE = 100, 1_000
-"""Lines of a traceback that are printed of its beginning and its end, and letters of a line."""
+"""Lines printed from the start and from the end of a traceback; characters of a line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: the command's own, 2 for bad input, told in one line, 130 after an
-        interrupt, 141 where the reader of the standard output has gone.
+        The exit status: the command's own, 2 for bad input (with an error of one line), 130 after
+        an interrupt, 141 if the reader of the standard output has closed it.
     """
     sys.excepthook = _show
     if not sys.warnoptions:
-        # What a library warns of is for those who write programs with it.
+        # Warnings of libraries are for developers, not for users of the command.
         warnings.simplefilter("ignore")
         logging.getLogger().addHandler(logging.NullHandler())
     try:
@@ -52,19 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         status = _SIGPIPE_STATUS
     except OSError as error:
-        _complain(_told(error))
+        _print_error(_error_line(error))
         status = 2
-    # What still stands in the buffers goes nowhere, without a complaint.
+    # Discard the contents of the buffers without another error.
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
     return status
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an error, escaped and cut: a scheme may have raised it."""
+    """Print a traceback, escaped and shortened: a plug-in scheme may have raised it."""
     lines = "".join(format_exception(kind, error, trace)).splitlines()
     if len(lines) > 2 * _LINES_AT_AN_END:
         left_out = f"... {len(lines) - 2 * _LINES_AT_AN_END:,} lines ..."
@@ -79,7 +79,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print("faultline: interrupted", file=sys.stderr)
         return 130
     except SystemExit as stop:
-        # Rich answers a closed pipe with status 1; argparse says nothing of what it cannot print.
+        # Rich exits with status 1 on a closed pipe; argparse ignores errors of printing.
         if isinstance(stop.__context__, BrokenPipeError) or not (stop.code or _is_read()):
             raise BrokenPipeError from stop
         sys.stdout.flush()
@@ -88,37 +88,37 @@ def _run(arguments: Sequence[str] | None) -> int:
         from faultline.platforms.errors import shortage
 
         if (lack := shortage(error)) is not None:
-            _complain(lack)
+            _print_error(lack)
             return 2
         if not _is_for_users(error) or (isinstance(error, OSError) and not error.filename):
-            # What has no name is a stream that cannot be written: told where that is looked at.
+            # An OSError without a file name concerns a stream: `main` reports it.
             raise
-        _complain(_told(error))
+        _print_error(_error_line(error))
         return 2
 
 
-def _complain(line: str) -> None:
-    """Print a line on the standard error; where that cannot be written, the status says it."""
+def _print_error(line: str) -> None:
+    """Print a line on the standard error; if that fails, only the exit status is left."""
     with suppress(OSError):
         print(f"faultline: {line}", file=sys.stderr, flush=True)
 
 
-def _told(error: Exception) -> str:
-    """Return an error as one line; an error of the system with the file that it is about."""
+def _error_line(error: Exception) -> str:
+    """Return an error as one line; an error of the system with its file."""
     from faultline.platforms.errors import one_line
 
     if not (isinstance(error, OSError) and error.strerror):
         return one_line(str(error))
-    where, what = error.filename, error.strerror
-    if not where and error.errno in _OF_STREAMS:
-        where = "standard output"
-    elif not where and what == os.strerror(errno.ENOENT):
-        where, what = "the working folder", f"{what}; go to one that is there"
-    return one_line(f"{where}: {what}" if where else what)
+    place, reason = error.filename, error.strerror
+    if not place and error.errno in _OF_STREAMS:
+        place = "standard output"
+    elif not place and reason == os.strerror(errno.ENOENT):
+        place, reason = "the working folder", f"{reason}; change to one that exists"
+    return one_line(f"{place}: {reason}" if place else reason)
 
 
 def execute(parsed: argparse.Namespace) -> int:
-    """Import the command that was asked for, and run it."""
+    """Import the requested command and run it."""
     _plug_in(parsed.scheme_file)
     if parsed.quiet:
         os.environ["FAULTLINE_QUIET"] = "1"
@@ -129,22 +129,22 @@ def execute(parsed: argparse.Namespace) -> int:
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
-    # Most commands have nothing to say but that they are through.
+    # Most commands return None, which is success.
     status: int = getattr(command, function or "execute")(parsed) or 0
     return status
 
 
 def _plug_in(files: Sequence[str]) -> None:
-    """Name files with schemes to this process and all that it starts."""
+    """Register scheme files for this process and its children."""
     from faultline.experiments.config.errors import UserError
 
     for file in files:
-        if not os.path.isfile(file):  # noqa: PTH113 (pathlib takes its time to be imported)
+        if not os.path.isfile(file):  # noqa: PTH113 (importing pathlib is slow)
             raise UserError(f"--scheme-file {file}: no such file; name a Python file with a scheme")
         if os.pathsep in os.path.abspath(file):  # noqa: PTH100 - likewise
-            # Processes are given the files in one variable, in which it would be another file.
+            # Children get the files in one environment variable, which this character separates.
             raise UserError(
-                f"--scheme-file {file}: has {os.pathsep!r} in its whole path; rename or move it"
+                f"--scheme-file {file}: has {os.pathsep!r} in its absolute path; rename or move it"
             )
     known = os.environ.get("FAULTLINE_SCHEME_FILES", "")
     paths = [*filter(None, known.split(os.pathsep)), *map(os.path.abspath, files)]
@@ -153,7 +153,7 @@ def _plug_in(files: Sequence[str]) -> None:
 
 
 def _is_for_users(error: Exception) -> bool:
-    """Whether an error says all there is to say; a mistake of the program shows its traceback."""
+    """Whether an error is meant for users; any other is a bug and shows its traceback."""
     if isinstance(error, OSError):
         return not isinstance(error, BrokenPipeError) or _is_read()
     from faultline.experiments.config.errors import EXPLAINED
@@ -162,7 +162,7 @@ def _is_for_users(error: Exception) -> bool:
 
 
 def _is_read() -> bool:
-    """Whether the standard output is no pipe whose reader has gone: no other's end is quiet."""
+    """Whether the standard output has a reader: it is not a pipe closed at the other end."""
     poll = select.poll()
     try:
         poll.register(sys.stdout, 0)

@@ -1,4 +1,4 @@
-"""Whether this machine is fit for Faultline: versions, limits, and single flows on SimGrid."""
+"""Checks of this machine: versions, limits, and single flows on SimGrid."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _FLOWS = {"nvlink": "single NVLink flow", "nic": "single NIC flow"}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
-    section: str  # Which table it belongs to.
+    section: str  # The table of its row.
     what: str
-    value: str  # What was found, as text.
-    state: Literal["ok", "warning", "failed"]  # A warning restricts what can be done here.
-    meaning: str  # What it means and, unless all is well, what to do.
-    number: float | None = None  # The value for programs: a count, bytes, or bytes/s.
+    value: str  # The finding, as text.
+    state: Literal["ok", "warning", "failed"]  # A warning limits the size of jobs on this machine.
+    meaning: str  # The meaning and, unless all is well, the remedy.
+    number: float | None = None  # The value as a number: a count, bytes, or bytes/s.
 
 
 def version_checks() -> Iterator[Check]:
-    """Look at Faultline, Python and each package that Faultline requires."""
+    """Check Faultline, Python and each package that Faultline requires."""
     yield Check("versions", "python", platform.python_version(), "ok", platform.platform())
     try:
         wanted = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or ()]
@@ -69,7 +69,7 @@ def version_checks() -> Iterator[Check]:
 
 
 def limit_checks() -> Iterator[Check]:
-    """Look at processors, memory, memory maps, threads and disk space."""
+    """Check processors, memory, memory maps, threads and disk space."""
     yield _limit("cores available", cores(), "one run uses one core")
     memory_bytes = psutil.virtual_memory().available
     runs = int(memory_bytes // _RUN_BYTES)
@@ -90,7 +90,7 @@ def limit_checks() -> Iterator[Check]:
 
 
 def disk_check(directory: Path, remedy: str) -> Check:
-    """Look at what can be written below a directory, which need not exist yet."""
+    """Check the free space of a directory, which need not exist yet."""
     there = next(
         one for one in (directory.absolute(), *directory.absolute().parents) if one.exists()
     )
@@ -113,7 +113,7 @@ def _actors(what: str, number: int, actors: int, remedy: str) -> Check:
 
 
 def _number_in(path: Path) -> int:
-    """Return the number in a file of the kernel; a large one where there is none."""
+    """Return the number in a kernel file; a large one if there is none."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -128,9 +128,9 @@ def simgrid_checks() -> Iterator[Check]:
                            timeout=60.0, env=environment, check=False)  # fmt: skip
     what = "import without LD_LIBRARY_PATH"
     if child.returncode:
-        complaint = (child.stderr.strip().splitlines() or ["SimGrid crashed on import"])[-1]
+        error = (child.stderr.strip().splitlines() or ["SimGrid crashed on import"])[-1]
         remedy = "make setup compiles SimGrid 4.1 with its rpath (5 to 9 minutes, once)"
-        yield Check("SimGrid", what, "failed", "failed", f"{complaint}; {remedy}")
+        yield Check("SimGrid", what, "failed", "failed", f"{error}; {remedy}")
         return
     yield Check("SimGrid", what, "works", "ok", "the library is found beside the module")
     for cluster, overrides in _CLUSTERS.items():

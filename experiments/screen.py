@@ -1,7 +1,7 @@
-"""How anything reaches a screen: as text, whatever it says.
+"""The console for all output: it prints text as text.
 
-Names come from files, and files from anybody. What a terminal would obey is escaped on its way out,
-at one place; and no text is taken for markup.
+Names come from files, and files from strangers. This module escapes control sequences of terminals
+at one place, and interprets no text as markup.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rich.text import Text
 
 _PIPED_WIDTH = 160
 _WIDTHS = range(40, 10_000)
-"""Of lines that can be read: another value of ``COLUMNS`` counts as none."""
+"""Accepted values of ``COLUMNS``; any other is ignored."""
 
 
 class Screen(Console):
-    """A console that shows every text letter by letter: no markup, no emoji, no highlighting.
+    """A console that prints text unchanged: no markup, no emoji, no highlighting.
 
-    A file or a pipe has no width of its own: there it is `width` letters, wide enough for tables
+    A file or a pipe has no width of its own: it gets `width` characters, or 160, enough for tables
     whose words would break on a narrow terminal.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
         own: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
-        asked = os.environ.get("COLUMNS", "")
-        is_stated = asked.isascii() and asked.isdecimal() and int(asked[:9]) in _WIDTHS
+        columns = os.environ.get("COLUMNS", "")
+        is_stated = columns.isascii() and columns.isdecimal() and int(columns[:9]) in _WIDTHS
         if not is_stated:
             own["_environ"] = {name: os.environ[name] for name in os.environ if name != "COLUMNS"}
         super().__init__(stderr=stderr, width=width, **{**own, **options})
@@ -42,5 +42,5 @@ class Screen(Console):
 
 
 def text_column(pattern: str) -> TextColumn:
-    """Return a column of a progress display that takes names as they are."""
+    """Return a column of a progress display that prints names unchanged."""
     return TextColumn(pattern, markup=False)

@@ -1,1 +1,1 @@
-"""What a sweep says: means with intervals, paired comparisons, the course of one run."""
+"""The analysis of a sweep: means with intervals, paired comparisons, the course of one run."""

@@ -1,4 +1,4 @@
-"""Paired comparison: the same seed and the same setting, but for one axis; and how it is told."""
+"""Paired comparison: same seed and setting except for one axis; and its output."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `make_report` found."""
+    """The result of `make_report`."""
 
     # Columns compared, and the axis whose values are.
     metric: str
@@ -231,7 +231,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """What is compared with what, in one line."""
+        """The compared values and the baseline, in one line."""
         what = quantity(self.metric)
         way = f" ({what.better} is better)" if what.better else ""
         against = f"{quantity(self.by).label} {value_text(self.baseline)}"
@@ -352,7 +352,7 @@ class Words(NamedTuple):
 def section_in_words(report: Report, section: str) -> Words:
     """Return a section of a comparison as text: units, digits, and only columns that differ."""
     frame = report.sections[section]
-    # What is the same in all rows, and in the baseline, tells nothing.
+    # A column with one value in all rows and in the baseline is left out.
     keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
     keys = [key for key in keys if _tells(frame, key)]
     theirs = [key for key in keys if key.startswith(_BASELINE)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "load")
-"""What a job does.
+"""The activities of a job.
 
 training
     Steps without a failure.
@@ -35,7 +35,7 @@ checkpoint, rejoin, restart, load
     groups back, the restart, loading.
 """
 
-# What the next step begins after but a step; the events within a step are not among them.
+# Events other than a step that precede a step; events within a step are not among them.
 _ENDS_OF_PHASES = {
     EventKind.CHECKPOINT: "checkpoint",
     EventKind.CHECKPOINT_SKIPPED: "checkpoint",
@@ -152,15 +152,15 @@ def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
 
 
 TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
-"""The last is no timeline, but what SimGrid says of its links."""
+"""The last is not a timeline but SimGrid's trace of its links."""
 _LARGEST_BYTES = 2**28
 _MOST_EVENTS = 2_000_000
 _ROWS_AT_ONCE = 1_000
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
-# What stands between a failure and what came of it.
+# The events between a failure and its outcome.
 _RECOVERY = {EventKind.PHASE, EventKind.RECOVERED}
-# What a counter is told at: between these nothing but whole steps changes.
+# Events at which counters are written: between these only whole steps change.
 _TOLD = {
     EventKind.MISSING,
     EventKind.CHECKPOINT,
@@ -183,7 +183,7 @@ def check_suffix(path: Path, *drawings: str) -> None:
 
 
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
-    """Write a run's events, in the order of its log, into a file of the kind that its name says.
+    """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
     ``.json`` is a trace; ``.csv`` and ``.parquet`` are a table, a row an event. A name that ends
     otherwise is a UserError.
@@ -204,8 +204,8 @@ def _csv_text(events: Sequence[Event]) -> str:
     rows.writerow(Event._fields)
     for event in events:
         groups, kind = " ".join(map(str, event.groups)), event.kind.value
-        told = {**event._asdict(), "time_s": repr(event.time_s), "kind": kind, "groups": groups}
-        rows.writerow(told.values())
+        row = {**event._asdict(), "time_s": repr(event.time_s), "kind": kind, "groups": groups}
+        rows.writerow(row.values())
     return text.getvalue()
 
 
@@ -300,7 +300,7 @@ def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
-    """Yield for each event whom it takes down: one that patches its own step works on with less."""
+    """Yield for each event the groups that it stops; one that patches its step continues."""
     for place, event in enumerate(events):
         if event.kind is not EventKind.MISSING:
             yield ()

@@ -1,4 +1,4 @@
-"""What a failure model produces: its failures over some days, and what was to be expected."""
+"""Failures drawn from a failure model over some days, beside their expected number."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class CauseSummary:
     """The failures by one cause."""
 
     name: str  # Name of the cause.
-    level: Level | None  # What it strikes; None where that is components of several levels.
-    kind: Kind | None  # What kind of repair it calls for; None where it differs.
+    level: Level | None  # Of the failed component; None if levels differ.
+    kind: Kind | None  # The kind of repair; None if kinds differ.
     # Failures, and those among them that took more than one group down.
     drawn: int
     drawn_on_many: int
@@ -116,7 +116,7 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
 
 
 def _untreated(model: FailureModel) -> FailureModel:
-    """Return a mix about whose failures nobody does anything: a trace of them is for others to."""
+    """Return a mix without any mitigation: the reader of its trace adds mitigations."""
     if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
         return model
     return SharedFailures(replace(model.sequence, reactions=Reactions(retry_s=inf)))

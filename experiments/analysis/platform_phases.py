@@ -26,7 +26,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class PhaseChange:
-    """A phase on two platforms, in seconds, and where its time comes from."""
+    """A phase on two platforms, in seconds, and the source of its time."""
 
     phase: str
     before_s: float
@@ -43,7 +43,7 @@ class PhaseChange:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an edit of a platform changes: of the file, and of a job."""
+    """The differences of an edited platform: in the file, and in a job."""
 
     scenario: Scenario
     phases: tuple[PhaseChange, ...]
@@ -82,7 +82,7 @@ def _domains(name: str) -> int:
 
 
 def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
-    """Return the time of each phase of a job, in seconds, and where it comes from."""
+    """Return the time of each phase of a job, in seconds, and its source."""
     job = resolve(scenario)
     durations, sources = job.durations, job.sources
     groups = scenario.job.groups

@@ -24,8 +24,8 @@ Columns = Mapping[str, str | tuple[str, str | Callable[[Any], str]]]
 class Printed:
     """A table for the screen."""
 
-    title: str  # What it shows.
-    frame: pd.DataFrame  # What it holds.
+    title: str
+    frame: pd.DataFrame
     # How columns are written: a format string of the value (``"{:.2f}"``) or a function; others as
     # they are, and missing values as nothing.
     formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def printed(table: Printed) -> Table:
         numbers = column in table.formats or is_numeric_dtype(values)
         heading = table.names.get(str(column), str(column))
         justify = "right" if numbers else "left"
-        # A path that is too long goes on in the next line, where an ellipsis would end it.
+        # A long path is wrapped, not cut by an ellipsis.
         look = {"justify": justify, "no_wrap": numbers, "overflow": "fold"}
         columns.append({"header": heading, **look})
     rows = (
@@ -148,7 +148,7 @@ def _cell(value: Any, how: str | Callable[[Any], str] | None) -> str:
 
 
 def summary_title(record: Mapping[str, Any]) -> str:
-    """Return what was played, in a line."""
+    """Return the title of a run: its scenario and settings, in a line."""
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']:,} groups"
     return f"{record['scenario']}: {job}"
 

@@ -76,7 +76,7 @@ _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 def is_missing(value: Any) -> bool:
     """Tell whether there is no value: None, NaN, or pandas' NA."""
-    # Takes long to import: only those do who have a table.
+    # Slow to import: only tables need it.
     from pandas import isna
     from pandas.api.types import is_scalar
 
@@ -96,7 +96,7 @@ def value_text(value: Any) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a number with so many significant digits; ∞ and – for what is none."""
+    """Return a number with `digits` significant digits; ∞ for infinity and – for NaN."""
     if math.isnan(value):
         return MISSING
     if math.isinf(value):
@@ -106,7 +106,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def decimals_for(values: Iterable[float], digits: int = 4) -> int:
-    """Return the decimals that show the median of the values with so many significant digits."""
+    """Return the decimals that show the median of the values with `digits` significant digits."""
     sizes = sorted(abs(value) for value in values if math.isfinite(value) and value != 0)
     if not sizes:
         return 0
@@ -114,7 +114,7 @@ def decimals_for(values: Iterable[float], digits: int = 4) -> int:
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """Write a number with so many decimals; infinity is told in words."""
+    """Write a number with that many decimals; infinity in words."""
     if is_missing(value) or value is None:
         return MISSING
     if math.isinf(value):

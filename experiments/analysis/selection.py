@@ -61,7 +61,7 @@ def metrics_of(frame: pd.DataFrame) -> list[str]:
 
 
 def check_metric(frame: pd.DataFrame, metric: str) -> None:
-    """Refuse a metric that the sweep does not have, by a UserError that says which was meant."""
+    """Raise a UserError, with the likely metric, if the sweep lacks one."""
     known = metrics_of(frame)
     if metric not in known:
         raise UserError(
@@ -70,7 +70,7 @@ def check_metric(frame: pd.DataFrame, metric: str) -> None:
 
 
 def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
-    """Refuse an axis that the sweep does not have, by a UserError that says which was meant."""
+    """Raise a UserError, with the likely axis, if the sweep lacks one."""
     known = axes_of(frame)
     if axis in known:
         return

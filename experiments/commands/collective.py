@@ -1,4 +1,4 @@
-"""``faultline platform probe``: one collective, whole or struck by a failure."""
+"""``faultline platform probe``: one collective, with or without a failure."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def execute(arguments: argparse.Namespace) -> None:
 
 def _measure(arguments: argparse.Namespace) -> None:
     path, size_bytes = _collective(arguments)
-    told_of = _told_of(f"{arguments.file}:", CollectiveError)
-    with told_of, explaining_aborts(path), waiting("measuring"):
+    prefixed = _prefixed(f"{arguments.file}:", CollectiveError)
+    with prefixed, explaining_aborts(path), waiting("measuring"):
         result = probe_collective(
             path,
             arguments.collective,
@@ -63,8 +63,8 @@ def _measure(arguments: argparse.Namespace) -> None:
             arguments.placement,
         )
     if arguments.json:
-        told = asdict(result).items()
-        print_json({key.removesuffix("_bytes_per_s"): value for key, value in told})
+        fields = asdict(result).items()
+        print_json({key.removesuffix("_bytes_per_s"): value for key, value in fields})
         return
     of_formula = result.time_s / result.alpha_beta_s - 1.0 if result.alpha_beta_s else 0.0
     rows = (
@@ -91,7 +91,7 @@ def _break(arguments: argparse.Namespace) -> None:
     platform = read_platform(path)
     check_controller(platform)
     component = _component(platform, arguments.component)
-    with _told_of(f"{arguments.file}:", CollectiveError):
+    with _prefixed(f"{arguments.file}:", CollectiveError):
         schedule, hosts, _ = prepare(
             platform,
             arguments.collective,
@@ -102,7 +102,7 @@ def _break(arguments: argparse.Namespace) -> None:
         )
     down = component.gpus if component.level in _POWERED else ()
     failure = Failure(at_s, down, component.links)
-    with explaining_aborts(path), waiting("breaking it"):
+    with explaining_aborts(path), waiting("simulating the failure"):
         aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
     became = {
         name: [hosts[position] for position in getattr(aftermath, name)]
@@ -114,17 +114,17 @@ def _break(arguments: argparse.Namespace) -> None:
         return
     console = Screen()
     console.print(f"{component.level} {component.name} fails", style="bold")
-    told = ("died", "hung until the watchdog", "got through before")
+    outcomes = ("failed", "hung until the watchdog", "finished before")
     rows = [
         (what, str(len(ranks)), _some(ranks))
-        for what, ranks in zip(told, became.values(), strict=True)
+        for what, ranks in zip(outcomes, became.values(), strict=True)
     ]
-    console.print(pairs_table([*rows, ("all are out after", f"{aftermath.end_s:g} s", "")]))
+    console.print(pairs_table([*rows, ("all have stopped after", f"{aftermath.end_s:g} s", "")]))
 
 
 @contextmanager
-def _told_of(name: str, kind: type[Exception]) -> Iterator[None]:
-    """Say before an error of some kind what it is about."""
+def _prefixed(name: str, kind: type[Exception]) -> Iterator[None]:
+    """Put a name before the message of an error."""
     try:
         yield
     except kind as error:
@@ -132,8 +132,8 @@ def _told_of(name: str, kind: type[Exception]) -> Iterator[None]:
 
 
 def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
-    """Return the platform XML and the bytes that are meant."""
-    with _told_of("--bytes", PlatformError):
+    """Return the platform XML and the bytes of the arguments."""
+    with _prefixed("--bytes", PlatformError):
         size_bytes = parse_quantity(arguments.bytes, SIZE)
     if not 1 <= size_bytes <= _MOST_BYTES:
         raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
@@ -143,7 +143,7 @@ def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
 
 
 def _platform(name: str, ranks: int | None) -> Path:
-    """Return the XML that is meant; a shipped rail plane is made for as many groups as ranks."""
+    """Return the XML of the argument; a shipped rail plane is generated with a group per rank."""
     if name in preset_names():
         groups = ranks or load_preset(name).scale_up.domains
         return generate_preset(name, groups, cache_directory() / "platforms")
@@ -171,7 +171,7 @@ def _bandwidth(bytes_per_s: float) -> str:
 
 
 def _time(option: str, text: str) -> float:
-    with _told_of(option, PlatformError):
+    with _prefixed(option, PlatformError):
         return parse_quantity(text, TIME)
 
 

@@ -199,7 +199,7 @@ def execute_import(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({**_about(log), "trace": str(path), "nodes_in_order": list(log.nodes)})
         return
-    console = _told_of(log)
+    console = _print_log(log)
     console.print(
         f"trace: {path}; run it with --set failures.model=trace --set "
         f"failures.trace={shlex.quote(str(path))} --set job.gpus="
@@ -271,8 +271,8 @@ def _sentence(log: FailureLog) -> str:
     )
 
 
-def _told_of(log: FailureLog, **look: Any) -> Screen:
-    """Say what a log is, and return where more is said."""
+def _print_log(log: FailureLog, **look: Any) -> Screen:
+    """Print a summary of a log, and return the console."""
     console = Screen()
     console.print(_sentence(log), **look)
     for note in log.notes:
@@ -324,7 +324,7 @@ def _cause_as_json(cause: Any) -> dict[str, Any]:
 def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
     from faultline.experiments.analysis.failure_fit import per_1000_node_days
 
-    console = _told_of(log, style="bold")
+    console = _print_log(log, style="bold")
     rows = []
     for cause in (*fitted.causes, fitted.whole):
         rate, gaps, repair = per_1000_node_days(cause.rate_per_gpu_s), cause.gaps, cause.repair
@@ -347,22 +347,20 @@ def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> N
     numbers = ["failures", "/1,000 d", "95 %", "shape", "95 %", "p exp", "p Weib"]
     console.print(_causes_table(rows, [*numbers, "repair", "sigma"]))
     if same := fitted.whole.gaps.same_instant:
-        console.print(
-            f"{same:,} failures came at the same instant as the one before; gaps leave them out"
-        )
+        console.print(f"{same:,} failures have the same time as the one before; gaps exclude them")
     console.print(_about_lemons(fitted.lemons))
     _print_written(console, figure=arguments.output, mix=arguments.mix)
 
 
 def _about_lemons(lemons: Any) -> str:
     if lemons is None:
-        return "too few failures of nodes to say whether some fail more than others"
+        return "too few failures of nodes to determine whether some fail more often than others"
     shape = lemons.shape
     if not math.isfinite(shape.value):
         return f"nodes fail alike (a gamma factor's shape is above {shape.low:.2g}, 95 %)"
     high = f"{shape.high:.2g}" if math.isfinite(shape.high) else "any"
     return (
         f"nodes differ by a gamma factor of shape {shape.value:.2g} ({shape.low:.2g} to {high}): "
-        f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, so much "
+        f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, this "
         f"difference would have p = {lemons.p_alike:.2g})"
     )

@@ -1,4 +1,4 @@
-"""``faultline list``: the scenarios, clusters, mixes of causes and studies that there are."""
+"""``faultline list``: shipped scenarios, clusters, mixes of causes and studies."""
 
 from __future__ import annotations
 

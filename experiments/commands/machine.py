@@ -1,4 +1,4 @@
-"""``faultline doctor``: whether this machine is fit for Faultline."""
+"""``faultline doctor``: checks of this machine."""
 
 from __future__ import annotations
 

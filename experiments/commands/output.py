@@ -1,4 +1,4 @@
-"""How commands tell what they found: JSON, tables, progress, and where they cannot write."""
+"""Output of commands: JSON, tables, progress, and errors of writing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rich.table import Table
 
 
 def print_json(content: Any) -> None:
-    """Print one line of JSON, which knows neither NaN nor infinity: both are null."""
+    """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
     print(json.dumps(_finite(content), allow_nan=False))
 
 
 def print_files(arguments: argparse.Namespace, written: Mapping[Path, str]) -> None:
-    """Tell which files were written: a line each, or as JSON."""
+    """Print which files were written: a line each, or as JSON."""
     if arguments.json:
         print_json({"files": list(map(str, written))})
         return
@@ -42,21 +42,21 @@ def _finite(value: Any) -> Any:
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(inner) for inner in value]
-    # A number out of a table may be numpy's, which JSON does not know.
+    # A number from a table may be numpy's, which JSON cannot encode.
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager
 def progress_of(*columns: ProgressColumn) -> Iterator[WorkProgress]:
-    """Show progress on the standard error; a terminal's bar is wiped out at the end."""
+    """Show progress on the standard error; a terminal's bar is erased at the end."""
     with WorkProgress(*columns, console=message_console(), transient=True) as progress:
         yield progress
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show what is under way and for how long; nothing is to be printed meanwhile."""
+    """Show a task and its elapsed time; nothing may be printed meanwhile."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with progress_of(*columns) as progress:
         progress.add_task(what, total=None)
@@ -64,7 +64,7 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: str) -> None:
-    """Refuse options that were stated and have no effect there; by their names without dashes."""
+    """Refuse stated options that have no effect there; named without dashes."""
     for option in options:
         if getattr(arguments, option) not in (None, False):
             raise UserError(f"--{option}: has no effect {where}; leave it out")
@@ -72,13 +72,13 @@ def refuse_idle(arguments: argparse.Namespace, options: Iterable[str], where: st
 
 @contextmanager
 def explained(place: object, remedy: str = "", *others: type[Exception]) -> Iterator[None]:
-    """Tell an error of the system, or another, in one line: where, why, what would be right."""
+    """Turn an OSError, or another kind, into a UserError: place, reason, remedy."""
     kinds: tuple[type[Exception], ...] = (OSError, *others)
     try:
         yield
     except kinds as error:
-        told = f"{place}: {getattr(error, 'strerror', None) or error}"
-        raise UserError(f"{told}; {remedy}" if remedy else told) from error
+        line = f"{place}: {getattr(error, 'strerror', None) or error}"
+        raise UserError(f"{line}; {remedy}" if remedy else line) from error
 
 
 def make_folder(folder: Path, option: str) -> None:
@@ -88,6 +88,6 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def pairs_table(rows: Iterable[tuple[str, ...]], title: str | None = None) -> Table:
-    """Return a table of what was found: names to the left, numbers to the right."""
+    """Return a table of pairs: names to the left, numbers to the right."""
     look = ({"style": "bold"}, {"justify": "right"})
     return text_table(rows, look, title=title, show_header=False)

@@ -1,4 +1,4 @@
-"""``faultline plan``: which scheme to take on this cluster, with which redundancy and interval."""
+"""``faultline plan``: the best scheme, redundancy and checkpoint interval for a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultline.experiments.commands.output import (
     progress_of,
     waiting,
 )
-from faultline.experiments.planner.advice import advise, answer
+from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -59,8 +59,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
         def on_done() -> None:
             progress.advance(task)
-            played = int(progress.tasks[task].completed)
-            progress.update(task, description=f"verifying: {played:,} jobs simulated")
+            done = int(progress.tasks[task].completed)
+            progress.update(task, description=f"verifying: {done:,} jobs simulated")
 
         plan = make_plan(
             situation,
@@ -78,23 +78,23 @@ def execute(arguments: argparse.Namespace) -> int:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
     advice = advise(plan)
     if arguments.json:
-        print_json(answer(plan, advice, optimised, arguments.price))
+        print_json(plan_data(plan, advice, optimised, arguments.price))
     else:
-        # Wide enough that the table is never folded in a file.
+        # A file's lines are wide enough for the table.
         print_plan(Screen(), plan, advice, optimised, arguments.price, all_lines=arguments.all)
     if arguments.page is not None:
         command = shlex.join(("faultline", *sys.argv[1:]))
         page = decision_page(plan, advice, command, arguments.price)
         with explained(f"--page {arguments.page}"):
             write_file(arguments.page, page)
-        _tell(arguments, str(arguments.page))
+        _report_written(arguments, str(arguments.page))
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1
 
 
 def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
-    # Matplotlib takes its second to be imported: only where something is drawn.
+    # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.style import save_figure
     from faultline.experiments.planner.search import draw_landscape, landscape
 
@@ -106,8 +106,8 @@ def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
         with explained(folder, "choose another -o FOLDER"):
             save_figure(draw_landscape(frame, line.choice), path)
             write_file(table, frame.to_csv(index=False, lineterminator="\n"))
-        _tell(arguments, f"{path}, {table}")
+        _report_written(arguments, f"{path}, {table}")
 
 
-def _tell(arguments: argparse.Namespace, written: str) -> None:
+def _report_written(arguments: argparse.Namespace, written: str) -> None:
     print(written, file=sys.stderr if arguments.json else sys.stdout)

@@ -80,7 +80,7 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
 
 
 def execute_check(arguments: argparse.Namespace) -> None:
-    """Say what a platform is, or what is broken in it."""
+    """Print the contents of a platform, or its mistakes."""
     with waiting("loading it in SimGrid"):
         report = check_report(arguments.file)
     if arguments.json:
@@ -93,7 +93,7 @@ def execute_check(arguments: argparse.Namespace) -> None:
 
 def execute_draw(arguments: argparse.Namespace) -> None:
     """Draw a topology."""
-    # Matplotlib takes its second to be imported: only where something is drawn.
+    # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.platform_drawing import draw_platform
 
     if arguments.output.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
@@ -109,7 +109,7 @@ def execute_draw(arguments: argparse.Namespace) -> None:
 
 
 def execute_collisions(arguments: argparse.Namespace) -> None:
-    """Say what it costs an all-reduce that flows are hashed onto spines."""
+    """Print how much longer an all-reduce takes if flows are hashed onto spines."""
     spec = _spec(arguments.spec, read_settings(arguments.settings))
     with waiting("hashing flows"):
         cost = hashing_cost(spec, arguments.groups, arguments.seeds)
@@ -204,7 +204,7 @@ def _between(ends: list[float], write: Any) -> str:
 
 
 def execute_diff(arguments: argparse.Namespace) -> None:
-    """Say which phases of a job differ on two platforms."""
+    """Print which phases of a job differ on two platforms."""
     with waiting("timing both platforms"):
         edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
     if arguments.json:
@@ -228,7 +228,7 @@ def execute_diff(arguments: argparse.Namespace) -> None:
     for difference in edit.differences:
         console.print(f"- {difference.text}", soft_wrap=True)
     if not edit.differences:
-        console.print("The files say the same.")
+        console.print("The files have the same contents.")
 
 
 def _cells(one: PhaseChange) -> tuple[str, ...]:
@@ -242,8 +242,8 @@ def execute_import(arguments: argparse.Namespace) -> None:
         refuse_idle(arguments, ["switches", "like"], "on a graph, which has all of its parts")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))
         write_text(text, arguments.output)
-        told = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
-        print_files(arguments, {arguments.output: told})
+        line = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
+        print_files(arguments, {arguments.output: line})
         return
     with explained(arguments.file, f"name a file; {READS}"):
         text = read_text(arguments.file, LARGEST_BYTES)
@@ -259,8 +259,8 @@ def execute_import(arguments: argparse.Namespace) -> None:
     parse_spec(text, f"{where}: makes no spec that can be read again")
     with explained(arguments.output, "choose another -o FILE"):
         write_file(arguments.output, text)
-    told = (
+    line = (
         f"{arguments.output}: a spec of {spec.gpus:,} GPUs; what is not in these files is that of "
         f"{like}: look at it, then faultline platform generate {arguments.output}"
     )
-    print_files(arguments, {arguments.output: told})
+    print_files(arguments, {arguments.output: line})

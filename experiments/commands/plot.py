@@ -1,4 +1,4 @@
-"""``faultline plot`` and ``report``: pictures of a sweep or of one run, and a sweep's page."""
+"""``faultline plot`` and ``report``: figures of a sweep or of one run, and a sweep's page."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _plot_run(arguments: argparse.Namespace) -> None:
 def _plot_sweep(arguments: argparse.Namespace) -> None:
     refuse_idle(arguments, ["window"], "on pictures of a sweep")
     sweep = read_sweep(arguments.source)
-    asked = {option: value for option in _OF_SWEEPS if (value := getattr(arguments, option))}
+    chosen = {option: value for option in _OF_SWEEPS if (value := getattr(arguments, option))}
     frame = sweep.frame
     with waiting("drawing"):
-        pictures = [chosen_figure(frame, Wanted(**asked))] if asked else usual_figures(sweep)
+        pictures = [chosen_figure(frame, Wanted(**chosen))] if chosen else usual_figures(sweep)
     folder = arguments.output or arguments.source / "figures"
     make_folder(folder, "-o PATH")
     written: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""What is prepared beforehand: a scheme's package, a cluster's certificates, completion."""
+"""``new-scheme``, ``certificates`` and ``completion``: files that later commands use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def execute_new_scheme(arguments: argparse.Namespace) -> None:
     print_files(arguments, {path: str(path) for path in written})
     if arguments.json:
         return
-    # Where this Faultline is: another environment may have none, or a stranger's.
+    # This environment's Python: another may have no Faultline, or a stranger's package.
     here = shlex.quote(sys.executable)
     print(f"next:   {here} -m pip install -e {shlex.quote(str(folder))}")
     print(f"        faultline run spare-sound --set strategy.name={arguments.name} \\")
@@ -46,7 +46,7 @@ def execute_certificates(arguments: argparse.Namespace) -> None:
         print_json({"files": [str(folder / name) for name in (AUTHORITY, CERTIFICATE, KEY)]})
         return
     commands = cluster_commands(folder)
-    print(f"{folder}: copy it to every machine of the cluster, and to nobody else")
+    print(f"{folder}: copy it to every machine of the cluster, and to no other machine")
     print(f"scheduler: {commands['scheduler']}")
     print(f"worker:    {commands['worker']}")
     quoted = shlex.quote(str(folder))

@@ -1,4 +1,4 @@
-"""``faultline reproduce`` and ``head-to-head``: play a published comparison again, or our own."""
+"""``faultline reproduce`` and ``head-to-head``: rerun a published comparison, or our own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def execute(arguments: argparse.Namespace) -> None:
             f"reproduce {arguments.name}: there is no such reproduction; "
             f"{did_you_mean(arguments.name, list(known))}"
         )
-    # What plays waits until it is known that something is to be played.
+    # The simulator is imported only after the arguments are checked.
     study = load_study(arguments.name)
     refuse_idle(arguments, sorted({"full", "seeds"} - study.scaled_by), f"on {arguments.name}")
     seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)

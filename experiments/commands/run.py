@@ -1,4 +1,4 @@
-"""``faultline run``: one scenario, one seed; ``explain-recovery``: what a failure costs in it."""
+"""``faultline run``: one scenario, one seed; ``explain-recovery``: the phases after a failure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _write(events: list[Event], file: Path, record: Record) -> None:
     if file.suffix.lower().removeprefix(".") not in PLOT_FORMATS:
         write_timeline(events, file, record)
         return
-    # Matplotlib takes its second to be imported: only where something is drawn.
+    # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.style import save_figure
     from faultline.experiments.figures.timeline import draw_timeline
 
@@ -107,14 +107,14 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     """Run the command."""
     open_keys = {"strategy.name": "--schemes"}
     scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
-    with waiting("measuring what recoveries move on the platform"):
+    with waiting("measuring the transfers of recoveries on the platform"):
         found = list(explained_recoveries(scenario, _schemes(arguments.schemes)))
     recoveries = [one for one in found if isinstance(one, ExplainedRecovery)]
     refused = [one for one in found if isinstance(one, str)]
     if not recoveries:
         raise UserError(refused[0])
     if arguments.json:
-        told = [
+        records = [
             {
                 "scheme": one.scheme,
                 "event": one.event,
@@ -124,10 +124,10 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
             }
             for one in recoveries
         ]
-        print_json({"scenario": scenario.name, "recoveries": told, "refused": refused})
+        print_json({"scenario": scenario.name, "recoveries": records, "refused": refused})
         return
     console = Screen()
-    # Sources are sentences: they stand below, each once.
+    # Sources are sentences: each is printed once, below the table.
     phases = [phase for one in recoveries for phase in one.phases]
     sources = list(dict.fromkeys(phase.source for phase in phases if phase.source))
     console.print(printed(_table(scenario.name, recoveries, sources)))
@@ -137,25 +137,25 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
         console.print(f"left out: {line}", soft_wrap=True)
 
 
-def _schemes(asked: Sequence[str] | None) -> Sequence[str]:
+def _schemes(requested: Sequence[str] | None) -> Sequence[str]:
     known = list(all_strategies())
-    for name in asked or ():
+    for name in requested or ():
         if name not in known:
             raise UserError(f"--schemes {name}: no such scheme; {did_you_mean(name, known)}")
-    return asked or known
+    return requested or known
 
 
 def _table(name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence[str]) -> Printed:
-    # Takes its time to be imported, which a run does without.
+    # Importing pandas is slow, and a run does not need it.
     import pandas as pd
 
     rows = []
     for one in recoveries:
-        who: tuple[str, ...] = (one.scheme, one.event, one.recovery)
+        labels: tuple[str, ...] = (one.scheme, one.event, one.recovery)
         for phase in one.phases:
             rows.append(
                 {
-                    **dict(zip(("scheme", "event", "recovery"), who, strict=True)),
+                    **dict(zip(("scheme", "event", "recovery"), labels, strict=True)),
                     "phase": phase.name,
                     "seconds": phase.duration_s,
                     "ranks": f"{phase.ranks:,}" if phase.ranks else "",
@@ -163,9 +163,9 @@ def _table(name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence
                     "source": str(sources.index(phase.source) + 1) if phase.source else "",
                 }
             )
-            who = ("", "", "")
+            labels = ("", "", "")
         if len(one.phases) > 1:
-            rows.append({"phase": "in all", "seconds": one.duration_s})
+            rows.append({"phase": "total", "seconds": one.duration_s})
     frame = pd.DataFrame(rows).fillna({"source": "", "ranks": "", "GB": ""}).fillna("")
     title, names = f"{name}: the failure of one GPU", {"source": "see"}
     return Printed(title, frame, {"seconds": "{:,.3f}"}, names)

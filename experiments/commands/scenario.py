@@ -48,7 +48,7 @@ def execute_show(arguments: argparse.Namespace) -> None:
         print_json({"faultline": own_version(), "scenario": scenario, "keys": keys})
         return
     toml = scenario_toml(resolved, everything=arguments.all)
-    # Colours on a terminal only, and lines as they are: they are made to be copied.
+    # Colours on a terminal only, and unwrapped lines, so that they can be copied.
     text = Text(toml.rstrip("\n"))
     text.highlight_regex(_COMMENT, "dim")
     text.highlight_regex(_TABLE, "bold")
@@ -56,14 +56,14 @@ def execute_show(arguments: argparse.Namespace) -> None:
 
 
 def execute_check(arguments: argparse.Namespace) -> None:
-    """Name every mistake."""
+    """Print every mistake."""
     with waiting("scenarios, and the platforms they run on"):
         found = {name: check_scenario(name) for name in arguments.file}
     if arguments.json:
         print_json([{"file": name, "mistakes": lines} for name, lines in found.items()])
     else:
-        told = (lines or [f"{name}: ok"] for name, lines in found.items())
-        print("\n".join(chain.from_iterable(told)))
+        records = (lines or [f"{name}: ok"] for name, lines in found.items())
+        print("\n".join(chain.from_iterable(records)))
     wrong, mistakes = sum(map(bool, found.values())), sum(map(len, found.values()))
     if mistakes:
         several = "mistakes" if mistakes > 1 else "mistake"
@@ -84,8 +84,10 @@ def execute_explain(arguments: argparse.Namespace) -> None:
         path = () if known is None else known.path
         facts = ("meaning", "kind", "unit", "default", "limits", "choices", "source")
         keys = [key for at, key in scenario_reference().items() if at[: len(path)] == path]
-        told = [{"key": key.dotted, **{fact: getattr(key, fact) for fact in facts}} for key in keys]
-        print_json(told)
+        records = [
+            {"key": key.dotted, **{fact: getattr(key, fact) for fact in facts}} for key in keys
+        ]
+        print_json(records)
         return
     text = overview() if known is None else explained(known)
     Screen(soft_wrap=True).print(Text(text))

@@ -1,4 +1,4 @@
-"""``faultline sweep``: a grid of runs that survives being killed; ``compare``: what it found."""
+"""``faultline sweep``: a grid of runs, resumable after a kill; ``compare``: its results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         print(
-            f"{directory}: finished runs are kept; the same command goes on from there",
+            f"{directory}: finished runs are kept; the same command resumes the sweep",
             file=sys.stderr,
         )
         raise
@@ -85,10 +85,10 @@ def _executor(arguments: argparse.Namespace) -> Executor:
 def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
     if outcome.failed:
         runs = "1 run" if outcome.failed == 1 else f"{outcome.failed} runs"
-        said = f"faultline: {runs} failed; the first: {outcome.first_error}"
-        print(one_line(said), file=sys.stderr)
+        line = f"faultline: {runs} failed; the first: {outcome.first_error}"
+        print(one_line(line), file=sys.stderr)
     print(
-        f"{name}: {outcome.played} runs played, {outcome.already_there} already there, "
+        f"{name}: {outcome.played} runs simulated, {outcome.already_there} already there, "
         f"{outcome.failed} failed"
     )
     print(f"tables: {directory / PARQUET}, {directory / CSV}")
@@ -104,7 +104,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     sweep = read_sweep(arguments.dir)
     metric = arguments.metric or METRIC
     report = make_report(sweep.frame, metric, arguments.by, arguments.baseline)
-    # Who asks for one column is told about that column.
+    # A stated metric replaces the standings by time to train.
     order = standings(successful(sweep.frame)) if arguments.metric is None else None
     if len(sweep.frame) < sweep.planned:
         report.notes.append(
@@ -112,7 +112,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         )
     report.notes.extend(sweep.problems[:NAMED_AT_MOST])
     if more := len(sweep.problems[NAMED_AT_MOST:]):
-        report.notes.append(f"{more} more such files were left out.")
+        report.notes.append(f"{more} more such files were ignored.")
     sections = {} if order is None else {"best": order.best()}
     sections |= report.sections
     if arguments.csv is not None:
@@ -135,7 +135,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
         print_json({**chosen, "notes": report.notes, **records})
     else:
-        # Wider than most terminals, which break a line that is too long: numbers are never cut.
+        # Wider than most terminals, which wrap long lines: numbers are never cut.
         console = Screen(width=200)
         if best is not None:
             console.print(on_screen(best, ROWS_SHOWN))

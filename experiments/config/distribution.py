@@ -1,4 +1,4 @@
-"""What Faultline is called where packages come from: on PyPI "faultline" is another's package."""
+"""The name of the distribution: on PyPI "faultline" is another project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is told when what they asked for cannot be done."""
+"""Errors for users: bad input, in one line with its remedy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.strategies.errors import StrategyError
 
 QUIET = "FAULTLINE_QUIET"
-"""The environment variable by which results alone are told, here and in all that is started."""
+"""Environment variable that restricts output to results, here and in child processes."""
 
 
 class UserError(ValueError):
-    """Bad input, told in one line: where, what is wrong, and what would be right.
+    """Bad input, in one line: the place, the mistake, the remedy.
 
-    It may quote what the user wrote: line breaks become blanks, what cannot be printed is escaped.
+    It may quote input: line breaks become blanks, unprintable characters are escaped.
     """
 
     def __init__(self, message: str) -> None:
@@ -27,11 +27,11 @@ class UserError(ValueError):
 EXPLAINED = (
     UserError, PlatformError, StrategyError, DistributionError, SimulationError, StandstillError
 )  # fmt: skip
-"""These say all there is to say; of any other error its kind is worth knowing too."""
+"""Errors whose message is complete; for any other, the class is printed too."""
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Return a remedy for an unknown word: the likely one, or all there are."""
+    """Return a remedy for an unknown word: the likely one, or all known ones."""
     close = get_close_matches(word, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

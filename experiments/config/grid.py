@@ -1,4 +1,4 @@
-"""Grid files: which values of a scenario are varied, and with which seeds."""
+"""Grid files: the varied values of a scenario, and the seeds."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _LARGEST_SEED = 2**63 - 1
 class Grid:
     """A grid file, read: all keys dotted, all varied values in lists."""
 
-    origin: str  # How to call it in messages.
+    origin: str  # Its name in messages.
     name: str  # Stated, or that of the file.
     scenario: str  # A shipped scenario or a TOML file, as stated.
-    folder: Path  # From where a TOML file is looked for.
-    engine: EngineName  # Which engine plays (one of "replay", "simgrid").
-    seeds: tuple[int, ...]  # The seeds that every point is played with.
+    folder: Path  # Base of a relative path.
+    engine: EngineName  # One of "replay", "simgrid".
+    seeds: tuple[int, ...]  # The seeds of every point.
     fixed: Settings  # ``[set]``: dotted keys and their one value.
     varied: Values  # ``[grid]``: dotted keys and their values.
-    # ``[[cases]]``: the product of each with `varied` is played; there is at least one.
+    # ``[[cases]]``: the product of each with `varied` is simulated; there is at least one.
     cases: tuple[Values, ...]
 
     def scenario_source(self) -> str:
@@ -128,7 +128,7 @@ def grid_from(tables: dict[str, Any], origin: str) -> Grid:
 
 
 class _Reader(TomlSource):
-    """Makes a grid of a file's tables."""
+    """Makes a grid from the tables of a file."""
 
     def grid(self, folder: Path) -> Grid:
         self.check_syntax()
@@ -150,7 +150,7 @@ class _Reader(TomlSource):
         self._check_stated_once(grid)
         if grid.runs() > _MOST_RUNS:
             raise UserError(
-                f"{self.origin}: asks for {grid.runs():,} runs; a sweep has at most "
+                f"{self.origin}: has {grid.runs():,} runs; a sweep has at most "
                 f"{_MOST_RUNS:,}: list fewer values or seeds"
             )
         return grid

@@ -1,4 +1,4 @@
-"""Keys of a schema: which there are, which one was meant, what is wrong with one, setting one."""
+"""Keys of a schema: listing, finding the likely one, mistakes, setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Key:
     """A key of a schema."""
 
     path: KeyPath  # Its parts, from the outermost table.
-    field: FieldInfo  # What the schema says of it.
+    field: FieldInfo  # Its declaration in the schema.
     # What may stand below it; empty where it has a value, several where it is a list or a choice of
     # tables.
     tables: tuple[Schema, ...]
@@ -53,10 +53,10 @@ def schema_keys(schema: Schema) -> dict[KeyPath, Key]:
 
 
 def schema_path(location: Sequence[str | int], schema: Schema) -> KeyPath:
-    """Return the path of a place in a file, without what is no part of a path in the schema.
+    """Return the path in the schema of a place in a file.
 
-    That is positions in lists, and names of the members of a union. The last part is kept, also
-    where it is unknown.
+    Positions in lists and names of union members are left out. The last part is kept even if it is
+    unknown.
     """
     keys = schema_keys(schema)
     path: KeyPath = ()
@@ -67,7 +67,7 @@ def schema_path(location: Sequence[str | int], schema: Schema) -> KeyPath:
 
 
 def remedy_for(path: KeyPath, schema: Schema) -> str:
-    """Return what to do about an unknown key: the likely ones, or all there are in its table."""
+    """Return the remedy for an unknown key: the likely ones, or all keys of its table."""
     likely = likely_keys(path, schema)
     if likely:
         return f"did you mean {' or '.join(repr(key) for key in likely)}?"
@@ -117,7 +117,7 @@ def _models_in(annotation: Any) -> Iterator[Schema]:
 
 
 def value_at(table: BaseModel | Mapping[str, Any], path: KeyPath) -> Any:
-    """Return what stands at a path below a table, or nested mappings; None where nothing does."""
+    """Return the value at a path below a table or nested mappings; None if there is none."""
     value: Any = table
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
@@ -143,19 +143,19 @@ _PHRASES = {
 class Mistake:
     """A mistake in the tables of a file."""
 
-    # Path of the key at fault, with positions in lists; empty where none is named.
+    # Path of the wrong key, with positions in lists; empty if no key is named.
     location: Location
-    # Returns one line: the key, what is wrong, and what would be right. To find the likely key
-    # takes a while, which is spent on mistakes that are told only.
+    # Returns one line: the key, the mistake, the remedy. Finding the likely key is slow, so it is
+    # done only for printed mistakes.
     describe: Callable[[], str]
 
 
 FORMULA = ("=", "+", "-", "@")
-"""What a text of a table begins with that a spreadsheet computes."""
+"""First characters of a text that a spreadsheet evaluates."""
 
 
 def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
-    """Return all that is wrong with tables by a schema."""
+    """Return all mistakes of tables by a schema."""
     return [
         Mistake(mistake["loc"], partial(_describe, mistake, schema))
         for mistake in error.errors(include_url=False)
@@ -163,7 +163,7 @@ def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
 
 
 def and_more(mistakes: int) -> str:
-    """Return how many mistakes there are besides the one that is told, for the end of its line."""
+    """Return the number of further mistakes, for the end of a message."""
     return f" (and {mistakes} more)" if mistakes else ""
 
 
@@ -208,7 +208,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
     if kind == "literal_error" and isinstance(given, str):
         what += _likely_choice(given, mistake["ctx"]["expected"])
     if isinstance(given, Mapping) and kind == "value_error":
-        # The table as a whole is at fault, and says itself what is wrong with it.
+        # The message of a whole table names the mistake itself.
         return f"{key}: {what}" if key else what
     return f"{key} = {quote(given)}: {what}"
 

@@ -41,7 +41,7 @@ GPUS_PER_NODE = 8
 
 _MIXES = Library("mix", "mixes")
 ENTRY_POINTS = "faultline.mixes"
-"""What installed packages name their mixes under."""
+"""The entry point group for mixes of installed packages."""
 _CAUSE = re.compile(r"\s*\[\[\s*cause\s*\]\]")
 _DAY_S = 86_400.0
 _LONGEST_S = 1e10
@@ -248,7 +248,7 @@ def plugged_mixes() -> dict[str, Path]:
 
 
 def all_mixes() -> tuple[list[MixFile], list[str]]:
-    """Return all mixes by name, and a line for each that a package promises and nobody can use."""
+    """Return all mixes by name, and a line for each unusable mix of a package."""
     mixes, lines = {name: load_mix(name) for name in shipped_mixes()}, []
     for point in entry_points(group=ENTRY_POINTS):
         called = f"{ENTRY_POINTS}: {point.name} ({point.value})"

@@ -27,7 +27,7 @@ from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.rerouted_schedule import SplitBackward
 
 if TYPE_CHECKING:
-    # A scenario asks here for what follows from its model.
+    # The numbers that follow from a scenario's model.
     from faultline.experiments.config.scenario import Scenario
 
 
@@ -54,7 +54,7 @@ def spec_of_cluster(name: str) -> ClusterSpec | None:
 
 
 def gpus_of_cluster(name: str) -> int:
-    """Return how many GPUs a cluster stands for.
+    """Return the number of GPUs that a cluster represents.
 
     Raises UserError or PlatformError if there is no such platform, or it is broken.
     """
@@ -90,7 +90,7 @@ MODELLED_KEYS = (
     ("job", "gpus_per_group"),
     ("protection", "state_bytes"),
 )
-"""What follows from a model."""
+"""The numbers that follow from a model."""
 
 
 def numbers_of_model(
@@ -117,7 +117,7 @@ def numbers_of_model(
 def steps_of_tokens(scenario: Scenario) -> int:
     """Return the steps that ``job.tokens`` takes, the last of them perhaps not full.
 
-    Raises UserError if the scenario does not say how many tokens a step has, if it states another
+    Raises UserError if the scenario does not state the tokens of a step, if it states another
     number of steps, or if there are more than a job may have.
     """
     job, model, stated = scenario.job, scenario.model, scenario.stated()

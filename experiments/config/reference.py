@@ -41,11 +41,11 @@ _KINDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """What there is to know of a key or table of a scenario."""
+    """The documentation of a key or table of a scenario."""
 
     path: KeyPath  # Its parts, from the outermost table.
-    meaning: str  # What it says, in a sentence or two.
-    kind: str  # What is written there: "number", "choice", "table", ...
+    meaning: str  # A sentence or two.
+    kind: str  # The kind of value: "number", "choice", "table", ...
     is_table: bool  # Whether keys stand below it.
     unit: str | None  # SI unit, "steps", or "1"; None for what has none.
     default: str  # The default as TOML, or "unset".
@@ -53,7 +53,7 @@ class KeyReference:
     choices: dict[str, str]  # The named choices and what they mean; the meaning may be empty.
     # It counts only where each of these keys has one of these values.
     only_with: dict[str, list[str]]
-    source: str  # Where the default comes from.
+    source: str  # Of the default.
 
     @property
     def dotted(self) -> str:
@@ -184,20 +184,20 @@ def _default(field: FieldInfo) -> str:
 
 
 def _limits(field: FieldInfo) -> str:
-    said = []
+    bounds = []
     for limit in field.metadata:
         match limit:
             case Ge(ge=low):
-                said.append(f"at least {_limit(low)}")
+                bounds.append(f"at least {_limit(low)}")
             case Gt(gt=low):
-                said.append(f"above {_limit(low)}")
+                bounds.append(f"above {_limit(low)}")
             case Le(le=high):
-                said.append(f"at most {_limit(high)}")
+                bounds.append(f"at most {_limit(high)}")
             case Lt(lt=high):
-                said.append(f"below {_limit(high)}")
+                bounds.append(f"below {_limit(high)}")
             case MaxLen(max_length=most):
-                said.append(f"at most {_limit(most)} characters")
-    return ", ".join(said)
+                bounds.append(f"at most {_limit(most)} characters")
+    return ", ".join(bounds)
 
 
 def _limit(number: Any) -> str:
@@ -326,11 +326,11 @@ def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file, with the unit of each key in its description."""
     schema = Scenario.model_json_schema()
     for table in (schema, *schema["$defs"].values()):
-        for said in table.get("properties", {}).values():
-            unit = said.pop("unit", None)
-            if unit not in (None, "1") and "description" in said:
-                said["description"] = f"{said['description']} Unit: {unit}."
+        for entry in table.get("properties", {}).values():
+            unit = entry.pop("unit", None)
+            if unit not in (None, "1") and "description" in entry:
+                entry["description"] = f"{entry['description']} Unit: {unit}."
             for ours in ("source", "choices", "only_with", "rule"):
-                said.pop(ours, None)
+                entry.pop(ours, None)
     title = {"title": "Faultline scenario"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **title}

@@ -34,7 +34,7 @@ from pydantic import Field, ValidationError, field_validator
 
 
 class Measured(NamedTuple):
-    """Which times of a job SimGrid measures on its platform: those that nobody states."""
+    """The times of a job that SimGrid measures on its platform: those not stated."""
 
     all_reduce: bool
     checkpoint: bool
@@ -73,7 +73,7 @@ class Scenario(Table):
     @field_validator("name")
     @classmethod
     def _is_no_formula(cls, name: str) -> str:
-        # It stands in tables, which people open in spreadsheets.
+        # It appears in tables, which users open in spreadsheets.
         if name.startswith(FORMULA):
             raise ValueError("is a formula to a spreadsheet; begin it with a letter")
         return name
@@ -118,7 +118,7 @@ class Scenario(Table):
 
     @property
     def compute_s(self) -> float:
-        """Time a group computes one shard type, in seconds, unless it is played."""
+        """Time a group computes one shard type, in seconds, unless it is simulated."""
         stated_s = self.times.compute_s
         return ASSUMED_COMPUTE_S if stated_s is None else stated_s
 

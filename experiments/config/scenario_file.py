@@ -1,4 +1,4 @@
-"""Scenarios from files and from the command line, with errors that say what would be right."""
+"""Scenarios from files and from the command line, with errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ScenarioSource(TomlSource):
 
     # How messages call what was set after it was read, by its path.
     settings: dict[KeyPath, str] = field(default_factory=dict)
-    # What of it options of the command line have set.
+    # Its keys that command-line options have set.
     options: set[KeyPath] = field(default_factory=set)
 
     def change(
@@ -52,27 +52,27 @@ class ScenarioSource(TomlSource):
     ) -> None:
         """Set values by their dotted keys, or by ``key=value`` as on the command line.
 
-        There, ``~key`` leaves a key open, as if nobody had stated it; else None does. An option
+        There, ``~key`` leaves a key open, as if it were not stated; otherwise None does. An option
         of the command line that stands for its keys is named where messages name a setting.
 
         Raises UserError if a setting has no key or no equals sign, or the way to a key leads
         through a value.
         """
-        where, told = f"{option or self.origin}: ", {}
+        where, origins = f"{option or self.origin}: ", {}
         if not isinstance(changes, Mapping):
             settings = [(*_read_setting(setting), f"--set {setting}") for setting in changes]
             changes = {key: value for key, value, _ in settings}
-            where, told = "--set ", {key: setting for key, _, setting in settings}
+            where, origins = "--set ", {key: setting for key, _, setting in settings}
         elif option is not None:
-            told = dict.fromkeys(changes, option)
+            origins = dict.fromkeys(changes, option)
         set_keys(self.tables, changes, where)
         for key in changes:
-            self.settings[path_of(key)] = told.get(key, where.rstrip(": "))
-            if key in told:
+            self.settings[path_of(key)] = origins.get(key, where.rstrip(": "))
+            if key in origins:
                 self.options.add(path_of(key))
 
     def setting_of(self, location: Location) -> str | None:
-        """Return what set a value after it was read; None if it stands in the file."""
+        """Return the option that set a value after reading; None if the file has it."""
         for length in range(len(location), 0, -1):
             setting = self.settings.get(tuple(map(str, location[:length])))
             if setting is not None:

@@ -45,8 +45,8 @@ LARGEST_BYTES = MEBIBYTE
 class Library:
     """TOML files of one kind: the shipped ones by name, a user's own by path."""
 
-    kind: str  # What messages call one of them.
-    folder: str  # Where in this package the shipped ones are.
+    kind: str  # Its name in messages.
+    folder: str  # Of the shipped ones, in this package.
 
     def names(self) -> list[str]:
         """Return the names of those that come with Faultline."""
@@ -77,10 +77,10 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class SyntaxMistake:
-    """What makes a text no TOML."""
+    """A syntax mistake of a TOML text."""
 
-    line: int | None  # Where, from 1; None where nobody knows.
-    what: str  # What is wrong, in one line.
+    line: int | None  # From 1; None if unknown.
+    what: str  # In one line.
     repeated: bool = False  # Whether the line would be right if it were not there already.
 
 
@@ -90,13 +90,13 @@ class TomlSource:
 
     origin: str  # How messages call it: its path, or the name of a shipped one.
     tables: dict[str, Any]  # Nested tables.
-    # What makes its text no TOML; the tables are then those that could be read.
+    # Syntax mistakes of its text; the tables are then the readable ones.
     syntax_mistakes: list[SyntaxMistake] = field(default_factory=list)
     text: str = ""  # Its text; empty where it comes from none.
 
     @cached_property
     def lines(self) -> Mapping[tuple[str, ...], int]:
-        """The line of every key and table of the text, by its path; found when it is asked for."""
+        """The line of every key and table of the text, by its path; computed on first use."""
         return key_lines(self.text)
 
     def line_of(self, location: Location) -> int | None:
@@ -140,7 +140,7 @@ class TomlSource:
 def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
     """Return the tables of a TOML text and its mistakes.
 
-    After a mistake that lies in one line, the text is read again without that line, or without
+    After a mistake within one line, the text is read again without that line, or without
     its table where the line begins one. Where it cannot be told how far a mistake reaches, the
     first ones and no tables are returned.
     """
@@ -159,7 +159,7 @@ def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
 
 
 def parse_toml_value(text: str) -> Any:
-    """Return a single TOML value; text that is none stands for itself, without quotes."""
+    """Return a single TOML value; any other text is a string without quotes."""
     try:
         tables = load_toml(f"value = {text}")
     except (ValueError, OverflowError, RecursionError):
@@ -252,7 +252,7 @@ def toml_item(value: Any) -> Item:
 
 
 def written(value: Any) -> str:
-    """Return a value as it stands in a TOML file."""
+    """Return a value as a TOML file writes it."""
     return toml_item(value).as_string()
 
 

@@ -1,4 +1,4 @@
-"""Traces of failures as CSV: read with every mistake told, and written."""
+"""Traces of failures as CSV: reading, with all mistakes reported, and writing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LATEST_S = 1e15
 
 
 class _Wrong(ValueError):
-    """What is wrong with a cell, and what would be right."""
+    """A mistake in a cell, and its remedy."""
 
 
 @dataclass(slots=True)
@@ -73,11 +73,11 @@ class _Reader:
         default_factory=lambda: {name: np.empty(0, kind) for name, kind in COLUMN_TYPES.items()}
     )
     _count: int = 0
-    # What reads the cells of each column but the time.
+    # Readers of the cells of each column but the time.
     _readers: dict[str, Callable[[str], Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Remember what many cells say."""
+        """Cache the values of repeated cells."""
         reads: tuple[Callable[[str], Any], ...] = (
             self._component,
             self._cause,
@@ -90,7 +90,7 @@ class _Reader:
         self._readers = dict(zip(COLUMNS[1:], map(remembered, reads), strict=True))
 
     def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
-        """Read rows, of which the first stands in the line of the file after `line`."""
+        """Read rows, the first of which is in the line of the file after `line`."""
         try:
             self._read_all(rows, header)
         except (_Wrong, ValueError):
@@ -111,7 +111,7 @@ class _Reader:
         seconds = self._plain_seconds(cells["time"])
         if seconds is None:
             seconds = [self._time_s(text.strip()) for text in cells["time"]]
-        # What is not there is empty in all rows.
+        # A missing column is empty in all rows.
         places, causes, kinds, repairs_s, lasts_s, factors = (
             self._read_column(name, cells.get(name, ("",))) for name in self._readers
         )
@@ -162,7 +162,7 @@ class _Reader:
             seconds = list(map(float, texts))
         except ValueError:
             return None
-        # NaN lies nowhere.
+        # NaN is out of any range.
         within = np.less_equal(0.0, seconds) & np.less_equal(seconds, _LATEST_S)
         return seconds if within.all() else None
 
@@ -326,9 +326,9 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Read a timestamp of ISO 8601, in UTC where it does not say.
+    """Read a timestamp of ISO 8601, in UTC if it names no zone.
 
-    Raises ValueError if it is none; the message says what would be right.
+    Raises ValueError if it is invalid; the message names the remedy.
     """
     try:
         # Python 3.10 does not know the Z.
@@ -373,18 +373,18 @@ def wrong_columns(
     missing = [name for name in columns[:needed] if name not in names]
     twice = sorted({name for name in names if name in columns and names.count(name) > 1})
     meant = {one: get_close_matches(one.lower(), columns, n=1) for one in unknown}
-    said = [
+    mistakes = [
         quote(one) + "".join(f" (did you mean {name!r}?)" for name in meant[one]) for one in unknown
     ]
-    said = [f"unknown column {', '.join(said)}"] if said else []
+    mistakes = [f"unknown column {', '.join(mistakes)}"] if mistakes else []
     if missing:
-        said.append(f"{_columns(missing)} missing")
+        mistakes.append(f"{_columns(missing)} missing")
     if twice:
-        said.append(f"{_columns(twice)} there twice")
-    if not said:
+        mistakes.append(f"{_columns(twice)} there twice")
+    if not mistakes:
         return ""
     return (
-        f"{'; '.join(said)}; found are {', '.join(map(quote, found))}; needed are "
+        f"{'; '.join(mistakes)}; found are {', '.join(map(quote, found))}; needed are "
         f"{', '.join(columns[:needed])}; {', '.join(columns[needed:])} may be there"
     )
 
@@ -397,7 +397,7 @@ def _columns(those: Sequence[str]) -> str:
 def cause_of(text: str) -> str:
     """Read a cause; `UNSTATED` where there is none.
 
-    Raises ValueError if it is none; the message says what would be right. So do the other readers
+    Raises ValueError if it is invalid; the message names the remedy. So do the other readers
     of cells.
     """
     if len(text) > 60 or not text.isprintable():

@@ -1,4 +1,4 @@
-"""Where the time went: stacked bars, a bar a point."""
+"""Badput as stacked bars, one per point."""
 
 from __future__ import annotations
 

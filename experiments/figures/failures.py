@@ -118,7 +118,7 @@ def _draw_places(axis: Axes, drawing: Drawing) -> None:
 
 
 def _gpus(failure: Failure, layout: JobLayout) -> tuple[int, int]:
-    # What takes no GPU down is everybody's.
+    # A failure that stops no GPU counts for all groups.
     gpus = layout.gpus_of(failure.level, failure.number) or range(layout.gpus)
     return gpus[0], gpus[-1] + 1
 
@@ -183,7 +183,7 @@ _LOG, _EXPONENTIAL, _OTHER = "#444444", "#E69F00", "#0072B2"
 
 
 def draw_fit(fitted: Fit, title: str, path: Path) -> Path:
-    """Draw a fit; the file's ending says which format."""
+    """Draw a fit; the file's suffix selects the format."""
     shown = min(_MOST_CAUSES, len(fitted.causes))
     with figure_style():
         figure, axes = plt.subplots(2, 2, figsize=(12, 6.8 + 0.14 * shown))

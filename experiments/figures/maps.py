@@ -35,7 +35,7 @@ _PALE = 0.55
 """So that black numbers read on it."""
 
 CELLS_ANNOTATED = 150
-"""Up to so many cells in a panel carry their number."""
+"""Most cells of a panel whose numbers are written."""
 
 _LEAST_SPREAD = 0.05
 """The scale of colours spans at least this share of its middle."""
@@ -66,7 +66,7 @@ def panel_size(columns: list[Any], rows: list[Any]) -> tuple[float, float]:
 
 
 def name_ticks(axis: Axes, x: str, y: str, columns: list[Any], rows: list[Any]) -> None:
-    """Write the values of both axes beside the middle of their cells, as many as have room."""
+    """Write the values of both axes beside the middle of their cells, if there is room."""
     for target, key, values, most in (
         (axis.xaxis, x, columns, 12),
         (axis.yaxis, y, rows, 24),
@@ -132,7 +132,7 @@ def _draw_cells(axis: Axes, cells: pd.DataFrame, norm: Normalize, colours: str) 
         linewidth=1.0 if annotated else 0.0,
     )
     for (row, column), value in np.ndenumerate(values):
-        # An infinite mean is no missing one: it is told in any case.
+        # An infinite mean is not a missing one: it is always written.
         if annotated or np.isinf(value):
             shade = _text_colour(colormaps[colours](norm(value))) if np.isfinite(value) else "black"
             axis.text(
@@ -156,7 +156,7 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
         return Normalize(0, 1)
     log = quantity(metric).shown_unit != "%" and spans(finite)
     low, high = float(finite.min()), float(finite.max())
-    # Differences that nobody would act on do not get the whole scale of colours.
+    # Negligible differences do not get the whole scale of colours.
     widened = max(0.0, _LEAST_SPREAD * abs(high + low) / 2 - (high - low)) / 2
     bottom = low - widened
     if metric == "time_to_train_ratio":
@@ -235,7 +235,7 @@ def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.Dat
         leads = pd.Series(lead, seeds.index).groupby([x, y]).agg(["mean", "std", "count"])
         half = half_width(leads["std"], leads["count"])
         winners["certain"] = (leads["mean"].abs() > half) | np.isinf(leads["mean"])
-        # Alone in its cell, it has nobody to beat.
+        # Alone in its cell, it has no rival.
         winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
     return winners.reset_index()
 

@@ -20,7 +20,7 @@ Dashes = Literal["-", "--", "-.", ":"]
 """Matplotlib's names of line styles."""
 
 # Of Okabe and Ito (2008), for all kinds of colour vision, what no shipped scheme has; without
-# yellow, which is too pale for a line. Shipped schemes have solid lines, so nobody looks like them.
+# yellow, which is too pale for a line. Shipped schemes have solid lines, plug-in schemes do not.
 FREE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A7A00")
 FREE_MARKERS = ("o", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 _FREE_DASHES: tuple[Dashes, ...] = ("--", "-.", ":")

@@ -147,7 +147,7 @@ _SQUARE_CHARACTERS = 3
 
 
 def draw_platform(platform: Platform, path: Path) -> Path:
-    """Draw the topology of a platform into a file of the kind that its name says."""
+    """Draw the topology of a platform into a file; its suffix selects the format."""
     with figure_style():
         return save_figure(platform_figure(platform), path)
 

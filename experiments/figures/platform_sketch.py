@@ -1,4 +1,4 @@
-"""What is drawn of a platform: nodes in rows, each for one or many alike, and the edges between.
+"""The drawn parts of a platform: rows of nodes, each for one or many alike, and their edges.
 
 A drawing stays readable up to some forty nodes a row. Where a row would have more, what is alike
 becomes one node with a count: GPUs by their domain, domains by the leaf switches that they share,
@@ -180,7 +180,7 @@ def _edges(platform: Platform, place: Mapping[str, Key]) -> dict[tuple[Key, Key]
             is_up = platform.roles.get(source) == "gpu"
             port = links[-1] if is_up else links[0]
             if any(link.link_class.startswith("storage") for link in links):
-                # The cap of a single client says nothing of the width.
+                # The cap of a single client does not set the width.
                 narrow = next((link for link in links if link.sharing != "FATPIPE"), narrow)
                 edge = edges.setdefault(ends, Edge("storage"))
             else:

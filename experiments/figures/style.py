@@ -112,7 +112,7 @@ def figure_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Save a figure, as its file's ending says, and close it."""
+    """Save a figure in the format of its file's suffix, and close it."""
     drawn = BytesIO()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
@@ -133,7 +133,7 @@ def _write_powers_plainly(axis: XAxis | YAxis) -> None:
     if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
         axis.set_major_formatter(FuncFormatter(_power_text))
         low, high = sorted(axis.get_view_interval())
-        # Where there is no power of ten to read, what lies between has to do.
+        # Without a power of ten on the axis, values between are labelled.
         plain = FuncFormatter(_power_text) if high < 10 * low else NullFormatter()
         axis.set_minor_formatter(plain)
 
@@ -148,7 +148,7 @@ def _power_text(value: float, _place: int | None = None) -> str:
 
 PANELS_A_ROW = 3
 LOG_SPAN = 8.0
-"""What is measured is on a logarithmic scale where it spans more than this ratio."""
+"""A quantity that spans more than this ratio has a logarithmic scale."""
 
 _NOTE_INCHES_PER_LETTER = 0.062
 _BELOW = "legend-below"
@@ -259,7 +259,7 @@ def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> Non
 def add_legend(
     figure: Figure, looks: Iterable[LineLook], title: str | None = None, **line: Any
 ) -> None:
-    """Name lines beside a figure; `line` goes before what their look says."""
+    """Name lines beside a figure; `line` precedes the names of their styles."""
     handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
     figure.legend(handles=handles, loc="outside right upper", title=title)
 
@@ -302,7 +302,7 @@ def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:
 
 
 def draw_band(axis: Axes, x: pd.Series, table: pd.DataFrame, colour: str) -> None:
-    """Shade what lies between the columns ``low`` and ``high`` of a table."""
+    """Shade the band between the columns ``low`` and ``high`` of a table."""
     axis.fill_between(x, table["low"], table["high"], color=colour, alpha=0.2, linewidth=0)
 
 

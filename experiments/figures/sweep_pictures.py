@@ -1,4 +1,4 @@
-"""The pictures of a sweep: the usual ones, decided from its axes, and those that are asked for."""
+"""The figures of a sweep: the usual ones, chosen by its axes, and requested ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BARS_AT_MOST = 24
 """Axes with more values than these do not become panels, rows of dots or bars."""
 
 SOONEST = "time_to_train_ratio"
-"""What knobs are best in that a picture does not show."""
+"""The metric that selects the knobs that a figure does not show."""
 
 
 class Picture(NamedTuple):
@@ -44,7 +44,7 @@ class Picture(NamedTuple):
 class Axes(NamedTuple):
     """The axes of a sweep, sorted by what they are good for."""
 
-    schemes: bool  # Whether several schemes were played.
+    schemes: bool  # Whether the sweep has several schemes.
     # Numeric axes: what the user may choose for each scheme, and what is given.
     knobs: list[str]
     conditions: list[str]
@@ -151,7 +151,7 @@ def badput_picture(frame: pd.DataFrame, axes: Axes) -> Picture:
         # Schemes stand together under each condition.
         by = [*(axis for axis in by if axis not in schemes), *schemes]
     chosen, notes = without_other_knobs(frame, by, SOONEST)
-    # Where nothing was varied there is one bar, named after its scheme.
+    # Without varied keys there is one bar, named after its scheme.
     figure = draw_badput(chosen, by or ["strategy"], notes=notes)
     return Picture("badput", "where the time went", figure)
 
@@ -177,7 +177,7 @@ def short_name(column: str) -> str:
 
 
 class Wanted(NamedTuple):
-    """What was asked for; None where it is left open."""
+    """A requested figure; None leaves a choice open."""
 
     # ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a
     # heat map where `y` is given.
@@ -198,11 +198,11 @@ _IDLE = {
     "schemes": ("column",),
     "badput": ("metric", "column"),
 }
-"""What a kind of picture does not show."""
+"""Options that have no effect on a kind of figure."""
 
 
 def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
-    """Draw one picture as asked for; knobs that it does not show are where the job trains soonest.
+    """Draw one requested figure; knobs that it does not show have their best values.
 
     It is a UserError if the sweep lacks an axis or the metric, or the kind cannot show them.
     """
@@ -286,7 +286,7 @@ def _chosen_badput(frame: pd.DataFrame, wanted: Wanted) -> Picture:
 
 
 def _check_legible(frame: pd.DataFrame, axes: list[str], what: str, at_most: int) -> None:
-    """Refuse a picture of so many parts that nobody could read it."""
+    """Refuse a figure with too many parts to be legible."""
     count = len(frame[axes].drop_duplicates()) if axes else 0
     if count > at_most:
         raise UserError(

@@ -196,7 +196,7 @@ def _mark_failures(axis: Axes, events: Sequence[Event], unit: TimeUnit) -> None:
 
 
 def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane: int) -> None:
-    """Mark where checkpoints were finished: nobody need have waited for them."""
+    """Mark the ends of checkpoints; the job need not have waited for them."""
     for kind, face in ((EventKind.CHECKPOINT, "#444444"), (EventKind.CHECKPOINT_SKIPPED, "none")):
         times = _times(events, kind, unit)
         axis.plot(

@@ -1,4 +1,4 @@
-"""All that is wrong with a scenario, from its text to whether it can be played."""
+"""All mistakes of a scenario, from its text to whether it can be simulated."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
 
 MOST_MISTAKES = 100
-"""What is wrong with one file beyond these is counted, and not told."""
+"""Printed mistakes of one file; further ones are only counted."""
 
 _LEADING_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
 
 
 def check_scenario(name_or_path: str) -> list[str]:
-    """Return every mistake of a scenario as one line with its place; none if it can be played.
+    """Return every mistake of a scenario as one line with its place; none if it can be simulated.
 
-    What values make impossible together is looked at only where each of them is right by itself.
+    Combinations of values are checked only if each value is valid by itself.
     """
     try:
         source = read_source(name_or_path)
@@ -42,12 +42,12 @@ def check_scenario(name_or_path: str) -> list[str]:
     elif not source.syntax_mistakes:
         mistakes += _refusals(_checks(scenario, source))
     # Text first: what follows may be wrong only because a part of the file could not be read.
-    told = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
+    messages = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
-    told += [partial(source.told, mistake) for mistake in mistakes]
-    lines = [one_line(tell()) for tell in told[:MOST_MISTAKES]]
-    if len(told) > MOST_MISTAKES:
-        lines.append(f"{source.origin}: and {len(told) - MOST_MISTAKES:,} more")
+    messages += [partial(source.told, mistake) for mistake in mistakes]
+    lines = [one_line(tell()) for tell in messages[:MOST_MISTAKES]]
+    if len(messages) > MOST_MISTAKES:
+        lines.append(f"{source.origin}: and {len(messages) - MOST_MISTAKES:,} more")
     return lines
 
 
@@ -66,7 +66,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
-    # With the numbers of its model: without them it would not be the job that is asked for.
+    # With the numbers of its model: without them it would be another job.
     yield lambda: _check_place(source.used_scenario())
     yield lambda: resolve_playable(_with_times(source.scenario()))
 
@@ -105,11 +105,11 @@ def _check_place(scenario: Scenario) -> None:
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:
     """Return what the checks raise; once, if several raise the same."""
-    told: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for check in checks:
         if (refusal := _refusal(check)) is not None:
-            told[refusal] = None
-    return [Mistake(_location(refusal), partial(str, refusal)) for refusal in told]
+            messages[refusal] = None
+    return [Mistake(_location(refusal), partial(str, refusal)) for refusal in messages]
 
 
 def _refusal(check: Callable[[], object]) -> str | None:

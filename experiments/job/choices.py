@@ -1,4 +1,4 @@
-"""What closed forms make of a scheme: each redundancy with its intervals, and the best of them.
+"""A scheme by closed forms: each redundancy with its intervals, and the best of them.
 
 A run fills in what its scenario leaves open from here, and so does the planner: both say the same.
 """
@@ -41,7 +41,7 @@ from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 if TYPE_CHECKING:
-    # What is filled in there is chosen here.
+    # Its open keys are chosen here.
     from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
@@ -116,7 +116,7 @@ def _servers_struck(
 ) -> dict[range, float]:
     """Return which servers a failure of hardware takes at once, and which share of failures does.
 
-    The first component of each level stands for all of them. A trace counts as one at a time.
+    The first component of each level represents all of them. A trace counts as one at a time.
     """
     table, layout = scenario.failures, job_layout(scenario)
     levels: dict[Level, float] = {"host": 1.0}
@@ -134,7 +134,7 @@ def _servers_struck(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A scheme with a redundancy and an interval, and what closed forms say of it."""
+    """A scheme with a redundancy and an interval, and its prediction by closed forms."""
 
     question: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
     # Time to train over that of undisturbed steps, by which choices are put in order. It is a
@@ -250,7 +250,7 @@ def has_course(question: ResolvedJob) -> bool:
 
 
 def _within_the_job(question: ResolvedJob) -> ResolvedJob:
-    """Where the interval is longer than the job, take the one checkpoint at its end."""
+    """If the interval is longer than the job, use one checkpoint at its end."""
     steps = question.scenario.job.steps
     of_choice = question.protected.snapshot_interval_steps or question.interval_steps
     return at_interval(question, min(of_choice, steps))
@@ -359,7 +359,7 @@ def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) ->
 def _course(
     scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
 ) -> FailureCourse:
-    """Return a scheme's course, which no failure rate changes: a sweep over rates asks often."""
+    """Return a scheme's course, cached since it does not depend on failure rates."""
     built = scheme(groups, redundancy, options)
     if not isinstance(built, Predictable):
         raise UserError(
@@ -386,7 +386,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
 
 
 _SHORTEST_RESTART_S = 1e-12
-"""Shorter ones are no time: their parts could not be told apart."""
+"""Shorter times count as zero: their parts cannot be distinguished."""
 
 
 @lru_cache(maxsize=16)
@@ -395,7 +395,7 @@ def _lives(
 ) -> tuple[float, GroupLifetimes]:
     """Work out `_after_a_restart`, once for all schemes: that takes the longest."""
     left = stationary_excess(distribution.survival, distribution.mean_s)
-    # In a restart of no time nobody fails.
+    # A restart of zero length has no failures.
     if not begins_anew or restart_s < _SHORTEST_RESTART_S:
         return restart_s, GroupLifetimes(groups, left)
     wait = wait_for_slowest(groups, restart_s, distribution.survival, left)

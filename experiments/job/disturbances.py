@@ -55,7 +55,7 @@ _REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
     "restart": ("restart",),
     "ski-rental": ("redeal", "swap", "restart"),
 }
-"""What is done, by `failures.kinds.slow`."""
+"""The mitigation of a straggler, by `failures.kinds.slow`."""
 
 
 def disturbances(
@@ -104,19 +104,19 @@ def slow_response(
     A restart costs what saving, restarting and loading take. Micro-batches of a job whose time is
     stated take all of it; of a played one, the filling of its pipelines comes on top.
     """
-    said, table = scenario.failures.kinds, scenario.model
+    kinds, table = scenario.failures.kinds, scenario.model
     restart = strategy_class(scenario.strategy.name).restart_recovery()
     restart_s = durations.save_s + durations.restart_s(restart) + durations.load_s
     known = (
         Remedy("redeal", _REDEAL_S),
-        Remedy("swap", said.swap_s),
+        Remedy("swap", kinds.swap_s),
         Remedy("restart", restart_s),
     )
-    wanted = _REMEDIES.get(said.slow)
+    wanted = _REMEDIES.get(kinds.slow)
     if wanted is None:
         return None
     remedies = tuple(one for one in known if one.name in wanted)
-    policy = StragglerPolicy(remedies, said.slow_found_s, said.slow == "ski-rental")
+    policy = StragglerPolicy(remedies, kinds.slow_found_s, kinds.slow == "ski-rental")
     fill = 0.0 if step is None else job_shape(scenario).idle_slots
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     return SlowResponse(policy, table.micro_batches, fill, all_reduce_s)
@@ -127,7 +127,7 @@ def _carried_by_others(
 ) -> Iterator[Failure]:
     """Yield failures; the others of a server do the work of an adapter that is gone.
 
-    Where messages are played, SimGrid finds that.
+    If messages are simulated, SimGrid finds that.
     """
     for failure in begin():
         lost = _is_gone(failure) and failure.level in TO_THE_NETWORK and gpus_per_host > 1
@@ -158,7 +158,7 @@ class MeasuredEffects:
     """Effects on a job whose compute is stated, and whose all-reduce is measured."""
 
     stated: StatedEffects  # On what is not measured.
-    times: MeasuredMemberTimes  # What the all-reduce takes.
+    times: MeasuredMemberTimes  # Of the all-reduce.
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a component: of the network, what its links leave of them."""
@@ -186,12 +186,12 @@ class MeasuredEffects:
 
 @dataclass(frozen=True)
 class PlayedEffects:
-    """Effects on a job whose steps are played: of each component alone, on its platform."""
+    """Effects on a job whose steps are simulated: of each component alone, on its platform."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     layout: JobLayout  # Which GPUs share which components.
-    undisturbed: StepTime  # What the step takes.
+    undisturbed: StepTime
     _by_factor: dict[object, Chords] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -222,9 +222,9 @@ class PlayedEffects:
             own = links_of_component(platform, failure.level, failure.number)
         left = tuple((link, 1.0 / failure.factor) for link in own)
         members = tuple(range(self.step.pattern.data))
-        everybody = None if types == 1 else StepShares(members, (), types)
-        slow_s = self._passes_s(self.step, left_of, everybody, factor)
-        compute = slow_s / self._passes_s(self.step, {}, everybody, factor)
+        all_members = None if types == 1 else StepShares(members, (), types)
+        slow_s = self._passes_s(self.step, left_of, all_members, factor)
+        compute = slow_s / self._passes_s(self.step, {}, all_members, factor)
         return Effect(compute, slow.sync_s / known.sync_s, links=left)
 
     def together(
@@ -233,7 +233,7 @@ class PlayedEffects:
         """Return how many times as long a group's passes take, some of whose parts are slow."""
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
-        # Where all replicas are alike, and so are their links, one stands for any.
+        # If all replicas and their links are alike, one represents all.
         played = 0 if self.undisturbed.is_even and not shared else group
         stages: dict[int, float] = {}
         links: dict[str, float] = {}

@@ -41,7 +41,7 @@ from faultline.strategies.recovery import Move, SentMove
 
 
 def durations_of(scenario: Scenario) -> Durations:
-    """Return the times of the job's phases, measured where the scenario says so."""
+    """Return the times of the job's phases, measured if the scenario says so."""
     scenario = with_compute(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
@@ -189,7 +189,7 @@ def free_machines_of(scenario: Scenario) -> int | None:
 
 
 def gpus_per_machine(scenario: Scenario) -> int:
-    """Return how many GPUs a machine has that stands by, or is free."""
+    """Return the GPUs of a standby or free machine."""
     return job_layout(scenario).gpus_per_host
 
 
@@ -214,7 +214,7 @@ def standbys_of(scenario: Scenario, mtbf_s: float) -> int:
 
 @dataclass(frozen=True)
 class MovesOnPlatform:
-    """What state takes to move between the groups of a scenario's job, once anybody asks."""
+    """Times to move state between the groups of a scenario's job, computed on first use."""
 
     scenario: Scenario  # The job and its platform.
 

@@ -88,7 +88,7 @@ def stated_mtbf_s(scenario: Scenario) -> float:
 
 
 def mean_repair_s(model: FailureModel, usual_s: float) -> float:
-    """Return the mean repair of what stops groups, in seconds; `usual_s` where nobody says."""
+    """Return the mean repair of what stops groups, in seconds; `usual_s` if none states it."""
     if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
         return usual_s
     causes = [one for one in model.sequence.mixed if one.kind in STOPPING]
@@ -111,7 +111,7 @@ def job_layout(scenario: Scenario) -> JobLayout:
 
     What the scenario does not state comes from the spec of its platform, and where that has none,
     or is a rail plane without hosts, from HGX servers in racks of two as Llama 3 was trained on.
-    The cables of a platform XML say which GPUs a leaf switch cuts off.
+    The cables of a platform XML determine which GPUs a leaf switch cuts off.
     """
     table, job = scenario.failures, scenario.job
     host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
@@ -226,28 +226,28 @@ def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
 
 def reactions_of(scenario: Scenario) -> Reactions:
     """Return what is done about failures that stop nothing."""
-    said, layout = scenario.failures.kinds, job_layout(scenario)
+    kinds, layout = scenario.failures.kinds, job_layout(scenario)
     return Reactions(
-        Evict(said.slow_found_s) if said.slow == "evict" else Ignore(),
-        said.retry_s,
-        said.hang,
-        said.hang_timeout_s,
-        said.planned,
-        said.planned_limit_s,
-        said.migrate_s,
+        Evict(kinds.slow_found_s) if kinds.slow == "evict" else Ignore(),
+        kinds.retry_s,
+        kinds.hang,
+        kinds.hang_timeout_s,
+        kinds.planned,
+        kinds.planned_limit_s,
+        kinds.migrate_s,
         frozenset(level for level in LEVELS if not layout.gpus_per_component(level)),
-        said.validation_share,
+        kinds.validation_share,
     )
 
 
 def _dependence(table: FailuresTable) -> Dependence:
-    said = table.kinds
+    kinds = table.kinds
     return Dependence(
-        said.correlated_excess,
-        said.excess_within_s,
-        said.lemon_shape,
-        said.lemons_evicted_after,
-        said.recurrence,
+        kinds.correlated_excess,
+        kinds.excess_within_s,
+        kinds.lemon_shape,
+        kinds.lemons_evicted_after,
+        kinds.recurrence,
     )
 
 
@@ -287,7 +287,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
 
 
 def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) -> RecordedFailures:
-    """Let switches that stop cut nobody off, as there is a way around each until its repair."""
+    """Let failed switches cut no GPU off: there is a route around each until its repair."""
     switches = recorded.level == LEVELS.index("switch")
     if not switches.any():
         return recorded

@@ -1,4 +1,4 @@
-"""What a scenario tells schemes of its job: how it is cut, and what fits into a GPU."""
+"""The shape of a scenario's job for schemes: its partition, and the memory of a GPU."""
 
 from __future__ import annotations
 

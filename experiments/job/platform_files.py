@@ -121,7 +121,7 @@ def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
 
 
 def _size(scenario: Scenario) -> tuple[int, int, int | None]:
-    """Return GPUs and groups of a job, and GPUs of a group; None if its step is played on all."""
+    """Return GPUs and groups of a job, and GPUs of a group; None if all are simulated."""
     job = scenario.job
     gpus_of_group = job.gpus_of_group if scenario.model.name == "stated" else None
     return job.all_gpus, job.groups, gpus_of_group
@@ -198,7 +198,7 @@ def edited_platform(scenario: Scenario) -> Platform | None:
 
 
 def is_as_generated(scenario: Scenario) -> bool:
-    """Return whether nobody has edited the platform of a scenario: then equal parts are alike."""
+    """Return whether the platform of a scenario is unedited: then equal parts are alike."""
     if scenario.platform.file in preset_names():
         return True
     path = cluster_file(scenario.platform.file)
@@ -207,7 +207,7 @@ def is_as_generated(scenario: Scenario) -> bool:
 
 @once_a_file
 def _was_edited(path: Path) -> bool:
-    """Return whether an XML differs from its spec: in a byte, and in what it says."""
+    """Return whether an XML differs from its spec: in a byte, and in content."""
     platform = platform_at(path)
     if platform.spec is not None and read_text(path, LARGEST_BYTES) == xml_text(platform.spec):
         return False
@@ -269,7 +269,7 @@ def cables_with_detours(path: Path) -> Mapping[str, bool]:
 
 @contextmanager
 def explaining_aborts(path: Path) -> Iterator[None]:
-    """Where SimGrid aborts, ask it what it has against the platform, and say so."""
+    """If SimGrid aborts, raise its complaint about the platform."""
     try:
         yield
     except SimulationError as error:
@@ -336,7 +336,7 @@ def platform_in_cache(text: str) -> Path:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Leave a file of the cache as it is if it says that: what others know of it stays true."""
+    """Rewrite a cached file only if its content differs, so that readers' results stay valid."""
     with suppress(OSError):
         if read_file(path, LARGEST_BYTES, follow=False) == content:
             return

@@ -52,10 +52,10 @@ _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
 class BesideSteps:
     """Snapshots that go to memory while steps go on, which share links with them."""
 
-    flows: tuple[Flow, ...] = field(repr=False)  # What goes there.
-    platform: Path  # Where it goes: a platform XML with doors to memories.
-    times: WriteBesideSteps  # What it and the steps cost each other.
-    course: tuple[float, float]  # What one delays sound steps by, and lasts; in seconds.
+    flows: tuple[Flow, ...] = field(repr=False)
+    platform: Path  # A platform XML with doors to memories.
+    times: WriteBesideSteps  # The mutual slowdown of flows and steps.
+    course: tuple[float, float]  # Delay of sound steps and duration of one, in seconds.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Protected:
     """How the state of a job is kept, with every value filled in."""
 
     protection: Protection  # The way.
-    times: StateTransferTimes  # What moving the state takes, measured or stated.
+    times: StateTransferTimes  # Of moving the state, measured or stated.
     snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
     beside: BesideSteps | None = None  # Snapshots in memory that meet steps on links.
 
@@ -74,7 +74,7 @@ class Protected:
 
     @property
     def snapshot_cost(self) -> SnapshotCost:
-        """What a snapshot in memory costs."""
+        """The cost of a snapshot in memory."""
         cost = self.protection.snapshot_cost(self.times)
         if self.beside is None:
             return cost
@@ -87,7 +87,7 @@ class Protected:
 
     @property
     def persist_cost(self) -> SnapshotCost:
-        """What bringing a snapshot to storage costs."""
+        """The cost of writing a snapshot to storage."""
         return self.protection.persist_cost(self.times)
 
     def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
@@ -209,7 +209,7 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
 
 
 def protected_job(scenario: Scenario) -> ProtectedJob:
-    """Return what of a scenario's job matters to those who protect its state."""
+    """Return the parts of a scenario's job that protections use."""
     layout, spec = job_layout(scenario), spec_of(scenario)
     of_group, of_node = layout.gpus_per_group, layout.gpus_per_host
     shorter, longer = sorted((of_group, of_node))
@@ -235,7 +235,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
     """Return what a protection moves on the scenario's platform, and what that is like.
 
-    A platform that does not say what its hosts are like is a UserError.
+    A platform without a description of its hosts is a UserError.
     """
     spec = spec_at_size(scenario)
     if spec is None:
@@ -290,7 +290,7 @@ def _with_gathering(
 def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tuple[int, ...], ...]:
     """Return the nodes that share their state, as the platform numbers them.
 
-    On a rail plane a group has one node, which stands for all of its nodes.
+    On a rail plane a group has one node, which represents all of its nodes.
     """
     peers = protection.peers
     if peers is None:

@@ -1,4 +1,4 @@
-"""What a typical failure costs under each scheme, phase by phase."""
+"""The recovery from a typical failure under each scheme, phase by phase."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ExplainedRecovery:
     """A recovery of a scheme, phase by phase."""
 
     scheme: str  # The scheme.
-    event: str  # What it follows.
+    event: str  # The event before it.
     recovery: str  # Its kind.
     phases: tuple[RecoveryPhase, ...]  # In order, with the source of each time.
 
@@ -62,7 +62,7 @@ def explained_recoveries(
     """Yield the recoveries from the failure of one GPU under each scheme, and from its repair.
 
     Before them comes the state that members send to each other without a failure.
-    Of a scheme that the job cannot have there is one line that says why.
+    A scheme that the job cannot use has one line with the reason.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -120,7 +120,7 @@ def _recovery(
 
 
 def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
-    """Explain what members send to each other after every so many steps."""
+    """Explain the periodic transfers between members."""
     times, every = question.durations.moves, mirror.every_steps
     assert times is not None
     phase = _moved(times, mirror.moves, times.duration_s(mirror.moves))
@@ -152,12 +152,12 @@ def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[R
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
     phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind
-    told = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
+    sourced = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
     repair_s = awaited_repair_s(question.scenario, question.failures)
     is_usual = repair_s == question.scenario.rejoin.repair_s
     source = _REPAIRED if is_usual else _REPAIRED_BY_CAUSE
     repair = RecoveryPhase("repair", repair_s, source=source)
-    return [repair, *told] if waits else told
+    return [repair, *sourced] if waits else sourced
 
 
 def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
@@ -171,6 +171,6 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
         names = _KEYS_OF_HARDWARE[hardware_of(scenario)]
     if any(name in table.model_fields_set for name in names):
         return f"stated: recovery.{names[0]}"
-    said = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
+    source = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
     preset = f"{table.preset}: " if names[0] in PRESETS[table.preset] else ""
-    return preset + said.removeprefix("by recovery.preset; ").removeprefix("derived: ")
+    return preset + source.removeprefix("by recovery.preset; ").removeprefix("derived: ")

@@ -77,15 +77,15 @@ Source = Literal["stated", "derived", "measured"]
 class ResolvedJob:
     """A scenario with every value filled in."""
 
-    scenario: Scenario  # What was asked.
+    scenario: Scenario  # As stated.
     # Stated, or the best by the scheme's closed forms.
     redundancy: int
     interval_steps: int
     durations: Durations  # Stated, or measured on the platform.
     protected: Protected  # How the state is kept.
-    # Where its failures come from; those of the scenario, unless the caller gave others.
+    # The scenario's failures, unless the caller gave others.
     failures: FailureModel = field(compare=False, repr=False)
-    # What an undisturbed step is made of, where the platform says that.
+    # The parts of an undisturbed step, if the platform determines them.
     step: StepTime | None = None
 
     @property
@@ -106,7 +106,7 @@ class ResolvedJob:
 
     @property
     def sources(self) -> dict[str, Source]:
-        """Where the time of each phase comes from: stated, derived, or measured by SimGrid."""
+        """The source of each phase's time: stated, derived, or measured by SimGrid."""
         times, measured = self.scenario.times, self.scenario.measured
         compute: Source = "derived" if times.compute_s is None else "stated"
         if times.compute_s is not None and "compute_s" not in times.model_fields_set:
@@ -155,7 +155,7 @@ class ResolvedJob:
         return predict_settings(self, [self])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
-        """Return a job of so many steps with its own limit of simulated time, else the same."""
+        """Return the same job with other steps and its own limit of simulated time."""
         limit_s = HUNDRED_YEARS_S if time_limit_s is None else time_limit_s
         job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
         return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
@@ -263,7 +263,7 @@ def resolve(
 
 
 def resolve_playable(scenario: Scenario) -> ResolvedJob:
-    """Fill in what a scenario leaves open, and refuse what cannot be played."""
+    """Fill in open keys of a scenario, and refuse one that cannot be simulated."""
     question = resolve(scenario)
     question.strategy()
     question.job(seed=0)
@@ -288,12 +288,12 @@ def open_job(
     Parameters
     ----------
     scenario : Scenario
-        What was asked.
+        The scenario as stated.
     known : Durations, optional
         What `durations_of` returned for a scenario that differs in nothing it depends on; by
         default they are looked up, and measured on the platform where the scenario asks for that.
     failures : FailureModel, optional
-        What fails when, in place of what the scenario says of it.
+        The failures, in place of the scenario's.
     """
     check_platform(scenario)
     scenario = with_compute(scenario)
@@ -404,19 +404,19 @@ def _restart_of(scenario: Scenario) -> Recovery:
 
 @cache
 def _rules() -> dict[str, KeyPath]:
-    """Return the key of each rule: the schema says which is one."""
-    said = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
-    return {rule: path for path, rule in said.items() if rule is not None}
+    """Return the key of each rule, as the schema marks it."""
+    rules = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
+    return {rule: path for path, rule in rules.items() if rule is not None}
 
 
 def filled_in(question: ResolvedJob) -> Scenario:
-    """Return the scenario of a question with every value stated: it asks the same."""
+    """Return the scenario of a job with every value stated: an equivalent one."""
     scenario = question.scenario
     tables = scenario.model_dump()
     tables["strategy"]["redundancy"] = question.redundancy
     tables["checkpoint"]["interval_steps"] = question.interval_steps
     if question.step is not None:
-        # Its step is played anew: stated, its parts would be lost.
+        # Its step is simulated anew: stated, its parts would be lost.
         del tables["times"]["compute_s"]
     tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     shape = job_shape(scenario)

@@ -44,14 +44,14 @@ class ResolvedKey:
 class ResolvedScenario:
     """A scenario with every value filled in."""
 
-    question: ResolvedJob  # The scenario as it was asked, and what was found for what it left open.
+    question: ResolvedJob  # The scenario, with the values found for its open keys.
     scenario: Scenario  # The same with every value stated: it gives the same records.
     keys: dict[KeyPath, ResolvedKey]  # Every key by its path, in the order of the schema.
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     """Fill in what a scenario leaves open; errors are those of `resolved_job.resolve_playable`."""
-    # Whoever is shown a scenario wants to know that it can be played.
+    # A shown scenario must be one that can be simulated.
     question = resolve_playable(source.scenario())
     filled = filled_in(question)
     outcomes = _outcomes(question)
@@ -94,18 +94,18 @@ def _outcomes(question: ResolvedJob) -> dict[str, str]:
 
 
 def _protection_outcome(question: ResolvedJob) -> str:
-    protected, said = question.protected, []
+    protected, details = question.protected, []
     if protected.snapshot_interval_steps:
         cost = protected.snapshot_cost
-        said.append(
+        details.append(
             f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)
-        said.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
-    if not said:
-        said.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
-    return "; ".join(said)
+        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
+    if not details:
+        details.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
+    return "; ".join(details)
 
 
 def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
@@ -127,9 +127,9 @@ def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> 
 
 
 def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> str:
-    """Return a TOML file that asks the same as the scenario, with every value stated.
+    """Return a TOML file equivalent to the scenario, with every value stated.
 
-    A comment at each key says its unit, where its value comes from, what it means. With
+    A comment at each key has its unit, the source of its value, its meaning. With
     everything, keys on which nothing depends are there too, though nobody stated them.
     """
     document = tomlkit.document()
@@ -147,7 +147,7 @@ def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> st
 
 
 def _by_table(resolved: ResolvedScenario, everything: bool) -> dict[KeyPath, list[ResolvedKey]]:
-    """Return the keys of each table; a table comes after the one it stands in."""
+    """Return the keys of each table; a table comes after its parent."""
     tables: dict[KeyPath, list[ResolvedKey]] = {(): []}
     for path, key in resolved.keys.items():
         if everything or key.counts or key.origin in ("stated", "--set"):
@@ -181,14 +181,14 @@ def _width(key: ResolvedKey) -> int:
 def remark(key: ResolvedKey, longest: int = 1000) -> str:
     """Return a key's unit, the origin of its value and its meaning, in a line.
 
-    What a choice means is left out where the line would become longer than `longest`.
+    The meaning of a choice is left out if the line would become longer than `longest`.
     """
     reference = key.reference
-    said: list[str] = [reference.unit] if reference.unit not in (None, "1") else []
-    said.append(key.origin)
+    details: list[str] = [reference.unit] if reference.unit not in (None, "1") else []
+    details.append(key.origin)
     if not key.counts:
-        said.append("not in force")
-    start, end = f"[{', '.join(said)}] {reference.summary}", ""
+        details.append("not in force")
+    start, end = f"[{', '.join(details)}] {reference.summary}", ""
     if key.outcome:
         end = f": here {key.outcome}"
     elif key.origin == "derived" and not reference.choices:

@@ -1,4 +1,4 @@
-"""How long a step of a job takes that trains a model: SimGrid plays it on the platform."""
+"""The step time of a job that trains a model: SimGrid simulates it on the platform."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAY_VERSION = 14
 
 
 def is_played(scenario: Scenario) -> bool:
-    """Return whether a scenario's step is played: it names a model, and states no time for it.
+    """Return whether a scenario's step is simulated: it names a model, and states no time for it.
 
     On a rail plane no step is: see `with_compute`.
     """
@@ -124,7 +124,7 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
 def played_traffic(
     scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
 ) -> Traffic:
-    """Return what of a job is messages on its platform, with its step where that is played."""
+    """Return the messages of a job on its platform, with its step if that is simulated."""
     traffic = replace(traffic_of(scenario, path), snapshot=snapshot)
     return replace(traffic, step=placed_step(scenario, path)) if played else traffic
 
@@ -142,18 +142,18 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
 
 
 _Question = tuple[PlacedStep, StepShares]
-"""A step on its hosts, and who takes part with what."""
+"""A step on its hosts, with the share of each member."""
 
 
 @dataclass(frozen=True)
 class PlayedMemberTimes:
-    """What a step takes by who takes part, and with what: each such step is played once."""
+    """Step times by members and their shares: each distinct step is simulated once."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
-    # By who takes part, by who stands for whom, and by what these do on which hosts.
+    # By members, by representatives, and by the shares of these on their hosts.
     _times: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -199,23 +199,23 @@ class PlayedMemberTimes:
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
-        asked = self._question(shares)
-        if asked not in self._by_factor:
-            self._by_factor[asked] = Chords(lambda one: self._played(*asked, one).step_s)
+        arguments = self._question(shares)
+        if arguments not in self._by_factor:
+            self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
         # Slower passes hide more gradients: what the sync is shorter by is counted here.
-        return self._by_factor[asked](factor) - self._of(shares).sync_s
+        return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
         known = self._times.get(shares)
         if known is None:
-            asked = self._question(shares)
-            if asked not in self._known:
-                self._known[asked] = self._played(*asked)
-            known = self._times[shares] = self._known[asked]
+            arguments = self._question(shares)
+            if arguments not in self._known:
+                self._known[arguments] = self._played(*arguments)
+            known = self._times[shares] = self._known[arguments]
         return known
 
     def _question(self, shares: StepShares) -> _Question:
-        """Return what is played: the first of all that are alike, if the platform is even."""
+        """Return the simulated hosts: one of each set of equal ones, if the platform is even."""
         if shares not in self._alike:
             self._alike[shares] = self.step, shares
             if shares != StepShares(tuple(range(self.step.groups))) and self._is_even:
@@ -233,10 +233,10 @@ class PlayedMemberTimes:
 
     def _played(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
         undisturbed = StepShares(tuple(range(self.step.groups)))
-        asked = None if shares == undisturbed else shares
+        arguments = None if shares == undisturbed else shares
         step = step if factor == 1.0 else step.slower(factor)
         links, ranks = self.slow.links, self.slow.ranks
-        return _step_time(self.platform, step, self.without, links, asked, ranks)
+        return _step_time(self.platform, step, self.without, links, arguments, ranks)
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
@@ -249,7 +249,7 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 @dataclass(frozen=True)
 class MeasuredMemberTimes:
-    """What a step takes whose all-reduce is measured, and nothing else is played."""
+    """Step times with a measured all-reduce, and nothing else simulated."""
 
     platform: Path  # Platform XML.
     traffic: Traffic  # Of all groups.
@@ -271,7 +271,7 @@ class MeasuredMemberTimes:
 
     @cached_property
     def _left(self) -> Mapping[str, float]:
-        """What links have left of their bandwidth."""
+        """The bandwidth that links have left."""
         left = bandwidths_without(platform_at(self.platform), self.without)
         return _narrower(left, self.slow.links)
 
@@ -283,16 +283,16 @@ class MeasuredMemberTimes:
 
 
 def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
-    """Return what a step of some groups takes whose all-reduce is measured, and nothing played."""
+    """Return the step time of some groups with a measured all-reduce, and nothing simulated."""
     path = platform_file(scenario)
     return MeasuredMemberTimes(path, traffic_of(scenario, path), scenario.compute_s)
 
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """What a step takes without some switches or links: played once for each set of groups."""
+    """Step times without some switches or links: simulated once for each set of groups."""
 
-    # Returns what a step takes without some switches, once anybody asks that.
+    # Returns the step time without some switches, on first use.
     times_without: Callable[[tuple[str, ...], SlowStep], MemberTimes]
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -309,7 +309,7 @@ class PlayedDetourTimes:
 def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes | None:
     """Return what a step takes while switches are down around which there is a way.
 
-    None where no message of it is played on the platform.
+    None if no message of it is simulated on the platform.
     """
     if step is None and not reduces_on_network(scenario):
         return None
@@ -369,9 +369,9 @@ def _step_time(
 
     def play() -> StepTime:
         bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
-        asked = step.hosts, step.pattern, bandwidths, shares
-        look_up_on(path, look_up_step, *asked)
-        return played_on(path, time_step, *asked, dict(ranks))
+        arguments = step.hosts, step.pattern, bandwidths, shares
+        look_up_on(path, look_up_step, *arguments)
+        return played_on(path, time_step, *arguments, dict(ranks))
 
     key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):

@@ -1,1 +1,1 @@
-"""What ``import faultline`` gives: functions, and what they return as a notebook shows it."""
+"""The API of ``import faultline``: functions, and results that notebooks display."""

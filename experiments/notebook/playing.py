@@ -77,7 +77,7 @@ def _said(value: object) -> str:
 
 
 def whole(name: str, value: object, least: int = 0) -> int:
-    """Return an argument that is a whole number, whoever's type it has.
+    """Return an argument that is a whole number of any type.
 
     Raises UserError if it is none, or less than the least.
     """
@@ -205,8 +205,10 @@ def sweep(
     workers = None if workers is None else whole("workers", workers, 1)
     if grid is None:
         if changes:
-            raise UserError("sweep: a grid says itself what is set; give changes with a scenario")
-        asked = read_grid(str(scenario))
+            raise UserError(
+                "sweep: changes have no effect on a grid; write them into it, or pass a scenario"
+            )
+        grid_file = read_grid(str(scenario))
     else:
         axes = keys_of(grid)
         for key, values in axes.items():
@@ -221,8 +223,8 @@ def sweep(
             "set": keys_of(changes),
             "grid": {key: list(cast("Iterable[object]", values)) for key, values in axes.items()},
         }
-        asked = grid_from(tables, "sweep")
-    plan = make_plan(asked)
+        grid_file = grid_from(tables, "sweep")
+    plan = make_plan(grid_file)
     console = Console(stderr=True, quiet=not progress)
     with TemporaryDirectory() as temporary:
         place = Path(folder or Path(temporary, "sweep"))
@@ -237,8 +239,8 @@ def sweep(
     if len(failed) == len(frame):
         raise UserError(f"every run failed; the first: {failed['error'].iloc[0]}")
     if len(failed):
-        said = f"{len(failed)} of {len(frame)} runs failed: see the column 'error'"
-        warnings.warn(said, stacklevel=2)
+        message = f"{len(failed)} of {len(frame)} runs failed: see the column 'error'"
+        warnings.warn(message, stacklevel=2)
     return frame
 
 
@@ -319,7 +321,7 @@ def plan(
 
     seeds, verify = whole("seeds", seeds, 1), whole("verify", verify)
     steps = None if steps is None else whole("steps", steps, 1)
-    # What JSON writes of a key's value, TOML reads.
+    # TOML reads values as JSON writes them.
     settings = [
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"
         for key, value in keys_of(changes).items()
@@ -356,7 +358,7 @@ class Job:
 
     @cached_property
     def resolved(self) -> ResolvedJob:
-        """What the engines get."""
+        """The job as engines get it."""
         from faultline.experiments.job.resolved_job import resolve
 
         return resolve(self.scenario)

@@ -1,4 +1,4 @@
-"""What the functions of ``import faultline`` return, as a notebook shows it."""
+"""Results of the functions of ``import faultline``, with their display in notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Record(dict[str, Any]):
-    """What came of one run: every column of ``faultline run --json`` by its name.
+    """The record of one run: every column of ``faultline run --json`` by its name.
 
     Times are in seconds; the reference of the columns is `faultline.experiments.runs.record`.
     """
@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def sections(self) -> dict[str, pd.DataFrame]:
-        """``at_best``, ``overall`` and ``settings``: those of them that say something."""
+        """``at_best``, ``overall`` and ``settings``, without empty ones."""
         return self.report.sections
 
     @property
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the runs: that some failed, gave up or have no partner."""
+        """Notes on the runs: some failed, gave up or have no partner."""
         return self.report.notes
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def sentence(self) -> str:
-        """What to take in words, or why simulation tells no choice from the others."""
+        """The advice in words, or why there is none."""
         return self.advice.sentence
 
     @property
@@ -134,9 +134,9 @@ class Plan:
     def table(self) -> pd.DataFrame:
         """A row a choice: scheme, protection, redundancy, intervals, days, GPU-hours, goodput."""
         import pandas as pd
-        from faultline.experiments.planner.advice import answer
+        from faultline.experiments.planner.advice import plan_data
 
-        frame = pd.json_normalize(answer(self.planned, self.advice)["choices"])
+        frame = pd.json_normalize(plan_data(self.planned, self.advice)["choices"])
         return frame.rename(columns=lambda name: name.removeprefix("simulated."))
 
     def __repr__(self) -> str:
@@ -160,7 +160,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What one run did when.
+    """The timeline of one run.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""The planner: which scheme, redundancy and checkpoint interval to take, and how sure that is."""
+"""The planner: the best scheme, redundancy and checkpoint interval, with its confidence."""

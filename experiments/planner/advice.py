@@ -1,4 +1,4 @@
-"""What to take, in a sentence and as plain data, or that simulation tells it from nothing else."""
+"""The planner's advice, as a sentence and as plain data."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """How the choice that is taken compares with the soonest of the others."""
+    """The advised choice compared with the soonest of the others."""
 
-    rival: Line  # The other one.
-    # Fraction by which ours takes longer, below zero where it is sooner done; None where the rival
-    # did not finish.
+    rival: Line
+    # Fraction by which the advised choice takes longer, below zero if it finishes sooner; None if
+    # the rival did not finish.
     change: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to take."""
+    """Which choice to take, if simulation separates it from the others."""
 
-    # A verified choice that is sooner done than every other scheme and protection, by more than
-    # chance explains and by enough to matter; None where there is none, and so no advice.
+    # A verified choice that finishes sooner than every other scheme and protection: the difference
+    # is statistically significant and large enough to matter. None if there is no such choice.
     taken: Line | None
-    lead: Lead | None  # Over the closest; None where nothing else finished, or nothing is advised.
-    # Where nothing is advised, the choices that cannot be told apart, the soonest first.
+    lead: Lead | None  # Over the next best; None without advice, or without any other choice.
+    # Without advice, the choices that tie, the soonest first.
     undecided: tuple[Line, ...]
-    sentence: str  # All of it in words.
+    sentence: str  # The advice in words.
 
 
 def advise(plan: Plan) -> Advice:
     """Return which choice to take.
 
-    Only choices that were simulated to their end come into question. Each scheme over each
-    protection stands for itself; of its redundancies, that which closed forms put first, unless
-    another is clearly sooner done.
+    Only choices that finished in simulation are candidates. Each scheme over each protection is
+    represented by one redundancy: the one that closed forms rank first, unless another is
+    significantly sooner.
     """
     if impossible := _impossible(plan):
         return Advice(None, None, (), impossible)
-    finished = _stands(plan)
+    finished = _candidates(plan)
     if not finished:
-        return Advice(None, None, (), _nothing(plan))
+        return Advice(None, None, (), _no_result_sentence(plan))
     soonest, *others = finished
     undecided = [line for line in others if not _is_worth_taking(soonest, line)]
     if undecided:
@@ -64,22 +64,22 @@ def advise(plan: Plan) -> Advice:
 
 
 def _impossible(plan: Plan) -> str | None:
-    """Return why a simulated choice cannot be right; None where each may be.
+    """Return a sentence about a simulated choice with an impossible goodput; None without one.
 
-    Jitter moves the goodput of a run with few failures: by less than what does not matter.
+    Jitter changes the goodput of a run with few failures by less than `INDIFFERENCE`.
     """
     for line in plan.lines:
         goodput = max(line.simulated.goodputs, default=0.0) if line.simulated else 0.0
         if goodput > 1.0 + INDIFFERENCE:
             return (
-                f"No advice: {_choice_text(line)} has a simulated goodput of {goodput:.1%}, "
-                "and no job trains for more than 100 % of its time; check the scheme's plans."
+                f"No advice: {_choice_text(line)} has a simulated goodput of {goodput:.1%}. "
+                "More than 100 % is impossible; check the scheme's plans."
             )
     return None
 
 
-def _stands(plan: Plan) -> list[Line]:
-    """Return what stands for each scheme and protection, the soonest first."""
+def _candidates(plan: Plan) -> list[Line]:
+    """Return one finished choice for each scheme and protection, the soonest first."""
     standing: dict[tuple[str, str], Line] = {}
     finished = [line for line in plan.lines if line.finished]
     for line in sorted(finished, key=lambda line: not line.is_best):
@@ -108,13 +108,13 @@ def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:
     return next((Lead(line, None) for line in stopped if not line.finished), None)
 
 
-def _nothing(plan: Plan) -> str:
+def _no_result_sentence(plan: Plan) -> str:
     if not plan.lines:
         return "No scheme would finish this job."
     if any(line.simulated is not None for line in plan.lines):
-        return "No advice: no simulated job came to its end."
+        return "No advice: no simulated job finished."
     predicted = [line for line in plan.lines if line.choice.is_prediction]
-    first = f"; closed forms alone put {_choice_text(predicted[0])} first" if predicted else ""
+    first = f"; closed forms alone rank {_choice_text(predicted[0])} first" if predicted else ""
     return f"No advice: nothing was verified by simulation{first}."
 
 
@@ -122,7 +122,7 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
     assert taken.simulated is not None
     start = f"Take {_choice_text(taken)}: {_span_text(plan, taken)}"
     if lead is None:
-        return f"{start}. Nothing else finishes, or was asked for."
+        return f"{start}. No other choice was requested or would finish."
     rival = pair_name(lead.rival.choice.scheme, lead.rival.choice.protection)
     if lead.change is None:
         assert lead.rival.simulated is not None
@@ -131,7 +131,7 @@ def _sentence(plan: Plan, taken: Line, lead: Lead | None) -> str:
             if (stopped := lead.rival.simulated.stopped_at)
             else ""
         )
-        return f"{start}. Nothing else finished in simulation{within}."
+        return f"{start}. No other choice finished in simulation{within}."
     return (
         f"{start}, {-lead.change.mean:.1%} less than the next best, {rival} (95 % interval "
         f"{-lead.change.high:.1%} to {-lead.change.low:.1%}, "
@@ -147,19 +147,19 @@ def _undecided_sentence(plan: Plan, soonest: Line, undecided: list[Line], later:
     assert soonest.simulated is not None
     seeds, names = _seeds_text(soonest, undecided), _names([soonest, *undecided])
     if seeds == "1":
-        return f"No advice: by one seed {names} cannot be told apart; use more --seeds."
+        return f"No advice: one seed cannot separate {names}; use more --seeds."
     changes = [_change(line, soonest) for line in undecided]
     if all(max(-change.low, change.high) <= INDIFFERENCE for change in changes):
         need = f"{_span_text(plan, soonest)}, within {INDIFFERENCE:.1%}"
         return f"Take any of these: {names}. All need {need}{_next_best(soonest, later)}."
     return (
-        f"No advice: {names} differ by less than {seeds} paired seeds can tell (their order in the "
-        "table is chance); whatever else was played takes longer. More --seeds may tell."
+        f"No advice: {seeds} paired seeds cannot separate {names} (their order in the table is "
+        "chance). All other simulated choices take longer. More --seeds may separate them."
     )
 
 
 def _seeds_text(one: Line, others: Sequence[Line]) -> str:
-    """Return how many seeds one choice has in common with others, as a number or from to."""
+    """Return how many seeds one choice shares with others, as a number or a range."""
     counts = [
         min(len(one.simulated.ratios), len(other.simulated.ratios))
         for other in others
@@ -170,7 +170,7 @@ def _seeds_text(one: Line, others: Sequence[Line]) -> str:
 
 
 def _names(lines: Sequence[Line]) -> str:
-    """Return the first of some choices: each scheme once, with all that keeps its state."""
+    """Return the names of the first choices: each scheme once, with its protections."""
     by_scheme: dict[str, list[str]] = {}
     for line in lines[:_MOST_NAMED]:
         by_scheme.setdefault(line.choice.scheme, []).append(line.choice.protection)
@@ -209,20 +209,20 @@ def _interval_text(choice: Choice) -> str:
 
 
 def pair_name(scheme: str, protection: str | None) -> str:
-    """Return what a scheme over a protection is called; storage goes without saying."""
+    """Return the name of a scheme over a protection; storage, the default, is left out."""
     name = look_of(scheme).label
     return name if protection in (None, "storage") else f"{name} over {protection}"
 
 
-def answer(
+def plan_data(
     plan: Plan,
     advice: Advice,
     optimised: Sequence[Optimised] = (),
     price_per_gpu_hour: float | None = None,
 ) -> dict[str, Any]:
-    """Return all of a plan as nested dicts and lists; what is unknown is None.
+    """Return a plan as nested dicts and lists; unknown values are None.
 
-    With a price, in any currency, that is what each choice costs.
+    With a price, in any currency, each choice has its cost.
     """
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations

@@ -24,54 +24,54 @@ from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies, strategy_class
 
 _NEEDS_LAYOUT = (
-    "needs the layout of a group: state model.pipeline and model.tensor, or name it in --schemes"
+    "needs the layout of a group: set model.pipeline and model.tensor, or name it in --schemes"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A choice with what became of it in simulation, where it was verified."""
+    """A choice and, if it was verified, its simulated result."""
 
-    choice: Choice  # What closed forms say.
-    simulated: Simulated | None  # What simulation says.
+    choice: Choice  # By closed forms.
+    simulated: Simulated | None  # By simulation.
     # Whether closed forms rank it first among the redundancies of its scheme and protection.
     is_best: bool
-    # Brings what was simulated with fewer seeds than others to the seeds of all.
+    # Scales a result with fewer seeds than others to the seeds of all.
     factor: float = 1.0
 
     @property
     def finished(self) -> bool:
-        """Whether simulation has seen it train to the end."""
+        """Whether it finished in simulation with every seed."""
         return self.simulated is not None and self.simulated.finished
 
     @property
     def ratio(self) -> float:
-        """The ratio by which it is put in order: simulated, else of closed forms."""
+        """The ratio that orders the lines: simulated, otherwise by closed forms."""
         if self.simulated is None:
             return self.choice.ratio
         return fmean(self.ratios)
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """The simulated ratios, brought to the seeds that the soonest has met."""
+        """The simulated ratios, scaled to the seeds of the soonest choice."""
         assert self.simulated is not None
         return tuple(self.factor * ratio for ratio in self.simulated.ratios)
 
     @property
     def goodput(self) -> float:
-        """The mean simulated goodput, brought to the same seeds."""
+        """The mean simulated goodput, scaled to the same seeds."""
         assert self.simulated is not None
         return fmean(self.simulated.goodputs) / self.factor
 
     @property
     def step_s(self) -> float:
-        """The mean time of a step, in seconds: simulated, else by closed forms."""
+        """The mean time of a step, in seconds: simulated, otherwise by closed forms."""
         return self.choice.step_s if self.simulated is None else fmean(self.simulated.step_s)
 
     def error(self) -> Interval | None:
-        """Return by which fraction the prediction is above the simulated ratio, with interval.
+        """Return the fraction by which the prediction exceeds the simulated ratio, with interval.
 
-        None where there is no prediction, or the simulated job did not end.
+        None if there is no prediction or the simulated job did not finish.
         """
         predicted = self.choice.predicted_ratio
         if self.simulated is None or not self.finished or predicted is None:
@@ -79,9 +79,9 @@ class Line:
         return interval_of([predicted / ratio - 1.0 for ratio in self.ratios])
 
     def may_be_off(self) -> float | None:
-        """Return the largest error, as a fraction, that the seeds leave possible (95 %).
+        """Return the largest error, as a fraction, within the 95 % interval.
 
-        None where it was not verified, or by one seed only.
+        None if the choice was not verified, or with one seed only.
         """
         error = self.error()
         if error is None or not error.low <= error.high:
@@ -91,7 +91,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A scheme that does not compete, over one protection or (None) over any, and why."""
+    """A scheme that is left out, over one protection or (None) over all, and the reason."""
 
     scheme: str
     protection: str | None
@@ -100,27 +100,27 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is planned."""
+    """The choices for a job, in their order."""
 
     situation: Situation  # The job.
-    # Each scheme's best choice over each protection, and others that were verified: those that were
-    # simulated to the end first, by their time, then the others, by closed forms.
+    # Each scheme's best choice over each protection, and others that were verified: choices that
+    # finished in simulation first, by their time, then the others, by closed forms.
     lines: tuple[Line, ...]
-    left_out: tuple[LeftOut, ...]  # Who does not compete.
-    seeds: tuple[int, ...]  # Seeds that every choice is verified with that is not hopeless.
-    unverified: int  # Other redundancies that closed forms rank behind, and that were not played.
+    left_out: tuple[LeftOut, ...]
+    seeds: tuple[int, ...]  # Seeds of every choice that was not stopped.
+    unverified: int  # Other redundancies, ranked lower by closed forms and not simulated.
 
     def largest_error(self) -> float | None:
-        """Return how far off an unverified prediction may be: as far as the worst verified one."""
+        """Return the bound on an unverified prediction's error: that of the worst verified one."""
         known = [off for line in self.lines if (off := line.may_be_off()) is not None]
         return max(known, default=None)
 
     def first_of_schemes(self) -> list[Line]:
-        """Return each scheme's soonest line, over whichever protection and redundancy."""
+        """Return each scheme's soonest line, over any protection and redundancy."""
         return _firsts(self.lines)
 
     def bests_of_schemes(self) -> list[Line]:
-        """Return the same of those lines that closed forms rank first."""
+        """Return each scheme's soonest line among those that closed forms rank first."""
         return _firsts(line for line in self.lines if line.is_best)
 
 
@@ -135,9 +135,10 @@ def _firsts(lines: Iterable[Line]) -> list[Line]:
 def chosen_schemes(
     names: Sequence[str] | None, situation: Situation
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the schemes to plan: those named, else all for which the scenario states enough.
+    """Return the schemes to plan and those left out.
 
-    The second are those that are left out. A name that no scheme has is a UserError.
+    Planned are the named schemes, otherwise all for which the scenario states enough. An unknown
+    name is a UserError.
     """
     known = all_strategies()
     if names:
@@ -153,7 +154,7 @@ def chosen_schemes(
 
 
 def chosen_protections(names: Sequence[str] | None) -> list[str]:
-    """Return the protections to plan: those named, else all; an unknown name is a UserError."""
+    """Return the protections to plan: those named, or all; an unknown name is a UserError."""
     known = list(all_protections())
     return _named("--protections", "protection", names, known) if names else known
 
@@ -175,19 +176,19 @@ def make_plan(
     on_done: Callable[[], None] | None = None,
     on_chosen: Callable[[int], None] | None = None,
 ) -> Plan:
-    """Plan a job with the schemes and protections that come into question.
+    """Plan a job with the candidate schemes and protections.
 
     Parameters
     ----------
     situation, schemes, protections
-        The job, and what comes into question.
+        The job, and the candidates.
     seeds : sequence of int
         Seeds of the verification.
     verified : int
-        How many choices are verified at least; 0 for none. The best of every scheme over every
-        protection are, however many they are; then others, by predicted time.
+        Least number of choices to verify; 0 for none. Each scheme's best over each protection is
+        always verified; then others, by predicted time.
     steps : int, optional
-        Steps of the simulated job; by default as many as `steps_needed` says.
+        Steps of the simulated job; by default `steps_needed`.
     on_done : callable, optional
         Called after each run.
     on_chosen : callable, optional
@@ -196,8 +197,8 @@ def make_plan(
     Raises
     ------
     UserError, StrategyError, PlatformError
-        If the scheme that the scenario states a redundancy for cannot be built with it, or nothing
-        that was asked for can be built.
+        If the scheme whose redundancy the scenario states cannot be built with it, or no requested
+        scheme can be built.
     """
     bests: list[Choice] = []
     others: list[Choice] = []
@@ -223,18 +224,18 @@ def make_plan(
         others += finishing[1:]
     if refused and len(refused) == len(schemes) * len(protections):
         raise refused[0]
-    bests.sort(key=_likeliest)
-    others.sort(key=_likeliest)
-    played = [*bests, *others[: max(0, verified - len(bests))]] if verified else []
+    bests.sort(key=_prediction_order)
+    others.sort(key=_prediction_order)
+    to_verify = [*bests, *others[: max(0, verified - len(bests))]] if verified else []
     results: list[Simulated] = []
-    if played:
+    if to_verify:
         if on_chosen is not None:
-            on_chosen(len(played))
-        results = verify(played, seeds, steps or steps_needed(played[0].question), on_done)
+            on_chosen(len(to_verify))
+        results = verify(to_verify, seeds, steps or steps_needed(to_verify[0].question), on_done)
     lines = [
         Line(choice, result, place < len(bests), factor)
         for place, (choice, result, factor) in enumerate(
-            zip(played, results, factors_to_all_seeds(results), strict=True)
+            zip(to_verify, results, factors_to_all_seeds(results), strict=True)
         )
     ]
     lines = lines or [Line(choice, None, True) for choice in bests]
@@ -248,11 +249,10 @@ def make_plan(
 
 
 def why_untrained(situation: Situation, choice: Choice) -> str | None:
-    """Return why a choice would not finish in time, None if it would.
+    """Return why a choice would not finish in time; None if it would.
 
-    The horizon is ``job.time_limit_s``. A job that is done within its first
-    life is not held up by restarts, and passes; so does a scheme that goes on with broken groups,
-    of which no closed form tells.
+    The horizon is ``job.time_limit_s``. A job that finishes before its first restart passes; so
+    does a scheme that continues with broken groups, since no closed form covers it.
     """
     if strategy_class(choice.scheme).tracks_components:
         return None
@@ -267,13 +267,13 @@ def why_untrained(situation: Situation, choice: Choice) -> str | None:
     if restart_s >= horizon_s:
         return (
             f"a restart takes {_long_time(restart_s)}, longer than {horizon}, and one is due after "
-            f"{choice.steps_per_life:,.1f} of {job.steps:,} steps: nothing would ever be trained"
+            f"{choice.steps_per_life:,.1f} of {job.steps:,} steps: the job would never finish"
         )
     return f"would take {_long_time(needed_s)}, longer than {horizon}"
 
 
-def _likeliest(choice: Choice) -> tuple[bool, bool, float]:
-    """Those whose closed forms hold first: what the others say may be far too good."""
+def _prediction_order(choice: Choice) -> tuple[bool, bool, float]:
+    """Order by prediction, unreliable ones last: they may be far too optimistic."""
     return not choice.is_prediction, choice.rough, choice.ratio
 
 

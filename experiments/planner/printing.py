@@ -1,4 +1,4 @@
-"""A plan for people: a line a choice, and one sentence; and all of it on one sheet of A4."""
+"""A plan as a table with one sentence of advice, and as one A4 page of HTML."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from rich.table import Table
 
 _MANY_GPU_HOURS = 1e5
 _WIDER_THAN_ANY = 10_000
+_TIED = "≈"
+"""Marks the rows of choices that the seeds do not separate."""
 
 
 def print_plan(
@@ -35,37 +37,38 @@ def print_plan(
     *,
     all_lines: bool = False,
 ) -> None:
-    """Print what was planned; with a price, in any currency, what each choice costs.
+    """Print a plan; with a price, in any currency, the cost of each choice.
 
-    The table has each scheme's soonest choice, or all lines.
+    The table has each scheme's soonest choice, or all lines. Choices that tie are marked.
     """
     title, *job = job_texts(plan)
-    _say(console, title, "bold")
+    _print_line(console, title, "bold")
     for text in job:
-        _say(console, text)
+        _print_line(console, text)
     if plan.lines:
         lines = plan.lines if all_lines else plan.first_of_schemes()
-        table = choices_table(plan, price_per_gpu_hour, lines)
+        table = choices_table(plan, price_per_gpu_hour, lines, advice.undecided)
         unbounded = console.options.update(max_width=_WIDER_THAN_ANY)
         if console.measure(table, options=unbounded).maximum > console.width:
-            table = choices_table(plan, price_per_gpu_hour, lines, brief=True)
+            table = choices_table(plan, price_per_gpu_hour, lines, advice.undecided, brief=True)
         console.print(table)
-        if len(lines) < len(plan.lines):
-            later = len(plan.lines) - len(lines)
-            _say(console, f"{later:,} more choices of the same schemes take longer (--all)")
+        if more := len(plan.lines) - len(lines):
+            _print_line(console, f"--all prints {more:,} more choices of the same schemes")
+        if any(_is_among(line, advice.undecided) for line in lines):
+            _print_line(console, f"{_TIED} tied: choices of the advice that seeds do not separate")
         for text in _notes(plan):
-            _say(console, text)
+            _print_line(console, text)
     for text in (*left_out_texts(plan), *map(optimised_text, optimised)):
-        _say(console, text)
-    _say(console, advice.sentence, "bold")
+        _print_line(console, text)
+    _print_line(console, advice.sentence, "bold")
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
+def _print_line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
 def left_out_texts(plan: Plan) -> list[str]:
-    """Return a line for each reason to leave something out, with all that it holds for."""
+    """Return a line for each reason to leave choices out, with their names."""
     by_reason: dict[str, list[str]] = {}
     for each in plan.left_out:
         by_reason.setdefault(each.reason, []).append(pair_name(each.scheme, each.protection))
@@ -75,23 +78,23 @@ def left_out_texts(plan: Plan) -> list[str]:
     ]
     if plan.unverified:
         texts.append(
-            f"left out: {plan.unverified:,} other redundancies, which closed forms put behind "
-            "those above (--verify N plays more)"
+            f"left out: {plan.unverified:,} other redundancies, which closed forms rank behind "
+            "those above (--verify N simulates more)"
         )
     return texts
 
 
 def job_texts(plan: Plan) -> list[str]:
-    """Return what is planned: the job in a line, what it lives with, what was taken for granted."""
+    """Return the lines above the table: the job, its failures and times, the assumptions."""
     situation = plan.situation
     job, durations = situation.scenario.job, situation.durations
     mtbf_s = situation.mtbf_s
-    often = time_text(mtbf_s) if mtbf_s >= DAY_S else _seconds_text(mtbf_s)
+    mtbf = time_text(mtbf_s) if mtbf_s >= DAY_S else _seconds_text(mtbf_s)
     paid = f"; {situation.gpus:,} GPUs are paid for" if situation.gpus > job.all_gpus else ""
     return [
         f"{situation.scenario.name}: {job.all_gpus:,} GPUs in {job.groups:,} groups of "
         f"{job.gpus_of_group:,}, {job.steps:,} steps{paid}",
-        f"a failure every {often}, restart {_seconds_text(situation.restart_s)}, checkpoint "
+        f"a failure every {mtbf}, restart {_seconds_text(situation.restart_s)}, checkpoint "
         f"{_seconds_text(durations.save_s)}, step {_seconds_text(situation.ideal_step_s)} without "
         "failures and redundancy",
         f"machines: {situation.machines}",
@@ -107,12 +110,14 @@ def choices_table(
     plan: Plan,
     price_per_gpu_hour: float | None = None,
     shown: Sequence[Line] | None = None,
+    tied: Sequence[Line] = (),
     *,
     brief: bool = False,
 ) -> Table:
-    """Return a line for each choice of a plan, or those shown; with a price, with its cost.
+    """Return a row for each choice of a plan, or for those shown; with a price, with its cost.
 
-    What is brief fits into 80 columns: without the ratio and what was predicted.
+    Rows of tied lines are marked. A brief table fits into 80 columns: it has neither the ratio nor
+    the prediction.
     """
     in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
     hours_name = f"{in_millions}GPU-h"
@@ -127,7 +132,7 @@ def choices_table(
         "error",
     ]
     lines = plan.lines if shown is None else shown
-    rows = [_cells(plan, line) for line in lines]
+    rows = [_cells(plan, line, _is_among(line, tied)) for line in lines]
     if price_per_gpu_hour is not None:
         place = names.index("ratio")
         names.insert(place, f"{in_millions}cost")
@@ -146,11 +151,15 @@ def choices_table(
     return text_table(rows, columns, box=SIMPLE, pad_edge=False)
 
 
-def _cells(plan: Plan, line: Line) -> list[str]:
+def _is_among(line: Line, lines: Sequence[Line]) -> bool:
+    return any(line is each for each in lines)
+
+
+def _cells(plan: Plan, line: Line, is_tied: bool) -> list[str]:
     choice, situation = line.choice, plan.situation
     error, predicted = line.error(), choice.predicted_ratio
     return [
-        look_of(choice.scheme).label,
+        f"{_TIED} " * is_tied + look_of(choice.scheme).label,
         choice.protection,
         str(choice.redundancy),
         *_simulated_cells(plan, line),
@@ -160,7 +169,7 @@ def _cells(plan: Plan, line: Line) -> list[str]:
 
 
 def _simulated_cells(plan: Plan, line: Line) -> list[str]:
-    """Return time, goodput, interval, GPU-hours and ratio, the last four of simulations only."""
+    """Return time, goodput, interval, GPU-hours and ratio; without simulation the interval only."""
     simulated, situation, every = line.simulated, plan.situation, _every(line)
     if simulated is None:
         return ["-", "-", every, "-", "-"]
@@ -178,7 +187,7 @@ def _simulated_cells(plan: Plan, line: Line) -> list[str]:
 
 
 def _counted(plan: Plan, number: float) -> str:
-    """Write GPU-hours, or what they cost: in millions where the job takes many."""
+    """Write GPU-hours or their cost: in millions if the job takes many."""
     many = plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS
     return f"{number / 1e6:,.2f}" if many else f"{number:,.0f}"
 
@@ -198,10 +207,10 @@ def _half(interval: Interval, form: str) -> str:
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    """Yield what the columns say, a sentence each."""
+    """Yield the meaning of the columns, a sentence each."""
     yield (
-        "every: from checkpoint to checkpoint, or snapshot to snapshot in memory; goodput: share "
-        "of the time that trained for good; ratio: time over that without failures and redundancy"
+        "every: time from one checkpoint, or snapshot in memory, to the next; goodput: share of "
+        "the time in useful training; ratio: time over that without failures and redundancy"
     )
     verified = [line.simulated for line in plan.lines if line.simulated is not None]
     if verified:
@@ -214,14 +223,17 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{first} to ratio: simulated over {length}, {seeds}, mean ± half the 95 % interval"
         if any(line.finished and line.factor != 1.0 for line in plan.lines):
             yield (
-                f"with fewer than {most} seeds: what was told apart early; scaled by what the "
-                f"soonest took with all {most}, over what it took with the fewer"
+                f"choices that were decided early have fewer than {most} seeds; their times are "
+                f"scaled by the soonest choice's time with all {most}, over that with the fewer"
             )
     stopped_at = next((each.stopped_at for each in verified if each.stopped_at), None)
     if stopped_at:
-        yield f"stopped: its first seed took more than {stopped_at:g} times as long as the soonest"
+        yield (
+            f"stopped: the first seed took more than {stopped_at:g} times as long as the soonest "
+            "choice"
+        )
     if any(not each.finished and not each.stopped_at for each in verified):
-        yield "gave up: some simulated job did (job.give_up_after_restarts)"
+        yield "gave up: at least one simulated job did (job.give_up_after_restarts)"
     recoveries = {
         look_of(line.choice.scheme).label: _seconds_text(recovery_s)
         for line in plan.first_of_schemes()
@@ -232,8 +244,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if recoveries:
         means = ", ".join(f"{name} {text}" for name, text in recoveries.items())
         yield (
-            f"recovery, from a failure until the job goes on, on average: {means} (faultline "
-            "explain-recovery shows its phases and their sources)"
+            f"mean recovery, from a failure to the next step: {means} (faultline explain-recovery "
+            "prints its phases and their sources)"
         )
     refused = {
         look_of(line.choice.scheme).label: fmean(line.simulated.states_refused)
@@ -243,35 +255,34 @@ def _notes(plan: Plan) -> Iterator[str]:
     if refused:
         times = ", ".join(f"{name} {mean:,.3g}" for name, mean in refused.items())
         yield (
-            "memory: times per simulated job that GPUs could not hold what a scheme does after a "
-            f"failure, so that it took another way or restarted: {times}"
+            "memory: recoveries per simulated job that did not fit into GPU memory, so that the "
+            f"scheme recovered otherwise or restarted: {times}"
         )
     yield (
-        f"predicted: {plan.situation.unit} by closed forms; - where they do not hold: schemes that "
-        "go on with broken groups or take them back before a restart, jobs of few restarts, or "
-        "that hardly reach a checkpoint"
+        f"predicted: {plan.situation.unit} by closed forms; - if they do not hold: schemes that "
+        "continue with broken groups or readmit them before a restart, jobs that have few restarts "
+        "or hardly reach a checkpoint"
     )
     if any(line.choice.rough and line.choice.is_prediction for line in plan.lines):
-        yield "* rougher: closed forms that do not know all of this scheme or scenario"
+        yield "* approximate: closed forms that do not cover all of this scheme or scenario"
     off = plan.largest_error()
     if off is not None:
-        said = "the largest error that the seeds leave possible"
-        yield f"predictions may be off by {off:.1%}: {said}"
+        yield f"predictions may be off by {off:.1%}: the largest error within the 95 % intervals"
 
 
 def optimised_text(each: Optimised) -> str:
-    """Return in one line how far the closed forms' choice is from the best found."""
+    """Return one line that compares the closed forms' choice with the best found."""
     optimum = each.optimum
     start, best = optimum.start, optimum.best
     head = (
-        f"{pair_name(each.scheme, each.protection)}: closed forms say r = {start.redundancy}, "
+        f"{pair_name(each.scheme, each.protection)}: closed forms give r = {start.redundancy}, "
         f"every {start.interval_steps:,} steps; "
     )
     tail = f"{optimum.runs} runs of {each.steps:,} steps"
     if best == start:
         return (
-            f"{head}simulation finds nothing clearly better, and leaves at most "
-            f"{optimum.could_gain:.1%} to gain among the neighbours ({tail})"
+            f"{head}simulation finds nothing better; the neighbours could gain at most "
+            f"{optimum.could_gain:.1%} ({tail})"
         )
     change = optimum.change
     return (
@@ -282,10 +293,10 @@ def optimised_text(each: Optimised) -> str:
 
 
 _NOT_SHOWN = ("predicted", "error")
-"""What checks the closed forms, and is no part of the decision."""
+"""Columns that check the closed forms and are no part of the decision."""
 
 _MOST_ROWS = 10
-"""More would not leave the sheet room for what they mean."""
+"""More rows would leave no room on the page for their meaning."""
 
 _MOST_ASSUMPTIONS = 5
 _MOST_LEFT_OUT = 4
@@ -294,11 +305,11 @@ _MOST_LEFT_OUT = 4
 def decision_page(
     plan: Plan, advice: Advice, command: str, price_per_gpu_hour: float | None = None
 ) -> str:
-    """Return the sheet as HTML, which asks no network for anything.
+    """Return the page as HTML that loads nothing from the network.
 
-    The command has the words by which the plan is made again; a price is in any currency.
+    The command reproduces the plan; a price is in any currency.
     """
-    table = choices_table(plan, price_per_gpu_hour)
+    table = choices_table(plan, price_per_gpu_hour, tied=advice.undecided)
     columns = [column for column in table.columns if column.header not in _NOT_SHOWN]
     rows = list(zip(*(column.cells for column in columns), strict=True))
     title, job, *assumptions = job_texts(plan)
@@ -324,6 +335,7 @@ def decision_page(
             text.removeprefix("left out: ") for text in left_out_texts(plan)[:_MOST_LEFT_OUT]
         ],
         seeds=len(plan.seeds),
+        tied=_TIED if advice.undecided else None,
         price=price_per_gpu_hour,
         command=command,
         version=own_version(),

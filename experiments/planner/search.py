@@ -1,10 +1,11 @@
-"""The best redundancy and checkpoint interval by simulation, from the closed forms' choice on.
+"""Search of the best redundancy and checkpoint interval by simulation.
 
-All points meet the same seeds, so their differences are far less noisy than they are. A race
-gives every challenger a few seeds, drops those that are clearly worse than the incumbent, ends when
-one is clearly better, and lets the undecided have more seeds, up to a limit (after Maron & Moore
-1994, *Hoeffding races*, with Student's interval of the paired differences). The landscape is the
-time to train over both, by closed forms and by simulation.
+The search starts at the closed forms' choice. All points have the same seeds, so differences are
+far less noisy than values. A race gives each challenger a few seeds, drops those that are
+significantly worse than the incumbent, ends when one is significantly better, and gives the
+undecided more seeds, up to a limit (after Maron & Moore 1994, *Hoeffding races*, with Student's
+interval of the paired differences). The landscape is the time to train over both parameters, by
+closed forms and by simulation.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from faultline.experiments.job.choices import Choice, at_interval, predicted_rat
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
-from faultline.experiments.planner.verification import play, steps_needed
+from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Redundancies that a move goes up or down, and the factor on the interval: coarse moves first, as
-# their differences are told from noise by few seeds.
+# Step of the redundancy and factor on the interval of a move: coarse moves first, since a few seeds
+# separate their differences from noise.
 _MOVES = ((2, 1.6), (1, 1.25), (1, 1.1))
 # For the final comparison of start and best.
 _FRESH_SEEDS = range(1_000_000, 1_000_012)
@@ -44,20 +45,20 @@ class OperatingPoint(NamedTuple):
 
 
 Objective = Callable[[Sequence[tuple[OperatingPoint, int]]], Sequence[float]]
-"""Points with seeds to values, in their order; the less, the better; positive."""
+"""Maps points with seeds to positive values, in order; smaller is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceRules:
-    """How long a race goes on."""
+    """When a race ends."""
 
-    # Seeds that every challenger gets, and that the undecided get at most.
+    # Seeds of every challenger, and most seeds of an undecided one.
     first_seeds: int = 4
     most_seeds: int = 24
-    # Of the paired interval at every look. Looking more than once raises the risk of a wrong
-    # decision, hence more than the usual 95 %.
+    # Of the paired interval at every look. Repeated looks raise the risk of a wrong decision, hence
+    # more than the usual 95 %.
     confidence: float = 0.99
-    indifference: float = 0.002  # A difference that is surely smaller than this fraction is none.
+    indifference: float = 0.002  # Differences surely below this fraction count as none.
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Evaluations:
         return len(self.values)
 
     def of(self, points: Sequence[OperatingPoint], seeds: Sequence[int]) -> list[list[float]]:
-        """Return the values of points, a list by seed for each; what is missing in one batch."""
+        """Return the values of points, a list by seed for each; compute missing ones in a batch."""
         wanted = dict.fromkeys((point, seed) for point in points for seed in seeds)
         missing = [pair for pair in wanted if pair not in self.values]
         if missing:
@@ -87,9 +88,9 @@ def race(
     challengers: Sequence[OperatingPoint],
     rules: RaceRules,
 ) -> tuple[OperatingPoint | None, dict[OperatingPoint, Interval]]:
-    """Let challengers run against the incumbent on seeds 0, 1, 2, ...
+    """Compare challengers with the incumbent on seeds 0, 1, 2, ...
 
-    Returns one that is clearly better, if there is any, and each challenger's last paired change
+    Returns a significantly better one, if there is any, and each challenger's last paired change
     against the incumbent, as a fraction.
     """
     open_points = list(dict.fromkeys(point for point in challengers if point != incumbent))
@@ -110,24 +111,24 @@ def race(
 
 
 def _undecided(change: Interval, rules: RaceRules) -> bool:
-    # Written so that an interval that does not exist, after infinite values, decides.
+    # An interval with NaN bounds, after infinite values, counts as decided.
     return change.low <= -rules.indifference and change.high >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """What a search found."""
+    """The result of a search."""
 
-    # Where it began, and where no move was clearly better any more.
+    # The first point, and the one that no move improves significantly.
     start: OperatingPoint
     best: OperatingPoint
-    # Fraction by which the start takes longer than the best, on seeds that the search had not used
-    # (95 %); all zero where they are the same.
+    # Fraction by which the start takes longer than the best, on seeds that the search did not use
+    # (95 %); all zero if they are the same.
     change: Interval
-    # Largest gain over `best`, as a fraction, that the last race leaves possible among the
-    # neighbours; 0 if it excludes any.
+    # Upper bound from the last race on a neighbour's gain over `best`, as a fraction; 0 if the race
+    # excludes any gain.
     could_gain: float
-    runs: int  # Values computed in all, those for `change` included.
+    runs: int  # Values computed in total, including those for `change`.
 
 
 def optimise(
@@ -138,13 +139,12 @@ def optimise(
     Parameters
     ----------
     objective : callable
-        What is to be least.
+        The function to minimise.
     start : OperatingPoint
-        Where to begin; its redundancy is among `best_intervals`.
+        The first point; its redundancy is among `best_intervals`.
     best_intervals : mapping of int to int
-        Redundancies that are allowed, and the interval that closed forms give each: a move to
-        another redundancy changes the interval in their proportion, since more redundancy wants
-        fewer checkpoints.
+        Allowed redundancies, each with its interval by closed forms. A move to another redundancy
+        scales the interval by their ratio, since more redundancy needs fewer checkpoints.
     """
     evaluations = Evaluations(objective)
     path, size = [start], 0
@@ -183,7 +183,7 @@ def _neighbours(
 
 @dataclass(frozen=True, slots=True)
 class Optimised:
-    """What the search found for one scheme, with the steps of the simulated job."""
+    """The optimum of one scheme, with the steps of the simulated job."""
 
     scheme: str
     protection: str
@@ -192,7 +192,7 @@ class Optimised:
 
 
 def check_searchable(situation: Situation) -> None:
-    """Refuse, by a UserError, a scenario without a fixed checkpoint interval."""
+    """Raise a UserError if the scenario has no fixed checkpoint interval."""
     if situation.scenario.checkpoint.policy != "fixed":
         raise UserError(
             "--optimise: checkpoint.policy = dynamic has no interval to search; "
@@ -205,17 +205,16 @@ def optimise_schemes(
 ) -> list[Optimised]:
     """Search each planned scheme's best redundancy and interval by simulation.
 
-    Over the protection that has served it best so far, from the plan's choice on; otherwise as
-    `make_plan`.
+    Each search starts at the plan's choice, over the best protection of the plan.
     """
     found = []
     for line in plan.bests_of_schemes():
         choices = choices_of(plan.situation, line.choice.scheme, line.choice.protection)
-        taken = steps or steps_needed(line.choice.question)
-        objective = simulated_objective(line.choice.question, taken, on_done)
+        job_steps = steps or steps_needed(line.choice.question)
+        objective = simulated_objective(line.choice.question, job_steps, on_done)
         intervals = {choice.redundancy: choice.interval_steps for choice in choices}
         optimum = optimise(objective, point_of(line.choice), intervals)
-        found.append(Optimised(line.choice.scheme, line.choice.protection, optimum, taken))
+        found.append(Optimised(line.choice.scheme, line.choice.protection, optimum, job_steps))
     return found
 
 
@@ -232,7 +231,7 @@ def simulated_objective(
 
     def ratios(pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
         tasks = [Point.of(_at(short, point), seed) for point, seed in pairs]
-        return [float(record["time_to_train_ratio"]) for record in play(tasks, on_done)]
+        return [float(record["time_to_train_ratio"]) for record in run_points(tasks, on_done)]
 
     return ratios
 
@@ -252,24 +251,23 @@ def landscape(
 ) -> pd.DataFrame:
     """Return the ratio around the best choice of a scheme, predicted and simulated.
 
-    Tidy, a row a point, source and seed: ``strategy.name``, ``strategy.redundancy``,
+    Tidy, a row per point, source and seed: ``strategy.name``, ``strategy.redundancy``,
     ``checkpoint.interval_steps``, ``source``, ``seed``, ``time_to_train_ratio``, ``steps`` of the
-    simulated job. A prediction is the same for each seed, and NaN where the closed form does not
-    hold.
+    simulated job. A prediction is the same for each seed, and NaN if the closed form does not hold.
     """
     choices = choices_of(plan.situation, best.scheme, best.protection)
     near = {choice.redundancy for choice in choices}
     near &= set(range(best.redundancy - _REACH, best.redundancy + _REACH + 1))
     intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
     points = [OperatingPoint(*point) for point in product(sorted(near), intervals)]
-    taken = steps or steps_needed(best.question)
+    job_steps = steps or steps_needed(best.question)
     pairs = [(point, seed) for point in points for seed in seeds]
-    simulated = simulated_objective(best.question, taken)(pairs)
+    simulated = simulated_objective(best.question, job_steps)(pairs)
     predicted = {point: predicted_ratio(_at(best.question, point)) for point in points}
     rows = [
-        (best.scheme, point.redundancy, point.interval_steps, source, seed, ratio, taken)
-        for (point, seed), played in zip(pairs, simulated, strict=True)
-        for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, played))
+        (best.scheme, point.redundancy, point.interval_steps, source, seed, ratio, job_steps)
+        for (point, seed), simulated_ratio in zip(pairs, simulated, strict=True)
+        for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, simulated_ratio))
     ]
     columns = ["strategy.name", _REDUNDANCY, _INTERVAL, "source", "seed", _RATIO, "steps"]
     return pd.DataFrame(rows, columns=columns)
@@ -282,10 +280,10 @@ def _at(question: ResolvedJob, point: OperatingPoint) -> ResolvedJob:
 def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
     """Draw the two maps of a scheme side by side on one scale of colours.
 
-    The least ratio of each panel is framed; in the simulated one the closed form's choice has a
-    dashed frame as well.
+    A frame marks the least ratio of each panel; a dashed one marks the closed forms' choice in the
+    simulated panel.
     """
-    # Matplotlib takes its second to be imported: only where something is drawn.
+    # Importing Matplotlib takes a second: only a command that draws imports it.
     from faultline.experiments.figures.maps import draw_heat_map
     from faultline.experiments.figures.style import in_order, write_title
     from matplotlib.patches import Rectangle
@@ -300,13 +298,13 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
         notes.append("Empty: the closed form does not hold.")
     shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
     figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
-    who = f"{look_of(best.scheme).label}, state kept by {best.protection}"
-    write_title(figure, f"{who}: time-to-train ratio")
+    label = f"{look_of(best.scheme).label}, state kept by {best.protection}"
+    write_title(figure, f"{label}: time-to-train ratio")
     columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
     for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
-        mine = frame[frame["source"] == source]
-        means = mine.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
-        # Where no closed form holds, none of its points is the least.
+        of_source = frame[frame["source"] == source]
+        means = of_source.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
+        # Without a closed form that holds, there is no least point.
         frames = [(means.idxmin(), "solid")] if means.notna().any() else []
         if source == SIMULATION and (tuple(point_of(best)), "solid") not in frames:
             frames.append((tuple(point_of(best)), "dashed"))

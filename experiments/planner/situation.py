@@ -1,4 +1,4 @@
-"""What is to be planned: a scenario, brought to another number of GPUs and groups."""
+"""The job to be planned: a scenario, resized to other numbers of GPUs and groups."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ class Situation:
 
     scenario: Scenario  # Everything but the scheme.
     durations: Durations  # Times of the job's phases.
-    compute_s: float  # Compute of an undisturbed step, stated or played on the platform.
-    assumptions: tuple[str, ...]  # What was taken for granted, a sentence each.
+    compute_s: float  # Compute of an undisturbed step, stated or simulated on the platform.
+    assumptions: tuple[str, ...]  # A sentence each.
 
     @property
     def gpus(self) -> int:
-        """GPUs that are paid for, those of spare groups and standbys included."""
+        """GPUs that are paid for, including spare groups and standbys."""
         return paid_gpus(self.scenario, self.mtbf_s)
 
     @property
     def machines(self) -> str:
-        """Where machines come from in the places of failed ones, how many, and what then."""
+        """The source of replacement machines, their number, and what follows after these."""
         scenario, table = self.scenario, self.scenario.recovery
         standbys, free = standbys_of(scenario, self.mtbf_s), free_machines_of(scenario)
         hardware = table.price("hardware")
         repair = _REPAIR.format(time_text(awaited_repair_s(scenario, failure_model(scenario))))
         if hardware == "in-place":
-            return "the same machines go on after a failure (recovery.hardware)"
+            return "the same machines are used after a failure (recovery.hardware)"
         if awaits_repairs(scenario, self.mtbf_s):
-            return f"no machine stands by and none is free: a restart waits {repair}"
+            return f"no machine is on standby and none is free: a restart waits {repair}"
         size = f"of {gpus_per_machine(scenario)} GPUs"
-        first = f"{standbys:,} machines {size} stand by, paid for; then " if standbys else ""
+        first = f"{standbys:,} machines {size} on standby, paid for; then " if standbys else ""
         if free == 0:
             return f"{first}the job waits {repair}"
         if free is not None:
@@ -76,9 +76,9 @@ class Situation:
                 f"{first}{free:,} free machines {size} of the platform; then the job waits {repair}"
             )
         if scenario.times.restart_s is not None and not standbys:
-            return "as many as fail are found within the restart (times.restart_s)"
+            return "failed machines are replaced within the restart (times.restart_s)"
         shared = hardware if table.shortage == "wait" else table.shortage
-        return f"{first}as many as fail come from a shared cluster (recovery.shortage = {shared!r})"
+        return f"{first}a shared cluster replaces failed machines (recovery.shortage = {shared!r})"
 
     @property
     def mtbf_s(self) -> float:
@@ -87,7 +87,7 @@ class Situation:
 
     @property
     def restart_s(self) -> float:
-        """Time of a restart with loading, in seconds; with the mean repair if it waits for one."""
+        """Time of a restart with loading and, if it waits for one, the mean repair, in seconds."""
         durations = self.durations
         failures = failure_model(self.scenario)
         return restart_with_repairs_s(self.scenario, durations, failures) + durations.load_s
@@ -109,7 +109,7 @@ class Situation:
 
     @property
     def unit(self) -> str:
-        """The unit in which times of the whole job can be told apart by a digit: days or hours."""
+        """The unit for times of the whole job: days, or hours for a short job."""
         return "hours" if self.days(1.0) < _FEW_DAYS else "days"
 
     def span(self, ratio: float) -> float:
@@ -117,13 +117,13 @@ class Situation:
         return self.days(ratio) * (24.0 if self.unit == "hours" else 1.0)
 
     def gpu_hours(self, ratio: float) -> float:
-        """Return the GPU-hours of the whole job at a ratio, as many as are paid for."""
+        """Return the GPU-hours of the whole job at a ratio, for all GPUs that are paid for."""
         return self.days(ratio) * 24.0 * self.gpus
 
     def scenario_of(self, scheme: str, protection: str) -> Scenario:
         """Return the scenario of one scheme over one protection.
 
-        A redundancy that the scenario states holds for the scheme that it names.
+        A redundancy that the scenario states applies to the scheme that it names.
         """
         redundancy = self.stated_redundancy(scheme)
         strategy = self.scenario.strategy.model_copy(
@@ -150,8 +150,8 @@ class _Sized(NamedTuple):
 def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choice]:
     """Return a choice for each redundancy of a scheme over a protection, the best first.
 
-    Where the scenario states the redundancy or an interval, that one is taken. A scheme that cannot
-    be built for this job, or state that cannot be kept like that, is an error that says so.
+    A redundancy or interval that the scenario states is used. A scheme that cannot be built for
+    this job, or a protection that does not fit it, raises an error.
     """
     choices = settings_of(situation.scenario_of(scheme, protection), situation.durations)
     choices[0].question.strategy()
@@ -167,12 +167,12 @@ def read_situation(
     restart_s: float | None = None,
     save_s: float | None = None,
 ) -> Situation:
-    """Read a scenario and bring it to the wished size; None leaves a value as the scenario has it.
+    """Read a scenario and resize it; None leaves a value as the scenario states it.
 
-    The mean time between failures, unless stated, goes with 1 / GPUs. A job that trains a named
-    model has as many groups as the GPUs make, and is measured at that size. Of any other, groups
-    stay as they are unless others are wished for, and everything that a GPU does takes as long as
-    before: the model and the storage's bandwidth are taken to grow with the GPUs.
+    The mean time between failures, unless stated, scales with 1 / GPUs. A job that trains a named
+    model has as many groups as the GPUs make, and is measured at that size. Any other job keeps
+    its groups unless `groups` changes them, and all times per GPU stay: the model and the storage
+    bandwidth are assumed to grow with the GPUs.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def read_situation(
     Raises
     ------
     UserError
-        If a value is no good, or there are fewer GPUs than groups.
+        If a value is invalid, or there are fewer GPUs than groups.
     """
     source = read_source(name, settings)
     source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
@@ -198,7 +198,7 @@ def read_situation(
     own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     if (gpus or own_gpus) < 1:
-        raise UserError(f"{gpus} GPUs train nothing; ask for at least one")
+        raise UserError(f"--gpus {gpus}: must be at least 1")
     at_size = _at_size if stated.model.name == "stated" else _with_groups
     base, scenario, durations, assumed = at_size(
         source, stated, own_gpus, gpus, groups, mtbf_is_stated
@@ -207,9 +207,9 @@ def read_situation(
     groups, gpus = scenario.job.groups, gpus or scenario.job.gpus_of_group * scenario.job.groups
     left_over = gpus - scenario.job.gpus_of_group * groups
     if left_over > 0:
-        assumptions.append(f"{left_over:,} GPUs are left over: they make no whole group.")
+        assumptions.append(f"{left_over:,} GPUs are left over: they do not fill a group.")
     assumptions += filter(None, [platform_size_text(scenario)])
-    assumptions += _limits_of_the_forms(scenario)
+    assumptions += _closed_form_limits(scenario)
     step = step_time_of(base)
     compute_s = base.compute_s if step is None else step.passes_s
     return Situation(scenario, durations, compute_s, tuple(assumptions))
@@ -223,14 +223,14 @@ def _at_size(
     groups: int | None,
     mtbf_is_stated: bool,
 ) -> _Sized:
-    """Bring a job whose numbers are stated to another size: they hold for its own GPUs."""
-    asked_groups, groups, gpus = groups, groups or stated.job.groups, gpus or own_gpus
+    """Resize a job with stated times; these hold for the scenario's own GPUs."""
+    requested_groups, groups, gpus = groups, groups or stated.job.groups, gpus or own_gpus
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
             f"or --groups {min(gpus, own_gpus)} or fewer"
         )
-    if asked_groups is not None:
+    if requested_groups is not None:
         source.change({"job.groups": groups, **_gpu_keys(own_gpus, groups)}, "--groups")
     base = with_compute(_scenario(source))
     durations = durations_of(base)
@@ -240,7 +240,7 @@ def _at_size(
     assumptions = [
         _scale_mtbf(source, base, own_gpus, gpus, mtbf_is_stated),
         f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
-        "the scenario: model and storage bandwidth are taken to change with the GPUs.",
+        "the scenario: model and storage bandwidth are assumed to scale with the GPUs.",
     ]
     scenario = _scenario(source)
     durations = replace(durations, recovery=recovery_prices(scenario, durations.save_s))
@@ -255,22 +255,22 @@ def _with_groups(
     groups: int | None,
     mtbf_is_stated: bool,
 ) -> _Sized:
-    """Bring a job that trains a named model to another size: to other groups of as many GPUs."""
+    """Resize a job that trains a named model: change the number of its groups."""
     group_gpus = own_gpus // stated.job.groups
     wanted = groups or (gpus or own_gpus) // group_gpus
     least = max(1, wanted) * group_gpus
     if gpus is not None and gpus < least:
         raise UserError(
             f"{gpus:,} GPUs cannot make {max(1, wanted):,} groups of {group_gpus:,}, which [model] "
-            f"asks for; use --gpus {least} or more"
+            f"requires; use --gpus {least} or more"
         )
     assumptions = []
     if wanted != stated.job.groups:
         source.change({"job.groups": wanted}, "--groups" if groups else "--gpus")
         assumptions = [
             _scale_mtbf(source, stated, own_gpus, least, mtbf_is_stated),
-            "Each group trains as many micro-batches a step as in the scenario: the batch grows "
-            "with the groups, and the steps of the job stay as many.",
+            "Each group trains the scenario's number of micro-batches per step: the batch grows "
+            "with the groups; the number of steps does not change.",
         ]
     scenario = with_compute(_scenario(source))
     return _Sized(scenario, scenario, durations_of(scenario), assumptions)
@@ -284,7 +284,7 @@ def _scenario(source: ScenarioSource) -> Scenario:
 
 
 def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
-    """Set the mean time between failures; returns a sentence about what a mix makes of it."""
+    """Set the mean time between failures; return a sentence about the scaling of a mix."""
     assumptions = []
     if value_at(source.tables, ("failures", "model")) == "mix":
         own = _scenario(source)
@@ -315,11 +315,11 @@ def _scale_mtbf(
 def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
     failures = base.failures
     if failures.model == "trace":
-        return None, "The failures of the trace stay as they are, whatever the number of GPUs."
+        return None, "The failures of the trace do not change with the number of GPUs."
     if failures.model == "mix" and failures.rate == "model":
-        return None, "The mix of failures has rates that grow with the GPUs by themselves."
+        return None, "The rates of the failure mix scale with the GPUs."
     if is_stated:
-        return None, "The mean time between failures is the one that was stated."
+        return None, "The mean time between failures is used as stated."
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
     return mtbf_s, (
@@ -328,13 +328,13 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
     )
 
 
-def _limits_of_the_forms(scenario: Scenario) -> list[str]:
-    said = {
+def _closed_form_limits(scenario: Scenario) -> list[str]:
+    limits = {
         "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
         "of the scenario.": scenario.checkpoint.policy == "dynamic",
-        "No closed form knows that groups come back before a restart: schemes that drop groups "
+        "Closed forms do not cover groups that return before a restart: schemes that drop groups "
         "have no prediction.": scenario.rejoin.when == "at-checkpoint",
-        "Closed forms take groups to fail each by itself; simulations play the failures of the "
-        "scenario.": scenario.failures.model != "independent",
+        "Closed forms assume that groups fail independently; simulations use the scenario's "
+        "failures.": scenario.failures.model != "independent",
     }
-    return [sentence for sentence, is_true in said.items() if is_true]
+    return [sentence for sentence, is_true in limits.items() if is_true]

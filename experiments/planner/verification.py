@@ -1,14 +1,14 @@
-"""Choices verified on the replay engine: all meet the same failures, the hopeless are stopped.
+"""Verification of choices on the replay engine: same failures for all, early stopping.
 
-1. The choice that is first by closed forms is played with the first seed.
-2. All others are played with that seed. Those that take `HOPELESS` times as long as the soonest of
-   all are stopped: whether one is stopped depends on no third choice. If a job has fewer failures
-   than `TELLING_FAILURES`, one seed is chance, and only `HOPELESS_OF_FEW` times as long counts.
-3. Those that were not stopped are played with the other seeds.
-4. While the soonest cannot be told from others, these and it get more seeds, up to `MOST_SEEDS`.
+1. The choice that closed forms rank first is simulated with the first seed.
+2. All others are simulated with that seed. Those that take `HOPELESS` times as long as the soonest
+   of all are stopped: stopping one depends on no third choice. If a job has fewer failures than
+   `TELLING_FAILURES`, one seed is chance, and the limit is `HOPELESS_OF_FEW` times as long.
+3. The choices that were not stopped are simulated with the other seeds.
+4. While the soonest ties with others, all of these get more seeds, up to `MOST_SEEDS`.
 
-Differences that are surely below `INDIFFERENCE` are not pursued. Choices that met different numbers
-of seeds are compared by the seeds that both met.
+Differences that are surely below `INDIFFERENCE` get no more seeds. Choices with different numbers
+of seeds are compared by the seeds that both have.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record
 
 FAILURES_WANTED = 1000
-"""Failures in a simulated job, whoever is compared: the mean of so many is known to 3 %."""
+"""Failures in a simulated job, for all choices: the mean of this many is known to 3 %."""
 
 HOPELESS = 2.0
-"""A run is stopped when it takes so many times as long as the soonest so far."""
+"""A run is stopped when it takes this many times as long as the soonest so far."""
 
 TELLING_FAILURES = 10
-"""Failures of an undisturbed job from which on one seed shows what is hopeless.
+"""Failures of an undisturbed job from which one seed suffices to stop a choice.
 
-The time that n failures with exponential costs take is off by sqrt(2 / n) of it: with ten, what
-takes twice as long is hardly ever a choice that takes 1.3 times as long on average.
+The time that n failures with exponential costs take has a relative error of sqrt(2 / n): with ten,
+a run that takes twice as long is hardly ever a choice that takes 1.3 times as long on average.
 """
 
 HOPELESS_OF_FEW = 10.0
-"""The same as `HOPELESS` for a job with fewer failures; more than chance makes of a good choice."""
+"""The same as `HOPELESS` for a job with fewer failures; chance alone hardly reaches it."""
 
 MOST_SEEDS = 12
-"""Seeds that the undecided get at most, unless more are asked for."""
+"""Most seeds of a tied choice, unless the user requests more."""
 
 INDIFFERENCE = 0.005
 """A difference that is surely smaller than this fraction does not matter."""
@@ -56,27 +56,27 @@ _WORTH_STARTING_WORKERS_S = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What became of a choice, a value a seed."""
+    """The simulated results of a choice, a value per seed."""
 
-    # Time to train over that without failures, redundancy and checkpoints; infinite where the job
-    # gave up before its last step.
+    # Time to train over that without failures, redundancy and checkpoints; infinite if the job gave
+    # up before its last step.
     ratios: tuple[float, ...]
-    # Shares of the time, and the mean time of a step that was played, in seconds.
+    # Shares of the time, and the mean time of a simulated step, in seconds.
     availabilities: tuple[float, ...]
     goodputs: tuple[float, ...]
     step_s: tuple[float, ...]
     steps: int  # Steps of the simulated job.
-    # Where its first seed was stopped since it took so many times as long as the soonest.
+    # The multiple of the soonest choice's time at which its first seed was stopped, if it was.
     stopped_at: float | None = None
-    # Ways to go on that a job left out, as they do not fit into the GPUs' memory.
+    # Recoveries that a job did not use because they do not fit into GPU memory.
     states_refused: tuple[float, ...] = ()
-    # Seconds from failures until the job went on, and how many failures there were.
+    # Seconds from failures to the next step, and the number of failures.
     recovering_s: tuple[float, ...] = ()
     failures: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:
-        """Whether the job trained to its end with every seed."""
+        """Whether the job finished with every seed."""
         return all(map(isfinite, self.ratios))
 
     @property
@@ -86,12 +86,12 @@ class Simulated:
 
     @property
     def recovery_s(self) -> float | None:
-        """Mean seconds from a failure until the job goes on; None where nothing failed."""
+        """Mean seconds from a failure to the next step; None without failures."""
         failures = sum(self.failures)
         return sum(self.recovering_s) / failures if failures else None
 
     def with_more(self, other: Simulated) -> Simulated:
-        """Return this with the seeds of another as well."""
+        """Return the results of both, this one's seeds first."""
         by_seed = [
             "ratios",
             "availabilities",
@@ -106,11 +106,10 @@ class Simulated:
 
 
 def steps_needed(question: ResolvedJob) -> int:
-    """Return how many steps the simulated job takes, under whatever choice.
+    """Return the number of steps of the simulated job, the same for all choices.
 
-    Enough for about 1,000 failures at the pace of an undisturbed job, and no more than the whole
-    job. All choices take the same number, whoever competes: they meet the same failures, and the
-    verdict on two of them does not depend on a third.
+    Enough for about 1,000 failures at the pace of an undisturbed job, at most the whole job. All
+    choices thus have the same failures, and the comparison of two does not depend on a third.
     """
     wanted = FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
     whole = question.scenario.job.steps
@@ -124,20 +123,20 @@ def simulate(
     on_done: Callable[[], None] | None = None,
     limit_s: float | None = None,
 ) -> list[Simulated]:
-    """Play jobs of so many steps with each seed, on all cores where that pays; in their order.
+    """Simulate jobs of `steps` steps with each seed, in parallel if it pays; return in order.
 
-    A job is given up after a limit of simulated time, in seconds; `on_done` is called after each.
+    A job is stopped after `limit_s` seconds of simulated time; `on_done` is called after each.
     """
     short = [question.shortened(steps, limit_s) for question in questions]
     tasks = [Point.of(question, seed) for question in short for seed in seeds]
-    records = play(tasks, on_done)
+    records = run_points(tasks, on_done)
     starts = range(0, len(records), len(seeds))
     return [_simulated(records[start : start + len(seeds)], steps) for start in starts]
 
 
 def _simulated(records: Sequence[Record], steps: int) -> Simulated:
     return Simulated(
-        # A job that gave up has not trained, however well it did until then.
+        # A job that gave up has no ratio, however well it trained until then.
         tuple(
             float(one["time_to_train_ratio"]) if one["completed_steps"] >= one["steps"] else inf
             for one in records
@@ -152,11 +151,11 @@ def _simulated(records: Sequence[Record], steps: int) -> Simulated:
     )
 
 
-def play(tasks: Sequence[Point], on_done: Callable[[], None] | None = None) -> list[Record]:
-    """Play tasks in their order; other processes are started only if there is enough to do.
+def run_points(tasks: Sequence[Point], on_done: Callable[[], None] | None = None) -> list[Record]:
+    """Run points in their order; start worker processes only if there is enough work.
 
-    Starting them takes longer than a dozen small runs. How long runs take is known from those
-    played so far; the records do not depend on it.
+    Starting them takes longer than a dozen small runs. The run time is estimated from the runs so
+    far; the records do not depend on it.
     """
     records: list[Record] = []
     spent_s = 0.0
@@ -177,9 +176,9 @@ def verify(
     steps: int,
     on_done: Callable[[], None] | None = None,
 ) -> list[Simulated]:
-    """Play at least one choice for jobs of so many steps, the likeliest first; in their order.
+    """Simulate choices (at least one, best prediction first) for `steps` steps; return in order.
 
-    Every choice that is not hopeless meets all seeds; `on_done` is called after each run.
+    Every choice that is not stopped gets all seeds; `on_done` is called after each run.
     """
     questions = [choice.question for choice in choices]
     (first,) = simulate(questions[:1], seeds[:1], steps, on_done)
@@ -191,22 +190,22 @@ def verify(
     others = simulate(questions[1:], seeds[:1], steps, on_done, limit_s)
     results = _stopped([first, *others], hopeless, limited=limit_s is not None)
     going = [place for place, result in enumerate(results) if result.stopped_at is None]
-    met = list(seeds)
-    _catch_up(results, going, questions, met, steps, on_done)
-    while len(met) > 1 and (behind := _undecided(results)):
-        if all(len(results[place].ratios) == len(met) for place in behind):
-            if len(met) >= MOST_SEEDS:
+    used = list(seeds)
+    _catch_up(results, going, questions, used, steps, on_done)
+    while len(used) > 1 and (behind := _undecided(results)):
+        if all(len(results[place].ratios) == len(used) for place in behind):
+            if len(used) >= MOST_SEEDS:
                 break
-            first_new = max(met) + 1
-            met += range(first_new, first_new + min(len(met), MOST_SEEDS - len(met)))
-        _catch_up(results, behind, questions, met, steps, on_done)
+            first_new = max(used) + 1
+            used += range(first_new, first_new + min(len(used), MOST_SEEDS - len(used)))
+        _catch_up(results, behind, questions, used, steps, on_done)
     return results
 
 
 def _stopped(results: list[Simulated], hopeless: float, *, limited: bool) -> list[Simulated]:
-    """Return results of one seed; those that are hopeless beside the soonest have no ratio.
+    """Return results of one seed; those far behind the soonest are stopped, without a ratio.
 
-    Where no time limited the jobs, one without a ratio gave up by itself.
+    If the jobs had no time limit, one without a ratio gave up by itself.
     """
     most = hopeless * min(one.ratios[0] for one in results)
     return [
@@ -218,21 +217,21 @@ def _stopped(results: list[Simulated], hopeless: float, *, limited: bool) -> lis
 
 
 def change_of(ours: Simulated, theirs: Simulated) -> Interval:
-    """Return by which fraction ours takes longer than theirs, paired by the seeds of both."""
+    """Return the fraction by which ours takes longer than theirs, paired by common seeds."""
     shared = min(len(ours.ratios), len(theirs.ratios))
     return paired_change(ours.ratios[:shared], theirs.ratios[:shared])
 
 
 def factors_to_all_seeds(results: Sequence[Simulated]) -> list[float]:
-    """Return by what the ratio of each is multiplied so that all stand for the same seeds.
+    """Return the factor on each ratio that makes all comparable over the same seeds.
 
-    What was told apart early has met fewer seeds, perhaps kinder ones. It is scaled by what the
-    soonest of those that met all seeds took with all of them, over what it took with the fewer.
+    A choice that was decided early has fewer seeds, perhaps easier ones. Its factor is the time of
+    the soonest choice that has all seeds, with all of them, over its time with the fewer.
     """
     finished = [one for one in results if one.finished]
     most = max((len(one.ratios) for one in finished), default=0)
-    met_all = [one.ratios for one in finished if len(one.ratios) == most]
-    reference = min(met_all, key=fmean, default=None)
+    of_all_seeds = [one.ratios for one in finished if len(one.ratios) == most]
+    reference = min(of_all_seeds, key=fmean, default=None)
     if reference is None:
         return [1.0] * len(results)
     return [fmean(reference) / fmean(reference[: len(one.ratios)]) for one in results]
@@ -246,20 +245,20 @@ def _catch_up(
     steps: int,
     on_done: Callable[[], None] | None,
 ) -> None:
-    """Play the choices in some places with those seeds that they have not met."""
-    for met in sorted({len(results[place].ratios) for place in places}):
-        alike = [place for place in places if len(results[place].ratios) == met]
-        if met == len(seeds):
+    """Simulate the choices in some places with the seeds that they lack."""
+    for used in sorted({len(results[place].ratios) for place in places}):
+        alike = [place for place in places if len(results[place].ratios) == used]
+        if used == len(seeds):
             continue
-        played = simulate([questions[place] for place in alike], seeds[met:], steps, on_done)
-        for place, result in zip(alike, played, strict=True):
+        new = simulate([questions[place] for place in alike], seeds[used:], steps, on_done)
+        for place, result in zip(alike, new, strict=True):
             results[place] = results[place].with_more(result)
 
 
 def _undecided(results: Sequence[Simulated]) -> list[int]:
-    """Return the soonest, and all that may be sooner or later than it by more than is too little.
+    """Return the soonest and all that tie with it, unless they surely differ by too little.
 
-    Each is compared by the seeds that it and the soonest have met. Empty where all is decided.
+    Each is compared with the soonest by their common seeds. Empty if all is decided.
     """
     finished = [place for place, result in enumerate(results) if result.finished]
     factors = factors_to_all_seeds(results)

@@ -1,1 +1,1 @@
-"""For those who write a scheme of their own: a package to begin with, and a check that it holds."""
+"""Plug-in schemes: a package skeleton, and a check of the scheme contract."""

@@ -1,4 +1,4 @@
-"""Whether a scheme keeps its contract, whoever wrote it: the check behind `faultline.testing`."""
+"""The check of the scheme contract, behind `faultline.testing`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked."""
+    """The checked scheme."""
 
     scheme: type[Strategy]
     groups: int  # Data-parallel groups of the job.
@@ -247,7 +247,7 @@ def _check_lives(subject: Subject) -> None:
 
 
 def _check_conserved(subject: Subject, plan: StepPlan) -> None:
-    """What is trained must be computed: a full batch is one shard type for each group."""
+    """Trained shards must be computed: a full batch is one shard type for each group."""
     computed = len(plan.members) * plan.stacks * plan.stack_size * max(1.0, plan.pace)
     trained = plan.batch_share * subject.groups
     _require(
@@ -261,7 +261,7 @@ def _check_conserved(subject: Subject, plan: StepPlan) -> None:
 
 @contextmanager
 def _global_generators_at(seed: int) -> Iterator[None]:
-    """Set the random numbers that a scheme must not look at; whoever uses them finds them again."""
+    """Seed the global random numbers, which a scheme must not use; restore their state after."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
@@ -273,15 +273,15 @@ def _global_generators_at(seed: int) -> Iterator[None]:
 
 
 def _check_purity(subject: Subject) -> None:
-    """Same failures, same answers, whatever random numbers and other schemes there are."""
+    """Same failures, same plans, for any random numbers and other schemes."""
     redundancy = subject.redundancies()[-1]
-    told = []
+    plans = []
     for seed in (1, 2):
         with _global_generators_at(seed):
-            told.append([repr((one.plan(), said)) for one, said in _lives(subject, redundancy, 2)])
+            plans.append([repr((one.plan(), said)) for one, said in _lives(subject, redundancy, 2)])
         bystander = subject.built(redundancy)
         bystander.on_failures((0,)) if not bystander.tracks_components else None
-    _require(told[0] == told[1], subject, "answers the same failures in different ways")
+    _require(plans[0] == plans[1], subject, "answers the same failures in different ways")
     for strategy, _ in _lives(subject, redundancy, seed=3):
         sent = pickle.loads(pickle.dumps(strategy))
         _require(sent.plan() == strategy.plan(), subject, "is another when sent to a process")
@@ -356,7 +356,7 @@ def _check_components(subject: Subject) -> None:
 
 
 def check_engines(build: Callable[[], Strategy], groups: int) -> None:
-    """Play the same failures on both engines, and compare what they tell.
+    """Run the same failures on both engines, and compare their events.
 
     Raises SchemeError if they differ, time is lost, or nothing failed.
     """

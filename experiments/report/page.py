@@ -1,4 +1,4 @@
-"""The page of a sweep: words, tables, pictures, and one HTML file that asks no network for any."""
+"""The page of a sweep: text, tables and figures in one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Picture(NamedTuple):
     """A figure in the page."""
 
     name: str  # Short name, for links.
-    title: str  # What it shows; also read out to those who cannot see it.
+    title: str  # Also the text for screen readers.
     uri: str  # The image itself.
     # Whether it changes with the page where that is dark; others keep a light card.
     knows_dark: bool = False
@@ -95,7 +95,7 @@ def _save(figure: Figure, file_format: str) -> bytes:
 
 
 _BADPUT = "badput"
-"""What the figure is called, here and among the usual figures of a sweep."""
+"""The figure's name, here and among the usual figures of a sweep."""
 
 _MOST_BARS = 24
 
@@ -103,7 +103,7 @@ _MOST_BARS = 24
 def report_page(
     sweep: Sweep, price_per_gpu_hour: float | None = None, by: str | None = None
 ) -> str:
-    """Return the page of a sweep with at least one finished run, as HTML; a price tells the cost.
+    """Return the page of a sweep with at least one finished run, as HTML; a price adds the cost.
 
     `by` is an axis whose values are compared besides schemes and their settings.
 
@@ -128,7 +128,7 @@ def report_page(
 
 
 def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> dict[str, Any]:
-    """Return all that the template asks for; what a sweep does not have is None, or empty."""
+    """Return the values of the template; None or empty if the sweep lacks them."""
     frame, manifest = sweep.frame, sweep.manifest
     runs = frame[frame["status"] == "ok"]
     failed = frame[frame["status"] != "ok"]

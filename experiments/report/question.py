@@ -1,4 +1,4 @@
-"""What was asked and how: every key of the scenario, versions, hashes, what to know first."""
+"""The question of a sweep: every key of the scenario, versions, hashes, caveats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from faultline.experiments.runs.table import Sweep
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
 
-# Left open, these are filled in for each run; the records say with what.
+# Left open, these are filled in for each run; records have the values.
 _FILLED_IN = {
     "strategy.redundancy": "redundancy",
     "checkpoint.interval_steps": "checkpoint_interval_steps",
@@ -28,7 +28,7 @@ _FILLED_IN = {
 def scenario_sections(
     fixed: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], frame: pd.DataFrame
 ) -> list[dict[str, Any]]:
-    """Return all that the scenario says, by section, in the order of the schema.
+    """Return all keys of the scenario by section, in the order of the schema.
 
     A section has a ``name``, a ``summary`` and ``settings``: each of them its dotted ``key``, its
     ``value`` or those that the sweep gives it, its ``meaning``, whether it is ``varied``, and
@@ -65,7 +65,7 @@ def meaning_of(key: str) -> str:
 
 
 def value_text(key: str, value: Any) -> str:
-    """Write a value of a scenario's key with its unit; what was left open is told as such."""
+    """Write a value of a scenario's key with its unit; open values are named so."""
     if is_missing(value):
         return "left open"
     reference = _reference(key)

@@ -35,7 +35,7 @@ _MOST_FAILED = 500
 
 
 def _choice_columns(order: Standings) -> tuple[Column, ...]:
-    """Return the columns that say whose row it is, and under which condition."""
+    """Return the columns that identify a row's choice and condition."""
     return (
         Column("scheme and setting", lambda row: text_cell(choice_name(row, order.knobs)), "text"),
         *(axis_column(axis, order.choices) for axis in order.conditions),
@@ -82,7 +82,7 @@ def comparison_table(
         caption += ", under each condition"
     if len(best) > _MOST_COMPARED:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
-    # What decides comes first: a narrow window shows no more.
+    # Deciding columns come first: a narrow window shows no others.
     judged = (
         *_choice_columns(order),
         _where(_is_finished, _time_column(best["time_s"])),
@@ -205,7 +205,7 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 
 def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
     """Return the first points for the page, sortable by every column."""
-    # What is nowhere but zero tells nothing.
+    # A column of zeros is left out.
     troubles = [name for name in ("failed", "gave_up") if table[name].any()]
     resolved = _redundancy_is_news(table, axes)
     columns = (
@@ -227,7 +227,7 @@ def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
 
 
 def _redundancy_is_news(table: pd.DataFrame, axes: list[str]) -> bool:
-    """Whether the redundancy that was played says more than the one that was asked for."""
+    """Whether the simulated redundancy differs from the stated one."""
     if "strategy.redundancy" not in axes:
         return bool(table["redundancy"].nunique() > 1)
     left_open = table["strategy.redundancy"].isna()

@@ -1,4 +1,4 @@
-"""Who trains soonest under every condition of the sweep, and the answer in one sentence.
+"""The soonest choice under each condition of the sweep, and the result in one sentence.
 
 A condition is a setting of what a user does not choose (failures, machine, job); a choice is a
 scheme with its knobs. Choices are compared with the soonest by pairs of runs that lived through the
@@ -34,7 +34,7 @@ class Standings:
     # finish), ``seeds``, ``time_s``, ``goodput``, ``mfu``, ``gpu_hours``, ``checkpoint_steps`` and
     # ``checkpoint_s`` from one checkpoint to the next, ``redundancy``, and against the soonest of
     # the condition ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval;
-    # NaN where nothing can be said) over ``pairs`` of runs.
+    # NaN if unknown) over ``pairs`` of runs.
     choices: pd.DataFrame
     runs: pd.DataFrame  # The runs behind it, with the column ``place``.
 
@@ -119,7 +119,7 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
     """
     soonest = runs.loc[runs["place"] == 1, [*conditions, "seed", METRIC]]
     pairs = runs.merge(soonest.rename(columns={METRIC: "soonest"}), on=[*conditions, "seed"])
-    # Of a job that does not finish nobody knows how much longer it takes.
+    # The delay of a job that does not finish is unknown.
     difference = (pairs[METRIC] - pairs["soonest"]).replace([np.inf, -np.inf], np.nan)
     table = (
         pairs.assign(difference=difference)
@@ -148,12 +148,12 @@ _ONE_SEED = "There is one pair of runs only, so nothing can be said about chance
 class Answer:
     """Who trains soonest."""
 
-    sentence: str  # The answer.
-    confidence: str = ""  # What stands behind it; empty where there is nothing to say.
+    sentence: str
+    confidence: str = ""  # Its statistical support; empty without any.
 
 
 def answer(order: Standings) -> Answer:
-    """Say who trains soonest, from the order of the choices under each condition."""
+    """Return the soonest choice, from the order of the choices under each condition."""
     best = order.best()
     if order.conditions:
         return _under_many_conditions(best, order)
@@ -184,7 +184,7 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
 
 
 def is_clear(later: Mapped) -> bool:
-    """Whether a choice is later than the soonest by more than chance, as far as runs can tell."""
+    """Whether a choice is significantly later than the soonest."""
     return bool(math.isinf(later["mean"]) or later["low"] > 0)
 
 
@@ -211,7 +211,7 @@ def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
 
 
 def _peers(soonest: Mapped, order: Standings) -> str:
-    """Tell which other settings of the soonest scheme do as well, as far as anybody can tell."""
+    """Name the other settings of the soonest scheme that tie with it."""
     choices = order.choices
     if choices["strategy"].nunique() == 1:
         return ""

@@ -29,7 +29,7 @@ Mapped = Mapping[Any, Any]
 
 
 class Cell(NamedTuple):
-    """What stands in a cell, and its exact number if it has one."""
+    """The text of a cell, and its exact number if it has one."""
 
     text: str
     number: str | None = None
@@ -58,9 +58,9 @@ class Table:
     """A table."""
 
     name: str  # Its identifier in the page.
-    caption: str  # What it shows, in a sentence.
+    caption: str  # A sentence.
     columns: tuple[Column, ...]  # Its columns.
-    rows: tuple[Row, ...] = field(default=())  # What it holds; each row has a cell for each column.
+    rows: tuple[Row, ...] = field(default=())  # Each row has a cell for each column.
 
 
 def table_of(

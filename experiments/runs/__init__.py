@@ -1,1 +1,1 @@
-"""Playing many runs: points, the one player, the one store, and where runs are played."""
+"""Many runs: points, running them, the store, and local or remote workers."""

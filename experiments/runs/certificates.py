@@ -1,4 +1,4 @@
-"""Certificates by which the processes of a Dask cluster know one another, and nobody else.
+"""Certificates by which the processes of a Dask cluster authenticate one another.
 
 A scheduler runs whatever it is sent. So it talks only to those that show a certificate of the same
 authority, and so do the workers. The authority's own key is thrown away as soon as it has signed:
@@ -138,7 +138,7 @@ def security_for(address: str, directory: Path | None) -> Security:
             )
         if not _is_here(address):
             raise UserError(
-                f"scheduler {address}: whoever reaches it in the clear can run anything; make "
+                f"scheduler {address}: without TLS, anyone who reaches it can run anything; make "
                 "certificates with faultline certificates DIR, start it with them, and "
                 "give tls://HOST:PORT and --certificates DIR"
             )

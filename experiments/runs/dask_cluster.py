@@ -1,6 +1,6 @@
 """Runs on the workers of a Dask cluster, and the connection to its scheduler.
 
-Every thread of a worker has a fork server of its own. What is wrong is said in one line.
+Every thread of a worker has a fork server of its own. Errors are reported in one line.
 """
 
 from __future__ import annotations
@@ -203,8 +203,8 @@ def _check_scheduler(address: str, security: Security) -> None:
         kind, there = asyncio.run(asyncio.wait_for(_ask(address, security), _CONNECT_S))
     except Exception as error:  # An address that is none, no answer, or not in Dask's language.
         silence = f"no answer in {_CONNECT_S:g} s"
-        told = silence if isinstance(error, asyncio.TimeoutError) else _reason(error)
-        raise UserError(f"scheduler {address}: {told}; {_REMEDY}") from error
+        reason = silence if isinstance(error, asyncio.TimeoutError) else _reason(error)
+        raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
     if kind != "Scheduler":
         raise UserError(f"scheduler {address}: this is a {kind.lower()} of Dask; {_REMEDY}")
     here = get_versions()["packages"]
@@ -232,7 +232,7 @@ async def _ask(address: str, security: Security) -> tuple[str, dict[str, str | N
 
 
 def _reason(error: BaseException) -> str:
-    """Return what an error says as one line; some say nothing but by their name."""
+    """Return an error as one line; some have no message but their class name."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -248,7 +248,7 @@ def _wait_until_connected(client: Client, address: str) -> None:
 
 
 class _ClusterSize:
-    """How many runs a cluster can play at a time; says so on stderr where that is none."""
+    """The number of runs a cluster can execute at a time; prints a note if it is zero."""
 
     def __init__(self, client: Client, address: str) -> None:
         self._client = client

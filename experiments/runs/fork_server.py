@@ -1,4 +1,4 @@
-"""The process that runs are forked from: it has imported everything, and plays none itself.
+"""The process that runs are forked from: it has imported everything, and executes none itself.
 
 It has one thread and creates no SimGrid engine, so that each forked child starts from the same
 clean state, in milliseconds. `multiprocessing` has a fork server too, but there what was forked
@@ -50,12 +50,12 @@ _STARTS = 5
 
 
 class OwnerGoneError(Exception):
-    """Whoever asked for the run is no more."""
+    """The process that requested the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a fork server is asked to do: a request, within limits, in a directory."""
+    """A task of a fork server: a request, within limits, in a directory."""
 
     request: Request
     limits: Limits
@@ -63,7 +63,7 @@ class Assignment:
 
 
 def serve(descriptor: int) -> None:
-    """Greet with this process's environment, then play one assignment after the other.
+    """Send this process's environment, then run one assignment after the other.
 
     The file descriptor is of the connection to the owner. Its end is the end of this process, and
     of all it started: so nothing outlives an owner, however that died.
@@ -72,7 +72,7 @@ def serve(descriptor: int) -> None:
     _start_resource_tracker()
     fork_from_here()
     known = KnownDurations()
-    # Where SimGrid is missing, runs on it say so.
+    # If SimGrid is missing, runs on it report that.
     with suppress(ImportError):
         import_module("faultline.simulator.simgrid_engine.warm_process")
     # Some packages import the half of themselves when first used: better once than in every child.
@@ -167,7 +167,7 @@ def _be_the_child(
         os.setpgid(0, 0)
         for connection in not_ours:
             connection.close()
-        # All that is printed goes nowhere: a line of one run in ten thousand helps nobody.
+        # Output is discarded: a line of one run in ten thousand is of no use.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -192,10 +192,10 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
             raise OwnerGoneError
         if receiving in ready:
             try:
-                said: Call | Played = receiving.recv()
-                if isinstance(said, Played):
-                    return said
-                receiving.send(said.run())
+                message: Call | Played = receiving.recv()
+                if isinstance(message, Played):
+                    return message
+                receiving.send(message.run())
             except (EOFError, OSError):
                 # It died before it had sent anything, or in the middle of it.
                 return Played(None, _cause_of_death(child))

@@ -38,9 +38,9 @@ from faultline.platforms.child_python import python_command
 
 # Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
 _ATTEMPTS = 4
-# How often somebody is asked whether the run is still wanted.
+# Interval of the checks whether a run is still wanted.
 _WANTED_INTERVAL_S = 0.5
-# Processes that are asked to end do so in milliseconds; after this they are killed.
+# Processes end within milliseconds of a request; after this they are killed.
 _GRACE_S = 2.0
 # One thread: linear algebra libraries start theirs on import, and a fork copies only one.
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -69,7 +69,7 @@ class LocalExecutor:
             )
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Play the requests; see `Executor`. A UserError if this machine can play no runs."""
+        """Run the requests; see `Executor`. A UserError if this machine can execute none."""
         directory = str(Path.cwd())
         expected = environment()
         servers = [ForkServer(expected) for _ in range(self.workers)]
@@ -138,11 +138,11 @@ def _exchange(
 
 
 class RunAbandonedError(Exception):
-    """The run was ended, because nobody wants it any longer."""
+    """The run was ended, because its result is no longer wanted."""
 
 
 class ForkServer:
-    """Plays runs, one at a time, in children of a process that is replaced when it dies.
+    """Executes runs, one at a time, in children of a process that is replaced if it dies.
 
     For records to agree, that must have the expected environment.
     """
@@ -154,9 +154,9 @@ class ForkServer:
         self._process: _Process | None = None
 
     def play(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
-        """Play a run; if the fork server's process dies meanwhile, a few times more.
+        """Execute a run; retry a few times if the fork server dies meanwhile.
 
-        Now and then it is asked whether the run is wanted; False ends it.
+        `wanted` is called now and then; False ends the run.
 
         Raises
         ------

@@ -25,7 +25,7 @@ _BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
-    """A file is not what was written there; the message says in a few words what is wrong."""
+    """A file differs from what was written there; the message has the reason in a few words."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
@@ -110,8 +110,8 @@ class Manifest:
         found = {}
         for run_id, values, seed in self.rows():
             point = self.fixed | dict(zip(self.keys, values, strict=True))
-            said = {columns[key]: point[key] for key in columns if key in point}
-            found[run_id] = {"seed": seed, "engine": self.engine, **said}
+            of_point = {columns[key]: point[key] for key in columns if key in point}
+            found[run_id] = {"seed": seed, "engine": self.engine, **of_point}
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def axes_of(keys: Sequence[str], points: Sequence[Sequence[Any]]) -> dict[str, l
 
 
 def _is_a_plan(found: Manifest) -> bool:
-    """Whether what a manifest says of its runs fits together, as it does where a grid made it."""
+    """Whether the runs of a manifest are consistent, as a grid makes them."""
     different = (found.keys, found.seeds, found.run_ids)
     fixed = found.fixed.values()
     return (
@@ -202,7 +202,7 @@ def _is_of_toml(value: Any) -> bool:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Say what was asked before and is not any more; nothing if nothing that was asked is lost."""
+    """Yield what was requested before and is no longer; nothing if no run is lost."""
     if old.engine != new.engine:
         yield f"engine was {old.engine!r} and is {new.engine!r}"
     if old.fixed["name"] != new.fixed["name"]:
@@ -211,17 +211,17 @@ def differences(old: Manifest, new: Manifest) -> Iterator[str]:
         return
     for seed in old.seeds:
         if seed not in new.seeds:
-            yield f"seed {seed} is not asked any more"
+            yield f"seed {seed} is no longer requested"
     varied = list(dict.fromkeys((*old.keys, *new.keys)))
     for key in dict.fromkeys((*old.fixed, *new.fixed)):
         before, after = old.fixed.get(key), new.fixed.get(key)
         if before != after and key not in varied and key != "description":
             yield f"{key} was {before!r} and is {after!r}"
-    asked = {_full_point(new, values, varied) for values in new.points}
+    requested = {_full_point(new, values, varied) for values in new.points}
     for values in old.points:
         point = _full_point(old, values, varied)
-        if point not in asked:
-            yield f"the point {name_point(varied, point)} is not asked any more"
+        if point not in requested:
+            yield f"the point {name_point(varied, point)} is no longer requested"
     yield "the content of its platform file, or what this version makes of it, has changed"
 
 

@@ -1,4 +1,4 @@
-"""The player of many runs, in memory or into a store; and what shows how far runs have come."""
+"""Running many tasks, in memory or into a store, and the display of their progress."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from rich.progress import BarColumn, MofNCompleteColumn
 
 
 class Display:
-    """Shows how far runs have come, as a context.
+    """Shows the progress of runs, as a context.
 
-    Of `total` runs that are asked for, `done` are there from before, and some of those failed.
+    Of `total` requested runs, `done` exist from before, of which `failed` failed.
     """
 
     def __init__(self, console: Console, name: str, total: int, done: int, failed: int) -> None:
@@ -61,7 +61,7 @@ class Display:
         self.bar.stop()
 
     def update(self, done: int, failed: int) -> None:
-        """Show the number of runs that are there by now, and how many of them failed."""
+        """Show the number of finished runs, and how many of them failed."""
         pace = self._pace(done, failed)
         self.bar.update(self._task, completed=done, pace=pace)
 
@@ -88,39 +88,39 @@ def play(
     workers: int | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> list[Any]:
-    """Play points, or call functions, and return what comes of them, in their order.
+    """Run points, or call functions, and return their results in order.
 
     The result depends neither on the workers, nor on how much of it was in the store.
 
     Parameters
     ----------
     tasks : sequence of Point or Call
-        What to play; what takes longest is best put last, as that is begun first.
+        The tasks; put the longest last, since the last is started first.
     store : Path, optional
-        A folder where results are kept as they come: the same call plays only what is missing,
-        or was made by other source.
+        A folder that keeps each result at once: the same call runs only tasks whose result is
+        missing or was made by other source.
     workers : int, optional
-        Runs at a time on this machine; as many as there are cores by default. A single one plays
+        Runs at a time on this machine; as many as there are cores by default. A single one runs
         in this process.
     on_done : callable, optional
-        Called in this process for each task that is done, or was before.
+        Called in this process for each task that is done, now or before.
 
     Returns
     -------
     list
-        Records with the labels of their points before them, or what the functions returned.
+        Records with the labels of their points before them, or results of the functions.
 
     Raises
     ------
     UserError
-        What the first run that failed said. What the store has by then stays there.
+        The message of the first failed run. Results in the store stay there.
     RuntimeError
-        If it failed by a mistake of the program; with its traceback.
+        If it failed by a bug; with its traceback.
     """
     done_of_task = on_done or (lambda: None)
 
-    def collect(asked: list[Request], take: Callable[[Result], None]) -> None:
-        with closing(_results(asked[::-1], workers)) as results:
+    def collect(pending: list[Request], take: Callable[[Result], None]) -> None:
+        with closing(_results(pending[::-1], workers)) as results:
             for result in results:
                 if result.played.trace is not None:
                     raise RuntimeError(result.played.trace)
@@ -142,7 +142,7 @@ def play(
 
         def keep(result: Result) -> None:
             code = codes[by_name[result.run_id].source]
-            # As it will be read: what JSON makes of it.
+            # The value as it will be read, after a round trip through JSON.
             value = unseal(seal({"value": result.played.value}))["value"]
             kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
 
@@ -160,11 +160,11 @@ def play(
         ]
 
 
-def _results(asked: list[Request], workers: int | None) -> Results:
-    if min(workers or cores(), len(asked)) <= 1:
+def _results(pending: list[Request], workers: int | None) -> Results:
+    if min(workers or cores(), len(pending)) <= 1:
         known = KnownDurations()
-        return (Result(request.run_id, request.task.play(known)) for request in asked)
-    return LocalExecutor(workers).play(asked, Limits())
+        return (Result(request.run_id, request.task.play(known)) for request in pending)
+    return LocalExecutor(workers).play(pending, Limits())
 
 
 def _labelled(task: Task, value: Any) -> Any:
@@ -172,10 +172,10 @@ def _labelled(task: Task, value: Any) -> Any:
 
 
 def message_console() -> Screen:
-    """Return where progress and notes go: the standard error, unless quiet was asked for."""
+    """Return the console of progress and notes: the standard error, unless output is quiet."""
     return Screen(stderr=True, quiet=QUIET in os.environ)
 
 
 def tell_on(console: Console) -> Callable[[str], None]:
-    """Return what prints a line as it is."""
+    """Return a function that prints a line unchanged."""
     return lambda line: console.print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What is played: points of a scenario and a seed, calls of a function, and what comes of them."""
+"""Tasks (points of a scenario and a seed, calls of a function) and their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Labels = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a single run may use; None stands for no limit."""
+    """Limits of a single run; None is no limit."""
 
     time_s: float | None = None  # Seconds of real time.
     # Resident memory of its process and that process's children, in bytes.
@@ -83,7 +83,7 @@ def _durations_key(scenario: Scenario) -> Hashable:
 class Point:
     """One run: a validated scenario and a seed."""
 
-    scenario: Scenario  # What is asked.
+    scenario: Scenario
     # Seed of the run; points of one seed live through the same failures, whatever the scheme.
     seed: int = 0
     engine: EngineName = "replay"  # The engine that plays it (one of "replay", "simgrid").
@@ -105,12 +105,14 @@ class Point:
     def key(self) -> str:
         """Return the name of this run: a digest of all that its record depends on but the code."""
         name = name_run(asked_hash(self.scenario), self.seed, self.engine)
-        asked = self.question
-        if asked is None:
+        resolved = self.question
+        if resolved is None:
             return name
         # The protection itself is one of the scenario.
-        kept = (asked.protected.times, asked.protected.snapshot_interval_steps)
-        return _digest(name, asked.redundancy, asked.interval_steps, asked.durations, *kept)
+        kept = (resolved.protected.times, resolved.protected.snapshot_interval_steps)
+        return _digest(
+            name, resolved.redundancy, resolved.interval_steps, resolved.durations, *kept
+        )
 
     def read_ahead(self) -> None:
         """Read what all runs on this platform need, so that forked processes have it.
@@ -187,7 +189,7 @@ Results = Generator[Result, None, None]
 
 
 class Executor(Protocol):
-    """A place where runs are played: this machine, or a Dask cluster."""
+    """Executes runs: on this machine, or on a Dask cluster."""
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests, and yield each result as it comes, in any order.
@@ -226,7 +228,7 @@ def explain(error: BaseException) -> str:
 
 
 def _digest(*parts: object) -> str:
-    said = repr(parts)
-    if " at 0x" in said:
-        raise TypeError(f"cannot be named, and so not be kept: {said}")
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    content = repr(parts)
+    if " at 0x" in content:
+        raise TypeError(f"cannot be named, and so not be kept: {content}")
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -30,7 +30,7 @@ _MOST = sys.float_info.max
 class PlayedRun:
     """What records are made of."""
 
-    job: ResolvedJob  # What was asked, with every value filled in.
+    job: ResolvedJob  # With every value filled in.
     progress: Progress  # What has become of it.
     seed: int  # Names the random numbers.
     engine: str  # Which engine played.
@@ -75,7 +75,7 @@ class PlayedRun:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of the whole run; what stands by is paid for too."""
+        """GPU-hours of the whole run, including standbys."""
         gpus = paid_gpus(self.job.scenario, self.job.failures.mtbf_s)
         return gpus * self.progress.now_s / 3600.0
 
@@ -104,7 +104,7 @@ class Column:
     name: str
     kind: Kind  # Text, a whole number, or any number (one of "text", "count", "number").
     label: str  # Its name in words, without the unit, for axes and tables.
-    meaning: str  # What it says, in a sentence without a full stop.
+    meaning: str  # A sentence without a full stop.
     # Which way is good; None where neither is ({"lower", "higher"} or None).
     better: Literal["lower", "higher"] | None = None
     unit: str = "1"  # Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
@@ -159,7 +159,7 @@ def _time(name: str, label: str, meaning: str, shown: str, **more: Any) -> Colum
 
 
 def _step(part: str, meaning: str) -> Column:
-    """A part of an undisturbed step, where the platform says what it is made of."""
+    """A part of an undisturbed step, if the platform determines the parts."""
     return Column(
         f"step_{part}_s",
         "number",
@@ -444,7 +444,7 @@ COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
 """All columns of a record by name, in its order; those of `FAMILIES` stand among them."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
-"""Columns of which there is one a name: by what stands before that name."""
+"""Families of columns with one per name: by their prefix."""
 
 
 def column(name: str) -> Column | None:

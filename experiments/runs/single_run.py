@@ -39,11 +39,11 @@ def run(
     Parameters
     ----------
     asked : Scenario or ResolvedJob
-        What is asked; the caller may have every value filled in already.
+        The job; the caller may have filled in every value already.
     seed : int
         Names the random numbers; one seed, one record.
     engine : {"replay", "simgrid"}
-        Which engine plays.
+        The engine.
     record_event : callable, optional
         Called with every event of the run's timeline.
     on_checkpoint : callable, optional
@@ -96,7 +96,7 @@ def scenario_hash(question: ResolvedJob) -> str:
 
 
 def asked_hash(scenario: Scenario) -> str:
-    """Return a short digest of everything a scenario says but its name and description.
+    """Return a short digest of a scenario without its name and description.
 
     A platform file counts by its path and its content, and so does a file of failures: edited, it
     is another scenario. Nothing is measured for it.
@@ -107,8 +107,8 @@ def asked_hash(scenario: Scenario) -> str:
 def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
     left_out: dict[str, Any] = {"name": True, "description": True, **without}
     left_out["failures"] = {*without.get("failures", ()), "kinds"}
-    said, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
-    digest = hashlib.sha256(said.encode())
+    content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
+    digest = hashlib.sha256(content.encode())
     if kinds != FailureKindsTable():
         # A key that is there later leaves the digest of those who do not use it.
         digest.update(kinds.model_dump_json(exclude_defaults=True).encode())

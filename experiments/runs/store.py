@@ -37,7 +37,7 @@ FOLDER = "runs"
 SET_ASIDE = "set-aside"
 LOCK = ".lock"
 NAMED_AT_MOST = 20
-"""Of a hundred thousand files that do not belong there nobody reads all the names."""
+"""Misplaced files that are named; further ones are counted."""
 _SUFFIX = ".json"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -88,7 +88,7 @@ _TYPES = [
 
 
 def read_runs(
-    directory: Path, asked: Manifest | frozenset[str]
+    directory: Path, requested: Manifest | frozenset[str]
 ) -> tuple[dict[str, StoredRun], list[Misplaced]]:
     """Read runs of a store, by name; and what is damaged or does not belong there, by path.
 
@@ -100,15 +100,15 @@ def read_runs(
     misplaced: list[Misplaced] = []
     checked: Checked = {}
     stated: dict[str, dict[str, Any]] | None = None
-    if isinstance(asked, Manifest):
-        stated = asked.stated()
-        asked = frozenset(stated)
+    if isinstance(requested, Manifest):
+        stated = requested.stated()
+        requested = frozenset(stated)
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
         return runs, [Misplaced(folder, "no folder")]
     with suppress(FileNotFoundError), _without_collector():
         for name in sorted(entry.name for entry in os.scandir(folder)):
-            known = name.removesuffix(_SUFFIX) in asked
+            known = name.removesuffix(_SUFFIX) in requested
             if is_draft(name) or not (known or stated is not None):
                 continue
             try:
@@ -158,7 +158,7 @@ class _Bounds:
     most: tuple[float, ...]
 
     def hold(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether a record keeps them; a hundred thousand are asked this."""
+        """Return whether a record keeps them; called a hundred thousand times."""
         values = tuple(map(record.__getitem__, self.names))
         # Not a number is on neither side.
         return all(map(le, self.least, values)) and all(map(le, values, self.most))
@@ -188,7 +188,7 @@ def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> N
     for name, value in stated.items():
         if record.get(name, value) != value:
             raise DamagedError(
-                f"says {record[name]!r:.100} in {name!r}, and {value!r:.100} was asked"
+                f"says {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
             )
 
 
@@ -217,21 +217,21 @@ class Store:
     """A store in the hands of one process."""
 
     directory: Path  # Where it is.
-    manifest: Manifest | None  # The plan that it is the answer to, if there is one.
+    manifest: Manifest | None  # The plan of its runs, if there is one.
     runs: dict[str, StoredRun] = field(default_factory=dict)  # The runs that are there, by name.
-    wanted: frozenset[str] = frozenset()  # Names of the runs that are asked for.
+    wanted: frozenset[str] = frozenset()  # Names of the requested runs.
 
     def missing(self, *, retry_failed: bool = False) -> set[str]:
-        """Return the names of the runs that are still to be played."""
+        """Return the names of the missing runs."""
         runs = self.runs.values()
         return set(self.wanted) - {run.run_id for run in runs if not (retry_failed and run.failed)}
 
     def staying(self, to_play: set[str]) -> list[StoredRun]:
-        """Return the runs that are there and are not going to be played again."""
+        """Return the runs that exist and will not be repeated."""
         return [run for run_id, run in self.runs.items() if run_id not in to_play]
 
     def begin(self) -> None:
-        """Make place for runs, and write down what is asked."""
+        """Make the folders of runs, and write the manifest."""
         with self.writing():
             (self.directory / FOLDER).mkdir(exist_ok=True)
             if self.manifest is not None:
@@ -259,7 +259,7 @@ class Store:
 
 @contextmanager
 def open_store(
-    directory: Path, asked: Manifest | Iterable[str], tell: Tell, option: str = "-o DIR"
+    directory: Path, requested: Manifest | Iterable[str], tell: Tell, option: str = "-o DIR"
 ) -> Iterator[Store]:
     """Take a store into one's hands; it is made if there is none.
 
@@ -278,11 +278,11 @@ def open_store(
     with locked(directory, tell) as alone:
         if alone:
             _remove_temporary_files(directory)
-        if isinstance(asked, Manifest):
-            _check_asked(directory, asked, tell)
-            store = Store(directory, asked, wanted=frozenset(asked.run_ids))
+        if isinstance(requested, Manifest):
+            _check_requested(directory, requested, tell)
+            store = Store(directory, requested, wanted=frozenset(requested.run_ids))
         else:
-            store = Store(directory, None, wanted=frozenset(asked))
+            store = Store(directory, None, wanted=frozenset(requested))
         store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
         for place, found in enumerate(misplaced):
             set_aside(directory, found, tell if place < NAMED_AT_MOST else lambda _: None)
@@ -303,7 +303,7 @@ def _make(directory: Path, option: str) -> None:
         )
 
 
-def _check_asked(directory: Path, manifest: Manifest, tell: Tell) -> None:
+def _check_requested(directory: Path, manifest: Manifest, tell: Tell) -> None:
     try:
         before = read_manifest(directory)
     except FileNotFoundError:
@@ -331,7 +331,7 @@ def _remove_temporary_files(directory: Path) -> None:
 
 
 def set_aside(directory: Path, found: Misplaced, tell: Tell) -> None:
-    """Move what does not belong there out of the way, and tell of it."""
+    """Move a misplaced file into ``set-aside/``, and report it."""
     folder = directory / SET_ASIDE
     if not os.path.lexists(folder):
         folder.mkdir()
@@ -374,7 +374,7 @@ def locked(directory: Path, tell: Tell) -> Iterator[bool]:
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock that is nothing but a lock: what it says is overwritten."""
+    """Open a lock file; its content is overwritten."""
     remedy = "remove it, unless another sweep is under way here"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

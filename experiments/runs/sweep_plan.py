@@ -1,4 +1,4 @@
-"""From a grid to its tables: all points validated and all runs named, then played where missing."""
+"""From a grid to its tables: validate all points, name all runs, execute missing ones."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def make_plan(grid: Grid) -> Plan:
 
 
 def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
-    """Refuse a point that cannot be played; what points have in common is looked at once."""
+    """Refuse a point that cannot be simulated; common parts are checked once."""
     redundancy = scenario.strategy.redundancy
     if is_measured(scenario):
         check_platform(scenario)
@@ -167,13 +167,13 @@ def play_plan(
     Parameters
     ----------
     executor : callable
-        Makes the place where runs are played; called only if there is something to play.
+        Makes the executor; called only if a run is missing.
     console : Console
         Shows progress, and a line for everything that was found out of place.
     limits : Limits
         What a single run may use.
     retry_failed : bool
-        Whether runs that failed before are played again.
+        Whether runs that failed before are repeated.
     accept_other_code : bool
         Whether results that other source made may stay.
 

@@ -59,7 +59,7 @@ class Sweep:
     # Varied dotted keys with more than one value, and their values in order. Seeds are no axis.
     axes: dict[str, list[Any]]
     manifest: dict[str, Any]  # The content of ``sweep.json``.
-    # Number of runs that the grid asks for; more than the rows of the frame while the sweep is not
+    # Number of runs of the grid; more than the rows of the frame while the sweep is not
     # finished.
     planned: int
     # A line for each file that was left out because it is damaged or does not belong there.
@@ -134,7 +134,7 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
     }
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     try:
-        columns |= _asked([(values, seed) for _, values, seed in rows], manifest)
+        columns |= _requested([(values, seed) for _, values, seed in rows], manifest)
         for name, values in _columns_of([run.record or {} for run, _, _ in rows]).items():
             if name not in columns:
                 defined = column(name)
@@ -147,8 +147,10 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
     return pa.table(columns)
 
 
-def _asked(rows: Sequence[tuple[Sequence[Any], int]], manifest: Manifest) -> dict[str, pa.Array]:
-    """Return the columns that say what was asked: varied keys, and the seed."""
+def _requested(
+    rows: Sequence[tuple[Sequence[Any], int]], manifest: Manifest
+) -> dict[str, pa.Array]:
+    """Return the columns of the request: varied keys, and the seed."""
     columns = {
         key: pa.array([values[place] for values, _ in rows])
         for place, key in enumerate(manifest.keys)
@@ -161,14 +163,14 @@ def _check_table(table: pa.Table, manifest: Manifest) -> None:
 
     The checks are those of records (`store.read_runs`), a column at a time.
     """
-    asked = _asked([(values, seed) for _, values, seed in manifest.rows()], manifest)
-    names, of_plan = table.column_names, [*_OF_RUN, *asked]
+    requested = _requested([(values, seed) for _, values, seed in manifest.rows()], manifest)
+    names, of_plan = table.column_names, [*_OF_RUN, *requested]
     if names[: len(of_plan)] != of_plan or len(set(names)) < len(names):
         raise DamagedError("has other columns than a table of this sweep")
     columns = {name: pa.concat_arrays(table.column(name).chunks) for name in names}
     texts = {name: columns[name].to_pylist() for name in _OF_RUN}
     if texts["run_id"] != manifest.run_ids or any(
-        not columns[name].equals(array) for name, array in asked.items()
+        not columns[name].equals(array) for name, array in requested.items()
     ):
         raise DamagedError("is of other runs than those of this sweep")
     good = np.array([error is None for error in texts["error"]])
@@ -184,7 +186,7 @@ def _check_table(table: pa.Table, manifest: Manifest) -> None:
     for name in {"scenario", "strategy", "engine"} & set(names):
         values = zip(columns[name].to_pylist(), of_runs, strict=True)
         if any(value not in (None, stated.get(name, value)) for value, stated in values):
-            raise DamagedError(f"says something else in {name!r} than was asked")
+            raise DamagedError(f"has another value in {name!r} than was requested")
 
 
 def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:

@@ -1,6 +1,6 @@
-"""What ``faultline`` can be asked, declared apart from what answers it, so that help is quick.
+"""Declarations of the commands, apart from their execution, so that ``--help`` is quick.
 
-A module declares the commands that the module of the same name above executes.
+Each module declares the commands of the module with the same name in the parent package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from faultline.experiments.commands.declarations.parsing import Parser, add_comm
 
 
 def parser() -> Parser:
-    """Return what reads the command line, with its commands in the order of ``--help``."""
+    """Return the parser of the command line, with the commands in the order of ``--help``."""
     whole = Parser(
         prog="faultline",
         description="Which fault-tolerance scheme trains this model soonest on this cluster?",
@@ -38,7 +38,7 @@ def parser() -> Parser:
 
 
 class _Version(Action):
-    """Prints the version, which is looked up only then."""
+    """Prints the versions, which are looked up only on request."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
         super().__init__(option_strings, dest, nargs=0, default=SUPPRESS, help=help)

@@ -14,12 +14,12 @@ from faultline.experiments.commands.declarations.parsing import (
 
 
 def declare(commands: Commands) -> None:
-    """Declare what is done with failure models and logs."""
+    """Declare the commands for failure models and logs."""
     failures = add_group(
         commands,
         "failures",
-        "draw what failure models produce, read and fit logs",
-        "Failure models: what they produce, and how logs become such.",
+        "draw failures of a model, read and fit logs",
+        "Draw the failures of a model, or make a trace or a model from a log.",
     )
 
     draw = add_command(
@@ -27,10 +27,10 @@ def declare(commands: Commands) -> None:
         "draw",
         "draw the failures of a model or a scenario",
         "failures:execute_draw",
-        description="Draw failures and say by cause how many came and how many were expected. A "
-        f"model by itself strikes {shared.DRAWN_GPUS:,} GPUs in groups of "
+        description="Draw failures and print their number and the expected number by cause. A "
+        f"model by itself is drawn for {shared.DRAWN_GPUS:,} GPUs in groups of "
         f"{shared.DRAWN_GPUS_PER_GROUP}; a "
-        "scenario has a job of its own.",
+        "scenario is drawn for its own job.",
         epilog="example: faultline failures draw llama3 --days 54 -o llama3.png --csv llama3.csv",
     )
     draw.add_argument(
@@ -43,7 +43,7 @@ def declare(commands: Commands) -> None:
     draw.add_argument(
         "--days",
         metavar="D",
-        type=shared.number_to(1e6, " is no time: use days, such as 54 or 0.5"),
+        type=shared.number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
         default=54.0,
         help="how long to draw (default: 54)",
     )
@@ -57,7 +57,7 @@ def declare(commands: Commands) -> None:
     import_ = add_command(
         failures,
         "import",
-        "make a trace of a log: Slurm or CSV",
+        "make a trace from a log: Slurm or CSV",
         "failures:execute_import",
         description="Read a log of failures and write it as a trace, each node a host of the job.",
         epilog="example: faultline failures import sacct.txt -o trace.csv",
@@ -71,7 +71,7 @@ def declare(commands: Commands) -> None:
         "fit rates, shapes, lemons and repair times to a log",
         "failures:execute_fit",
         description="Fit a log of failures: rates by cause, Weibull shapes, how nodes differ, "
-        "times to repair, each with a 95 % interval or what speaks against it.",
+        "times to repair, each with a 95 % interval or the reason why it cannot be fitted.",
         epilog="example: faultline failures fit sacct.txt --mix ours.toml -o fit.png",
     )
     _add_log(fit)
@@ -80,7 +80,7 @@ def declare(commands: Commands) -> None:
         "--mix",
         metavar="FILE",
         type=Path,
-        help="write what was fitted as a mix that scenarios can use",
+        help="write the fit as a mix that scenarios can use",
     )
 
 
@@ -108,18 +108,18 @@ def _add_log(parser: Parser) -> None:
         "--span",
         metavar="TIME",
         type=shared.duration,
-        help="for how long the cluster was watched, if longer than the log shows, for example 90d",
+        help="observation time of the cluster, if longer than the log covers, for example 90d",
     )
     parser.add_argument(
         "--columns",
         metavar="PAIR",
         nargs="+",
-        help="what a CSV file calls its columns, as pairs NAME=COLUMN, for example "
-        "time=timestamp node=hostname repair=downtime_min; others are left out",
+        help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
+        "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
     )
     parser.add_argument(
         "--smallest-job",
         metavar="N",
         type=shared.count,
-        help="nodes of the smallest job of Slurm whose failures of software count (default: 2)",
+        help="nodes of the smallest Slurm job whose software failures count (default: 2)",
     )

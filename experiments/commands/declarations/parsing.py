@@ -1,6 +1,6 @@
-"""What ``argparse`` lacks: conditions between options, errors in one line, names filled in late.
+"""An ``argparse`` with conditions between options, errors in one line, and names filled in late.
 
-Nothing in this folder imports what takes long: ``--help`` is quick.
+No module of this folder imports a slow one, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 _FILES = {"FILE", "GRID", "SCENARIO", "SPEC", "WHAT"}
-"""What stands for a file in a help text."""
+"""Names of file arguments in help texts."""
 
 Commands: TypeAlias = "_SubParsersAction[Parser]"
 
 
 class _Condition(NamedTuple):
-    option: str  # It has no effect beside the other one, or else without that.
+    option: str  # It has no effect with the other one (excluded), or without it.
     other: str
     excluded: bool
     values: Sequence[str]  # Of the other option; any if there are none.
 
 
 class Parser(ArgumentParser):
-    """Prints an error in one line, and refuses an option that has no effect beside the others."""
+    """Prints an error in one line, and refuses an option that has no effect with the others."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
         self._conditions: list[_Condition] = []
 
     def not_with(self, other: str, *options: str, values: Sequence[str] = ()) -> None:
-        """Refuse options beside another one, or beside some of its values."""
+        """Refuse options together with another one, or with some of its values."""
         self._add_conditions(other, options, True, values)
 
     def only_with(self, other: str, *options: str) -> None:
@@ -58,10 +58,10 @@ class Parser(ArgumentParser):
             action.help = f"{action.help} {condition}" if action.help else condition
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse an option that has no effect beside the others."""
+        """Parse, and refuse an option that has no effect with the others."""
         namespace = Namespace() if namespace is None else namespace
         actions = [self._option_string_actions[one.option] for one in self._conditions]
-        # A list, to a copy of which an option that is repeated can append.
+        # A list, since a repeated option appends to a copy of it.
         unstated: list[str] = []
         for action in actions:
             setattr(namespace, action.dest, unstated)
@@ -107,14 +107,14 @@ def add_command(
     Parameters
     ----------
     commands
-        Where it is chosen.
+        The subparsers to add it to.
     name, summary
-        The word that chooses it, and its line in the list of commands.
+        Its word on the command line, and its line in the list of commands.
     execute
-        What runs it, as ``module:function`` below `faultline.experiments.commands`: it is imported
-        when the command runs.
+        The function that runs it, as ``module:function`` below `faultline.experiments.commands`;
+        imported when the command runs.
     description, epilog
-        What its help says before the options, and after them.
+        Texts of its help before the options, and after them.
     has_json
         Whether it prints JSON too.
     """
@@ -127,7 +127,7 @@ def add_command(
 
 
 def add_group(commands: Commands, name: str, summary: str, description: str) -> Commands:
-    """Add a word that others follow, and return where these are chosen."""
+    """Add a command with subcommands, and return the subparsers for these."""
     parser = commands.add_parser(name, help=summary, description=description)
     add_common(parser, inner=True)
     return parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
@@ -136,7 +136,7 @@ def add_group(commands: Commands, name: str, summary: str, description: str) -> 
 def add_common(parser: Parser, *, inner: bool = False) -> None:
     """Add the options that every command has, before its name or after it.
 
-    An option that stands before a command's name is not reset by the command.
+    A command does not reset an option that precedes its name.
     """
     left_out: dict[str, Any] = {"default": SUPPRESS} if inner else {}
     parser.add_argument(
@@ -174,7 +174,7 @@ def prepare_completion(parser: ArgumentParser) -> None:
 
 
 class _Formatter(HelpFormatter):
-    """Fills in names that come from the program where a text is shown."""
+    """Fills in names from the program when a text is shown."""
 
     def _get_help_string(self, action: Action) -> str | None:
         return filled(action.help or "")

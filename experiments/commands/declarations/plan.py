@@ -13,10 +13,10 @@ def declare(commands: Commands) -> None:
     plan = add_command(
         commands,
         "plan",
-        "say which scheme to take, with which redundancy and checkpoint interval",
+        "recommend a scheme with its redundancy and checkpoint interval",
         "plan:execute",
         description="Find the best redundancy and checkpoint interval of each scheme by closed "
-        "forms, verify the best few by simulation, and say which scheme to take.",
+        "forms, verify the best by simulation, and recommend a scheme.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
     shared.add_scenario(plan)
@@ -24,7 +24,7 @@ def declare(commands: Commands) -> None:
     cluster = plan.add_argument_group("the cluster, instead of the scenario's")
     cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
     cluster.add_argument(
-        "--groups", metavar="N", type=shared.count, help="data-parallel groups that they make"
+        "--groups", metavar="N", type=shared.count, help="data-parallel groups of the job"
     )
     cluster.add_argument(
         "--mtbf",
@@ -45,29 +45,29 @@ def declare(commands: Commands) -> None:
         "--schemes",
         metavar="A,B",
         type=shared.names,
-        help="schemes that come into question; default: all; those that need the layout of a "
-        "group (ntp, mecefo, ...) where [model] states it",
+        help="candidate schemes; default: all; those that need the layout of a group (ntp, "
+        "mecefo, ...) only if [model] states it",
     )
     method.add_argument(
         "--protections",
         metavar="A,B",
         type=shared.names,
-        help="ways to keep the state that come into question; default: all that fit the job",
+        help="candidate protections of the training state; default: all that fit the job",
     )
     method.add_argument(
         "--seeds",
         metavar="N",
         type=shared.count,
         default=3,
-        help="seeds of a verification; default 3, and more for what they cannot tell apart",
+        help="seeds of a verification; default 3, and more for choices that tie",
     )
     method.add_argument(
         "--verify",
         metavar="N",
         type=shared.count,
         default=3,
-        help="choices to verify at least; each scheme's best over each protection always is; "
-        "default 3",
+        help="least number of choices to verify; each scheme's best over each protection always "
+        "is; default 3",
     )
     method.add_argument(
         "--steps",
@@ -86,11 +86,11 @@ def declare(commands: Commands) -> None:
     plan.add_argument(
         "--all",
         action="store_true",
-        help="a row for each choice, not only for the soonest of each scheme",
+        help="print a row for each choice, not only for the soonest of each scheme",
     )
     shared.add_price(plan)
     plan.add_argument(
-        "--page", metavar="FILE", type=Path, help="write one sheet of A4 for the decision (HTML)"
+        "--page", metavar="FILE", type=Path, help="write a page of A4 with the decision (HTML)"
     )
     shared.add_output(
         plan,

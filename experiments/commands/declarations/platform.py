@@ -14,13 +14,13 @@ from faultline.experiments.commands.declarations.parsing import (
 
 
 def declare(commands: Commands) -> None:
-    """Declare what is done with platforms."""
+    """Declare the commands for platforms."""
     platform = add_group(
         commands,
         "platform",
         "generate, check, draw and probe platforms",
-        "Platforms are SimGrid XML files, generated from a cluster spec and made to be edited. "
-        "docs/modelling-a-cluster.md goes through it step by step.",
+        "Platforms are SimGrid XML files, generated from a cluster spec and ready to be edited. "
+        "docs/modelling-a-cluster.md shows it step by step.",
     )
 
     generate = add_command(
@@ -34,29 +34,29 @@ def declare(commands: Commands) -> None:
     _add_spec(generate)
     shared.add_output(generate, "FILE", "the platform", required=True)
     generate.add_argument(
-        "--plane", action="store_true", help="only one rail plane, which stands for the cluster"
+        "--plane", action="store_true", help="only one rail plane, which represents the cluster"
     )
 
     check = add_command(
         platform,
         "check",
-        "load a platform in SimGrid and say what it is, or what is broken in it",
+        "load a platform in SimGrid and print its contents or its mistakes",
         "platform:execute_check",
     )
     check.add_argument("file", metavar="FILE", type=Path)
 
     draw = add_command(platform, "draw", "draw the topology of a platform", "platform:execute_draw")
     draw.add_argument("file", metavar="FILE", type=Path)
-    shared.add_output(draw, "FILE", "one that ends in .svg, .png or .pdf", required=True)
+    shared.add_output(draw, "FILE", "a name that ends in .svg, .png or .pdf", required=True)
 
     diff = add_command(
         platform,
         "diff",
-        "say which phases of a job an edit changes, and by how much",
+        "print which phases of a job an edit changes, and by how much",
         "platform:execute_diff",
-        description="Time the phases of a job on two platforms: its step and what that is made of, "
+        description="Time the phases of a job on two platforms: its step and that step's parts, "
         "the all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
-        "scenario, a job of which each scale-up domain is a group.",
+        "scenario, each scale-up domain is a group of the job.",
         epilog="example: faultline platform diff servers.xml edited.xml --scenario mine.toml",
     )
     diff.add_argument("a", metavar="A", help="a platform XML, or a shipped cluster")
@@ -72,12 +72,12 @@ def declare(commands: Commands) -> None:
     import_ = add_command(
         platform,
         "import",
-        "make a platform of a graph, or a spec of a server's topology",
+        "make a platform from a graph, or a spec from a server's topology",
         "platform:execute_import",
-        description="Make a platform XML of a graph (NetworkX's node-link JSON, or GraphML), or a "
-        "cluster spec of the topology of one server (what `nvidia-smi topo -m` prints, or the XML "
-        "that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of the switches that adapters are "
-        "plugged into. docs/modelling-a-cluster.md says what they contain.",
+        description="Make a platform XML from a graph (NetworkX's node-link JSON or GraphML), or a "
+        "cluster spec from the topology of one server (the output of `nvidia-smi topo -m`, or the "
+        "XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of the switches of the adapters. "
+        "docs/modelling-a-cluster.md describes these files.",
         epilog="example: faultline platform import topo.txt --switches switches.csv --like "
         "hgx-h100 -o ours.toml",
     )
@@ -85,12 +85,12 @@ def declare(commands: Commands) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="a graph (.json, .graphml), NCCL's topology (.xml), or what nvidia-smi topo -m prints",
+        help="a graph (.json, .graphml), NCCL's topology (.xml), or output of nvidia-smi topo -m",
     )
     shared.add_output(
         import_,
         "FILE",
-        "a platform XML of a graph, else a spec (TOML) for platform generate",
+        "a platform XML for a graph, otherwise a spec (TOML) for platform generate",
         required=True,
     )
     import_.add_argument(
@@ -106,13 +106,13 @@ def declare(commands: Commands) -> None:
     probe = add_command(
         platform,
         "probe",
-        "measure a collective on a platform, or let a component fail in the middle of it",
+        "measure a collective on a platform, also with a component that fails meanwhile",
         "collective:execute",
         description="Measure one collective on an idle platform in SimGrid: its time, its "
-        "bandwidths as nccl-tests counts them, and which links limit it. Beside it stands the "
-        "alpha-beta time of the algorithm, as if all edges were like the one between the first and "
+        "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
+        "the alpha-beta time of the algorithm with all edges like the one between the first and "
         "the last rank. With --component, a GPU, host, scale-up domain, rack, switch or link "
-        "fails: tell which ranks die, which hang until their watchdog fires, and which got through "
+        "fails: print which ranks fail, which hang until their watchdog fires, and which finish "
         "before.",
         epilog="examples: faultline platform probe hgx-h100 --collective all-reduce --algorithm "
         "ring --bytes 1GB --ranks 64; faultline platform probe hgx-h100 --ranks 64 --component "
@@ -123,25 +123,27 @@ def declare(commands: Commands) -> None:
     failure.add_argument(
         "--component",
         metavar="NAME",
-        help="what fails: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
+        help="failed part: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
     )
-    failure.add_argument("--at", metavar="TIME", default="1ms", help="when it fails (default: 1ms)")
+    failure.add_argument(
+        "--at", metavar="TIME", default="1ms", help="time of the failure (default: 1ms)"
+    )
     failure.add_argument(
         "--watchdog",
         metavar="TIME",
         default="600s",
-        help="when ranks give up waiting (default: 600s)",
+        help="time after which ranks stop waiting (default: 600s)",
     )
     probe.only_with("--component", "--at", "--watchdog")
 
     collisions = add_command(
         platform,
         "collisions",
-        "tell what hashing flows onto spines costs an all-reduce",
+        "print how much longer an all-reduce takes if flows are hashed onto spines",
         "platform:execute_collisions",
         description="Compare routing by hash (ECMP, over several seeds) and by destination "
         "(D-mod-k) with adaptive routing: how much longer the all-reduce of a job takes. Groups "
-        "take GPUs in order, and GPU k of every group sends to GPU k of the next, all at once.",
+        "get GPUs in order; GPU k of every group sends to GPU k of the next, all at once.",
         epilog="example: faultline platform collisions hgx-h100 --set domains=64 --set "
         "domains_per_leaf=16 --set spines=16 --groups 4",
     )
@@ -151,7 +153,7 @@ def declare(commands: Commands) -> None:
         metavar="N",
         type=shared.count,
         required=True,
-        help="how many groups the job has",
+        help="number of groups of the job",
     )
     collisions.add_argument(
         "--seeds",
@@ -188,16 +190,16 @@ def _add_collective(parser: Parser) -> None:
         "--bytes",
         metavar="SIZE",
         default="1GB",
-        help="what a rank reduces, sends or gets in all, like 1GB or 64MiB (default: 1GB)",
+        help="total bytes that a rank reduces, sends or gets, like 1GB or 64MiB (default: 1GB)",
     )
     parser.add_argument(
-        "--ranks", metavar="N", type=int, help="how many GPUs take part (default: all)"
+        "--ranks", metavar="N", type=int, help="number of GPUs that take part (default: all)"
     )
     parser.add_argument(
         "--fidelity",
         choices=("flow", "chunk"),
         default="flow",
-        help="one flow an edge of the algorithm (default), or every message",
+        help="one flow per edge of the algorithm (default), or every message",
     )
     parser.add_argument(
         "--placement",

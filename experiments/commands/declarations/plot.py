@@ -9,14 +9,14 @@ from faultline.experiments.commands.declarations.parsing import Commands, add_co
 
 
 def declare(commands: Commands) -> None:
-    """Declare what draws."""
+    """Declare the commands that draw."""
     plot = add_command(
         commands,
         "plot",
         "draw a sweep, or the course of one run",
         "plot:execute",
-        description="Draw the usual pictures of a sweep, or those you name; or the course of one "
-        "run, from its timeline.",
+        description="Draw the usual figures of a sweep, or the one you choose; or the course of "
+        "one run, from its timeline.",
         epilog="examples: faultline plot results/mtbf --kind heat-map --x failures.mtbf_s --y "
         "times.restart_s; faultline plot run.csv --window 0 3600 -o course.png",
     )
@@ -39,17 +39,19 @@ def declare(commands: Commands) -> None:
     )
     plot.add_argument("--format", choices=shared.PLOT_FORMATS, help="default: png")
 
-    sweep = plot.add_argument_group("pictures of a sweep")
+    sweep = plot.add_argument_group("figures of a sweep")
     sweep.add_argument(
         "--kind",
         choices=("curves", "heat-map", "best-map", "schemes", "badput"),
-        help="one kind of picture instead of the usual",
+        help="one kind of figure instead of the usual ones",
     )
-    sweep.add_argument("--x", metavar="KEY", help="axis to the right; default: the first numeric")
-    sweep.add_argument("--y", metavar="KEY", help="axis upwards, of a map")
+    sweep.add_argument(
+        "--x", metavar="KEY", help="key of the x axis; default: the first numeric key"
+    )
+    sweep.add_argument("--y", metavar="KEY", help="key of the y axis of a map")
     sweep.add_argument("--metric", metavar="NAME", help="default: time_to_train_ratio")
-    sweep.add_argument("--hue", metavar="KEY", help="axis of the lines; default: strategy.name")
-    sweep.add_argument("--column", metavar="KEY", help="axis of the panels")
+    sweep.add_argument("--hue", metavar="KEY", help="key of the lines; default: strategy.name")
+    sweep.add_argument("--column", metavar="KEY", help="key of the panels")
 
     run = plot.add_argument_group("the course of a run")
     run.add_argument(
@@ -63,13 +65,13 @@ def declare(commands: Commands) -> None:
     report = add_command(
         commands,
         "report",
-        "write one page that tells what a sweep found",
+        "write one page with the results of a sweep",
         "plot:execute_report",
-        description="Write one self-contained HTML page from a sweep: the answer, what was asked, "
-        "comparisons, figures, where the time went, all points. It needs no network.",
+        description="Write one self-contained HTML page from a sweep: the result, the question, "
+        "comparisons, figures, the use of time, all points. It needs no network.",
         epilog="example: faultline report results/my-sweep -o report.html",
     )
-    report.add_argument("dir", metavar="DIR", type=Path, help="what faultline sweep wrote")
+    report.add_argument("dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote")
     report.add_argument(
         "--by",
         metavar="KEY",

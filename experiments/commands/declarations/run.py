@@ -9,13 +9,13 @@ from faultline.experiments.commands.declarations.parsing import Commands, add_co
 
 
 def declare(commands: Commands) -> None:
-    """Declare what simulates one job."""
+    """Declare the commands that simulate one job."""
     run = add_command(
         commands,
         "run",
-        "play one scenario and print what came of it",
+        "simulate one scenario and print its result",
         "run:execute",
-        description="Play one scenario with one seed and print its record.",
+        description="Simulate one scenario with one seed and print its record.",
         epilog="example: faultline run spare-study --set job.groups=600 --set "
         "strategy.name=replication --set strategy.redundancy=3",
     )
@@ -24,7 +24,7 @@ def declare(commands: Commands) -> None:
         "--engine",
         choices=("replay", "simgrid"),
         default="replay",
-        help="replay jumps from event to event (default); simgrid plays every rank and message",
+        help="replay jumps from event to event (default); simgrid simulates every rank and message",
     )
     shared.add_seed(run)
     shared.add_price(run)
@@ -32,19 +32,19 @@ def declare(commands: Commands) -> None:
         "--timeline",
         metavar="FILE",
         type=Path,
-        help="what happened when: a trace for Perfetto and chrome://tracing (.json), a table "
-        "(.csv, .parquet) or a drawing (.png, .svg, .pdf); or, with --engine simgrid, Paje of "
-        "what each link carries (.trace)",
+        help="write the events of the run: a trace for Perfetto and chrome://tracing (.json), a "
+        "table (.csv, .parquet) or a drawing (.png, .svg, .pdf); or, with --engine simgrid, the "
+        "traffic of each link in Paje's format (.trace)",
     )
     run.not_with("--json", "--price")
 
     recovery = add_command(
         commands,
         "explain-recovery",
-        "show what a failure costs under each scheme, phase by phase",
+        "print the time after a failure under each scheme, phase by phase",
         "run:execute_explain_recovery",
-        description="Show the phases of the recovery from the failure of one GPU under each "
-        "scheme, with seconds, ranks, bytes and where each number comes from. Prices of phases are "
+        description="Print the phases of the recovery from the failure of one GPU under each "
+        "scheme, with seconds, ranks, bytes and the source of each number. Prices of phases are "
         "in the scenario's [recovery]; state moves over its platform.",
         epilog="example: faultline explain-recovery head-to-head --set recovery.preset=standby",
     )

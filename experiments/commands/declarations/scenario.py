@@ -7,12 +7,12 @@ from faultline.experiments.commands.declarations.parsing import Commands, add_co
 
 
 def declare(commands: Commands) -> None:
-    """Declare what is done with scenarios."""
+    """Declare the commands for scenarios."""
     scenario = add_group(
         commands,
         "scenario",
         "show, check and explain scenarios",
-        "Scenarios are TOML files that say what is trained, under which failures, and by which "
+        "Scenarios are TOML files that state the training job, its failures and its "
         "scheme. docs/scenario-reference.md documents every key.",
     )
 
@@ -22,22 +22,22 @@ def declare(commands: Commands) -> None:
         "print a scenario with every value filled in, as TOML that can be run",
         "scenario:execute_show",
         description="Print a scenario with every value filled in: defaults, redundancy and "
-        "checkpoint interval by the closed forms, what was measured on the platform. It is TOML: "
-        "kept in a file of this folder, it gives the same records.",
+        "checkpoint interval by the closed forms, times measured on the platform. Saved as a TOML "
+        "file in this folder, it gives the same records.",
         epilog="example: faultline scenario show spare-study --set job.groups=600 > mine.toml",
     )
     shared.add_scenario(show)
     show.add_argument(
-        "--all", action="store_true", help="also defaults on which nothing depends here"
+        "--all", action="store_true", help="also defaults that have no effect in this scenario"
     )
     show.not_with("--json", "--all")
 
     check = add_command(
         scenario,
         "check",
-        "name every mistake of scenario files",
+        "print every mistake of scenario files",
         "scenario:execute_check",
-        description="Name every mistake of scenario files, one a line, with its place; the exit "
+        description="Print every mistake of scenario files, one per line, with its place; the exit "
         "status is 2 if there is any.",
     )
     check.add_argument("file", metavar="FILE", nargs="+", help="a TOML file")
@@ -48,8 +48,8 @@ def declare(commands: Commands) -> None:
         "explain a key or a table: meaning, unit, default, range, choices, source",
         "scenario:execute_explain",
         description="Explain a key or a table. With --format, print the reference of all keys as "
-        "Markdown, or the JSON Schema of scenario files: editors that know TOML complete keys by "
-        "it, show what they mean and underline mistakes.",
+        "Markdown, or the JSON Schema of scenario files: editors with TOML support use it to "
+        "complete keys, show their meaning and underline mistakes.",
         epilog="examples: faultline scenario explain failures.clock; faultline scenario explain "
         "--format json-schema > scenario.schema.json, and '#:schema ./scenario.schema.json' as the "
         "first line of a scenario",

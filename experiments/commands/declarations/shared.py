@@ -1,4 +1,4 @@
-"""What several commands share: arguments, and the functions that make their values of text."""
+"""Arguments that several commands share, and the functions that read their values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sys import float_info
 PLOT_FORMATS = ("png", "svg", "pdf")
 
 DRAWN_GPUS = 16_384
-"""GPUs of the job, where a failure model is drawn by itself: those of Llama 3's pretraining."""
+"""GPUs of the job if a failure model is drawn by itself: those of Llama 3's pretraining."""
 
 DRAWN_GPUS_PER_GROUP = 128
-"""About as many make a group then: tensor parallelism 8 times pipeline parallelism 16."""
+"""GPUs of a group then: tensor parallelism 8 times pipeline parallelism 16."""
 
 
 def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[str], int]:
-    """Return what reads a whole number within bounds, or says what is `wrong` with the text."""
+    """Return a reader of whole numbers within bounds; `wrong` ends its error."""
 
     def read(text: str) -> int:
         # Python reads whole numbers of 4,300 digits at most.
@@ -29,7 +29,7 @@ def whole(wrong: str, least: int = 1, most: float = float("inf")) -> Callable[[s
 
 
 def number_to(most: float, wrong: str) -> Callable[[str], float]:
-    """Return what reads a number above zero, up to so much, or says what is `wrong` with a text."""
+    """Return a reader of numbers above zero, at most `most`; `wrong` ends its error."""
 
     def read(text: str) -> float:
         try:
@@ -44,7 +44,7 @@ def number_to(most: float, wrong: str) -> Callable[[str], float]:
 
 
 def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
-    """Return what reads a quantity with a unit: a time in seconds or a size in bytes, not zero."""
+    """Return a reader of quantities with a unit: a time in seconds or a size in bytes, not zero."""
 
     def read(text: str) -> float:
         from faultline.platforms.errors import PlatformError
@@ -62,7 +62,7 @@ def above_zero(kind: str, remedy: str) -> Callable[[str], float]:
 
 
 def names(text: str) -> list[str]:
-    """Read names between commas."""
+    """Read names separated by commas."""
     return [name.strip() for name in text.split(",")]
 
 
@@ -85,7 +85,7 @@ def add_settings(place: _ActionsContainer) -> None:
 
 
 def add_scenario(place: _ActionsContainer) -> None:
-    """Add a scenario, and what changes it."""
+    """Add a scenario and ``--set``."""
     place.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or one of: {scenarios}")
     add_settings(place)
 
@@ -98,7 +98,9 @@ def add_seed(place: _ActionsContainer) -> None:
 
 def add_workers(place: _ActionsContainer) -> None:
     """Add ``--workers``."""
-    place.add_argument("--workers", metavar="N", type=count, help="processes; default: one a core")
+    place.add_argument(
+        "--workers", metavar="N", type=count, help="processes; default: one per core"
+    )
 
 
 def add_price(place: _ActionsContainer) -> None:
@@ -107,12 +109,12 @@ def add_price(place: _ActionsContainer) -> None:
         "--price",
         metavar="X",
         type=number_to(float_info.max, " is no price: use a number above zero, such as 2.5"),
-        help="of a GPU-hour, in any currency: tells the cost",
+        help="price of a GPU-hour, in any currency: prints the cost",
     )
 
 
 def add_schemes(place: _ActionsContainer, meaning: str) -> None:
-    """Add ``--schemes`` with names after one another."""
+    """Add ``--schemes`` with names separated by blanks."""
     place.add_argument("--schemes", metavar="NAME", nargs="+", help=meaning)
 
 

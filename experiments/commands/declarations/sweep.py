@@ -7,31 +7,31 @@ from pathlib import Path
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
-_NOTHING = "nothing runs within nothing; use more"
+_NOTHING = "must be greater than 0"
 
 
 def declare(commands: Commands) -> None:
-    """Declare what simulates a grid, and what compares its runs."""
+    """Declare the commands that simulate a grid and compare its runs."""
     sweep = add_command(
         commands,
         "sweep",
-        "play a grid of scenarios and seeds; goes on where it was interrupted",
+        "simulate a grid of scenarios and seeds; resumes where it was interrupted",
         "sweep:execute",
-        description="Play every point of a grid with every seed. Results land in DIR as they come; "
-        "the same command again plays only what is missing. Tables with a row a run stand in DIR "
-        "at the end.",
+        description="Simulate every point of a grid with every seed. Each result is written to DIR "
+        "at once; the same command again simulates only missing runs. At the end, DIR has tables "
+        "with a row per run.",
         epilog="example: faultline sweep first-look -o results/first-look",
     )
     sweep.add_argument("grid", metavar="GRID", help="a TOML file, or one of: {grids}")
-    shared.add_output(sweep, "DIR", "where results are kept", required=True)
+    shared.add_output(sweep, "DIR", "folder of the results", required=True)
     either = sweep.add_mutually_exclusive_group()
     either.add_argument(
-        "--workers", metavar="N", type=shared.count, help="runs at a time; default: one a core"
+        "--workers", metavar="N", type=shared.count, help="runs at a time; default: one per core"
     )
     either.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="play on the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
+        help="run on the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
         "tcp://127.0.0.1:PORT without",
     )
     sweep.add_argument(

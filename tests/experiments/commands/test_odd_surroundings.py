@@ -142,7 +142,9 @@ def test_a_working_folder_that_is_gone_is_named(
     monkeypatch.chdir(folder)
     folder.rmdir()
     told = ask.refused("doctor")
-    assert told.startswith("faultline: the working folder: No such file or directory; go to one")
+    assert told.startswith(
+        "faultline: the working folder: No such file or directory; change to one"
+    )
 
 
 @pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])

@@ -288,7 +288,7 @@ def test_slower_gpus_slow_the_compute_of_a_model(ask: Ask, servers: Path) -> Non
 def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
     printed = ask("diff", servers, servers)
     assert "No phase of this job changes." in printed
-    assert "The files say the same." in printed
+    assert "The files have the same contents." in printed
 
 
 def test_what_cannot_be_compared_is_told(ask: Ask, servers: Path) -> None:

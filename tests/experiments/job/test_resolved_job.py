@@ -215,5 +215,5 @@ def test_a_long_explanation_is_not_silent(
 
     monkeypatch.setattr(run_command, "waiting", waiting)
     assert main(["explain-recovery", "llama3-70b-hgx", "--schemes", "checkpoint"]) == 0
-    assert named == ["measuring what recoveries move on the platform"]
+    assert named == ["measuring the transfers of recoveries on the platform"]
     assert "restart" in capsys.readouterr().out

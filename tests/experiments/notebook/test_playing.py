@@ -153,7 +153,7 @@ def test_a_plan_advises_and_shows_what_it_costs() -> None:
 
 
 def test_a_plan_for_no_gpus_is_refused_in_its_own_words() -> None:
-    with pytest.raises(fl.UserError, match="-3 GPUs train nothing"):
+    with pytest.raises(fl.UserError, match="--gpus -3: must be at least 1"):
         fl.plan("spare-study", gpus=-3)
 
 

@@ -19,14 +19,14 @@ from faultline.experiments.job.recoveries import ExplainedRecovery, explained_re
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.planner import verification
-from faultline.experiments.planner.advice import Advice, advise, answer
+from faultline.experiments.planner.advice import Advice, advise, plan_data
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
     chosen_schemes,
     make_plan,
 )
-from faultline.experiments.planner.printing import print_plan
+from faultline.experiments.planner.printing import decision_page, print_plan
 from faultline.experiments.planner.situation import (
     Situation,
     choices_of,
@@ -137,7 +137,7 @@ def test_a_named_model_is_planned_with_the_groups_that_the_gpus_make() -> None:
         step = step_time_of(alone)
         assert step is not None
         assert situation.compute_s == pytest.approx(step.passes_s)
-    assert "2 GPUs are left over: they make no whole group." in by_gpus.assumptions
+    assert "2 GPUs are left over: they do not fill a group." in by_gpus.assumptions
     with pytest.raises(UserError, match=r"100 GPUs cannot make 4 groups of 32.*--gpus 128 or more"):
         read_situation("llama3-70b-hgx", model, gpus=100, groups=4)
 
@@ -177,7 +177,7 @@ def test_a_plan_has_all_schemes_for_which_the_scenario_states_enough() -> None:
     chosen, left_out = chosen_schemes(None, small())
     assert {"checkpoint", "replica-drop", "warm-standby"} <= set(chosen)
     assert {*chosen, *(each.scheme for each in left_out)} == set(all_strategies())
-    assert all("state model.pipeline" in each.reason for each in left_out)
+    assert all("set model.pipeline" in each.reason for each in left_out)
     chosen, left_out = chosen_schemes(None, small("model.pipeline=4"))
     assert (set(chosen), left_out) == (set(all_strategies()), [])
     chosen, left_out = chosen_schemes(["spare", "checkpoint"], small())
@@ -293,12 +293,12 @@ def test_schemes_that_never_finish_are_told_and_others_planned() -> None:
     situation = small("failures.mtbf_s=10000", "job.time_limit_s=400000", "times.restart_s=500000")
     plan = make_plan(situation, ["checkpoint", "spare"], STORAGE, range(3), 1)
     assert [(each.scheme, each.protection) for each in plan.left_out] == [("checkpoint", "storage")]
-    assert "nothing would ever be trained" in plan.left_out[0].reason
+    assert "the job would never finish" in plan.left_out[0].reason
     assert {line.choice.scheme for line in plan.lines} == {"spare"}
     advice = advise(plan)
     assert advice.taken is not None
     assert advice.lead is None
-    assert "Nothing else finishes" in advice.sentence
+    assert "No other choice was requested or would finish" in advice.sentence
 
 
 def test_an_unknown_scheme_is_refused() -> None:
@@ -325,7 +325,7 @@ def test_a_plan_verifies_the_best_of_every_scheme_and_says_how_far_off_it_was() 
         mean = np.mean([predicted / ratio - 1 for ratio in line.simulated.ratios])
         assert error.mean == pytest.approx(mean)
         assert off >= abs(error.mean)
-    content = answer(plan, advise(plan))
+    content = plan_data(plan, advise(plan))
     assert content["advice"]["scheme"] in ("replication", "spare", None)
     assert content["unverified_choices"] == plan.unverified
 
@@ -372,7 +372,7 @@ def test_no_advice_within_the_error() -> None:
     assert {line.choice.scheme for line in close.undecided} == {"spare", "replication"}
     assert "Take" not in close.sentence
     assert "interval" not in close.sentence
-    assert answer(plan, close)["advice"]["scheme"] is None
+    assert plan_data(plan, close)["advice"]["scheme"] is None
 
 
 def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
@@ -409,6 +409,27 @@ def test_a_narrow_terminal_has_names_and_numbers_whole() -> None:
         assert "storage" in table
         assert "…" not in table
         assert ("2.500" in table) == has_ratio
+
+
+def test_rows_of_choices_that_tie_are_marked() -> None:
+    schemes = ["replication", "spare", "checkpoint"]
+    plan = make_plan(small(), schemes, STORAGE, range(3), 0)
+    tie = {"spare": (2.0, 2.5, 2.9), "replication": (2.2, 2.3, 3.0)}
+    marked: list[list[str]] = []
+    for ratios in ({**tie, "checkpoint": (6.0, 6.5, 7.0)}, {"spare": tie["spare"]}):
+        screen = StringIO()
+        plan_of_ratios = invented(plan, ratios)
+        advice = advise(plan_of_ratios)
+        print_plan(Console(file=screen, width=160), plan_of_ratios, advice, ())
+        marked.append([line for line in screen.getvalue().splitlines() if "\u2248" in line])
+        page = decision_page(plan_of_ratios, advice, "faultline plan")
+        assert page.count(">\u2248 ") == len(advice.undecided)
+    assert [line.split(" storage")[0].strip() for line in marked[0][:-1]] == [
+        "\u2248 SPARe + checkpoint",
+        "\u2248 replication + checkpoint",
+    ]
+    assert marked[0][-1].startswith("\u2248 tied")
+    assert marked[1] == []
 
 
 def test_what_was_not_verified_is_not_advised() -> None:
@@ -507,13 +528,13 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
 @pytest.mark.parametrize(
     ("settings", "said", "more_gpus"),
     [
-        ((), "found within the restart", 0),
+        ((), "replaced within the restart", 0),
         (("~times.restart_s",), "none is free: a restart waits for repairs (3.00 hours", 0),
         (("~times.restart_s", "recovery.free_machines=3"), "3 free machines of 8 GPUs", 0),
         (("~times.restart_s", "recovery.shortage=requeue"), "shared cluster", 0),
         (
             ("recovery.hardware=standby", "recovery.standbys=5"),
-            "5 machines of 8 GPUs stand by, paid",
+            "5 machines of 8 GPUs on standby, paid",
             40,
         ),
     ],
@@ -539,7 +560,7 @@ def test_the_first_line_has_the_restart_that_closed_forms_have() -> None:
         assert situation.restart_s == pytest.approx(expected_s)
         assert (
             situation.restart_s
-            == answer(
+            == plan_data(
                 make_plan(situation, ["checkpoint"], STORAGE, (0,), 0), Advice(None, None, (), "")
             )["restart_s"]
         )
@@ -664,8 +685,8 @@ def test_choices_with_fewer_seeds_are_ranked_by_the_seeds_that_both_met(
     assert behind.goodput * behind.ratio == pytest.approx(1.0, rel=0.02)
     screen = StringIO()
     print_plan(Console(file=screen, width=160), plan, advise(plan), ())
-    assert f"with fewer than {MOST_SEEDS} seeds: what was told apart early" in screen.getvalue()
-    choices = answer(plan, advise(plan))["choices"]
+    assert f"decided early have fewer than {MOST_SEEDS} seeds" in screen.getvalue()
+    choices = plan_data(plan, advise(plan))["choices"]
     assert choices[rank.index(2)]["simulated"]["time_to_train_ratio"] == pytest.approx(behind.ratio)
 
 
@@ -713,7 +734,7 @@ def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory() -> None:
     ]
     screen = StringIO()
     print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan), ())
-    assert "memory: times" in screen.getvalue()
+    assert "memory: recoveries per simulated job" in screen.getvalue()
     assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
 
 
@@ -742,4 +763,4 @@ def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
         print_plan(Console(file=screen, width=160), plan, advise(plan), (), all_lines=all_lines)
         table = screen.getvalue().split("\n \u2500")[1].split("every:")[0]
         assert table.count(" storage ") == (len(plan.lines) if all_lines else 2)
-        assert ("(--all)" in table) != all_lines
+        assert ("--all prints" in table) != all_lines

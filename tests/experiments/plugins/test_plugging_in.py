@@ -163,7 +163,7 @@ def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
     sweep = ["--scheme-file", str(file), "sweep", str(grid), "-o", str(tmp_path / "out")]
     done = faultline(*sweep)
     assert done.returncode == 0, done.stderr
-    assert "2 runs played, 0 already there, 0 failed" in done.stdout
+    assert "2 runs simulated, 0 already there, 0 failed" in done.stdout
     asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
     played = faultline("--scheme-file", str(file), *asked, "--engine", "simgrid")
     assert "time-to-train ratio" in played.stdout, played.stderr
@@ -200,7 +200,7 @@ def test_a_scheme_file_is_never_taken_for_another(
     (tmp_path / "other.py").write_text("print('ran')")
     done = faultline("--scheme-file", "mine:other.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "has ':' in its whole path; rename or move it" in done.stderr
+    assert "has ':' in its absolute path; rename or move it" in done.stderr
 
 
 HOSTILE_CALLS = {

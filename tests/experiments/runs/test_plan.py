@@ -257,14 +257,18 @@ def test_a_grid_that_has_grown_goes_on(
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is not asked any more"),
+        ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is no longer requested"),
         ("steps = 100", "steps = 200", "job.steps was 100 and is 200"),
-        ("[2, 3]", "[2, 4]", "the point strategy.redundancy = 3, failures.mtbf_s = 300.0 is not"),
-        ("[300]", "[600]", "failures.mtbf_s = 300.0 is not asked any more"),
+        (
+            "[2, 3]",
+            "[2, 4]",
+            "the point strategy.redundancy = 3, failures.mtbf_s = 300.0 is no longer",
+        ),
+        ("[300]", "[600]", "failures.mtbf_s = 300.0 is no longer requested"),
         (
             "strategy.redundancy = [2, 3]",
             'strategy.name = ["replication", "spare"]',
-            "strategy.redundancy = 2, failures.mtbf_s = 300.0, strategy.name = 'spare' is not",
+            "strategy.redundancy = 2, failures.mtbf_s = 300.0, strategy.name = 'spare' is",
         ),
         ("[set]", 'engine = "simgrid"\n[set]', "engine was 'replay' and is 'simgrid'"),
         ("spare-study", "spare-sound", "the scenario was called 'spare-study', and now"),

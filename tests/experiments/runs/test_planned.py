@@ -208,7 +208,7 @@ def test_of_many_files_that_are_set_aside_a_few_are_named(
     for number in range(50):
         (directory / "runs" / f"notes-{number:02}.txt").write_text("mine", encoding="utf-8")
     assert main(["compare", str(directory)]) == 0
-    assert "30 more such files were left out." in capsys.readouterr().out
+    assert "30 more such files were ignored." in capsys.readouterr().out
     _, said = sweep(plan, directory, Invented(some_record))
     assert len(names_in(directory / "set-aside")) == 50
     aside = directory / "set-aside"

@@ -104,7 +104,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     again = start(grid, directory)
     said, _ = ended(again)
     assert again.returncode == 0
-    assert f"{40 - kept} runs played, {kept} already there, 0 failed" in said
+    assert f"{40 - kept} runs simulated, {kept} already there, 0 failed" in said
     sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InThisProcess())
     assert tables_in(directory) == tables_in(tmp_path / "in-process")
 
@@ -126,7 +126,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     _, complaints = ended(process)
     assert process.returncode == 130
     assert complaints.splitlines()[-2:] == [
-        f"{directory}: finished runs are kept; the same command goes on from there",
+        f"{directory}: finished runs are kept; the same command resumes the sweep",
         "faultline: interrupted",
     ]
     assert started
@@ -137,7 +137,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     limited = start(grid, directory, "--time-limit", "0.5s")
     said, complaints = ended(limited)
     assert limited.returncode == 1
-    assert "1 runs played, 1 already there, 1 failed" in said
+    assert "1 runs simulated, 1 already there, 1 failed" in said
     assert complaints.splitlines()[-1].startswith(
         "faultline: 1 run failed; the first: job.steps = 1000000000, seed 0: "
     )
@@ -149,12 +149,12 @@ def test_a_sweep_says_what_came_of_it_and_what_to_do_next(
 ) -> None:
     directory = tmp_path / "out"
     assert ask.all(grid, "-o", directory)[1].splitlines() == [
-        "grid: 40 runs played, 0 already there, 0 failed",
+        "grid: 40 runs simulated, 0 already there, 0 failed",
         f"tables: {directory}/table.parquet, {directory}/table.csv",
         f"next:   faultline compare {directory}",
         f"        faultline report {directory} -o report.html",
     ]
-    assert "0 runs played, 40 already there, 0 failed" in ask(grid, "-o", directory)
+    assert "0 runs simulated, 40 already there, 0 failed" in ask(grid, "-o", directory)
     assert len(invented.played) == 40
 
 
@@ -172,7 +172,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
     invented.invent = some_record
     status, said, _ = ask.all(*words, "--retry-failed")
     assert status == 0
-    assert "2 runs played, 38 already there, 0 failed" in said
+    assert "2 runs simulated, 38 already there, 0 failed" in said
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
         (["--workers", "0"], "--workers"),
         (["--workers", "two"], "--workers"),
         (["--time-limit", "10"], "'10' has no unit"),
-        (["--time-limit", "0s"], "nothing runs within nothing"),
+        (["--time-limit", "0s"], "must be greater than 0"),
         (["--time-limit", "4GB"], "not a time"),
         (["--memory-limit", "4Gb"], "bits"),
         (["--memory-limit=-4GB"], "negative"),
