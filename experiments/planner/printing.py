@@ -224,7 +224,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         if any(line.finished and line.factor != 1.0 for line in plan.lines):
             yield (
                 f"choices that were decided early have fewer than {most} seeds; their times are "
-                f"scaled by the soonest choice's time with all {most}, over that with the fewer"
+                f"scaled by the soonest choice's time with all {most}, over that with the fewer, "
+                "as far as they vary as much"
             )
     stopped_at = next((each.stopped_at for each in verified if each.stopped_at), None)
     if stopped_at:

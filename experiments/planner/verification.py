@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite
-from statistics import fmean
+from statistics import fmean, pstdev
 
 from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.job.choices import Choice
@@ -226,7 +226,9 @@ def factors_to_all_seeds(results: Sequence[Simulated]) -> list[float]:
     """Return the factor on each ratio that makes all comparable over the same seeds.
 
     A choice that was decided early has fewer seeds, perhaps easier ones. Its factor is the time of
-    the soonest choice that has all seeds, with all of them, over its time with the fewer.
+    the soonest choice that has all seeds, with all of them, over its time with the fewer; as far as
+    the choice's own times vary from seed to seed as much as those of the soonest do. So a scheme
+    that hardly feels which failures come keeps its time.
     """
     finished = [one for one in results if one.finished]
     most = max((len(one.ratios) for one in finished), default=0)
@@ -234,7 +236,18 @@ def factors_to_all_seeds(results: Sequence[Simulated]) -> list[float]:
     reference = min(of_all_seeds, key=fmean, default=None)
     if reference is None:
         return [1.0] * len(results)
-    return [fmean(reference) / fmean(reference[: len(one.ratios)]) for one in results]
+    return [_factor(one.ratios, reference) for one in results]
+
+
+def _factor(ratios: Sequence[float], reference: Sequence[float]) -> float:
+    """Return the factor for one choice, beside the choice that has all seeds."""
+    shared = reference[: len(ratios)]
+    whole = fmean(reference) / fmean(shared)
+    spread = pstdev(shared) / fmean(shared)
+    if len(ratios) < 2 or spread == 0.0 or not all(map(isfinite, ratios)):
+        return whole
+    felt = min(1.0, pstdev(ratios) / fmean(ratios) / spread)
+    return 1.0 + felt * (whole - 1.0)
 
 
 def _catch_up(

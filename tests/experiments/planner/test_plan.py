@@ -679,15 +679,27 @@ def test_choices_with_fewer_seeds_are_ranked_by_the_seeds_that_both_met(
     soonest, behind = plan.lines[0], plan.lines[rank.index(2)]
     assert soonest.simulated is not None
     assert behind.simulated is not None
-    assert behind.ratio == pytest.approx(
+    # It varies from seed to seed as the soonest does, but for its longer time.
+    scaled = (
         soonest.ratio * np.mean(behind.simulated.ratios) / np.mean(soonest.simulated.ratios[:3])
     )
+    assert behind.ratio == pytest.approx(scaled, rel=3e-3)
     assert behind.goodput * behind.ratio == pytest.approx(1.0, rel=0.02)
     screen = StringIO()
     print_plan(Console(file=screen, width=160), plan, advise(plan), ())
     assert f"decided early have fewer than {MOST_SEEDS} seeds" in screen.getvalue()
     choices = plan_data(plan, advise(plan))["choices"]
     assert choices[rank.index(2)]["simulated"]["time_to_train_ratio"] == pytest.approx(behind.ratio)
+
+
+def test_a_choice_that_hardly_feels_the_seeds_keeps_its_time() -> None:
+    """The soonest had three kind seeds of six: half as sensitive a choice had half the luck."""
+    soonest = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
+    varying = {"alike": (2.0, 2.2, 2.4), "half": (2.1, 2.2, 2.3), "deaf": (2.2, 2.2, 2.2)}
+    results = [Simulated(one, one, one, one, 100) for one in (soonest, *varying.values())]
+    whole = 1.25 / 1.1
+    expected = [1.0, whole, 1.0 + 0.5 * (whole - 1.0), 1.0]
+    assert verification.factors_to_all_seeds(results) == pytest.approx(expected)
 
 
 def test_a_soonest_that_was_told_apart_early_comes_back_into_the_race(
