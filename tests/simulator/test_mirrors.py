@@ -66,8 +66,8 @@ class Mirrored(ReplicaDrop):
         super().restart()
         self._add_mirrors()
 
-    def _go_on_with(self, members: tuple[int, ...]) -> None:
-        super()._go_on_with(members)
+    def _set_members(self, members: tuple[int, ...]) -> None:
+        super()._set_members(members)
         self._add_mirrors()
 
     def _add_mirrors(self) -> None:

@@ -175,7 +175,7 @@ def test_storage_alone_is_what_it_was() -> None:
 
 
 def test_a_sharding_group_larger_than_the_job_is_told() -> None:
-    with pytest.raises(StrategyError, match=r"25 nodes are to share .* 24 hold it"):
+    with pytest.raises(StrategyError, match=r"25 nodes share .* only 24 hold it"):
         resolved(*SMALL, "protection.reft.sharding_group=25")
 
 

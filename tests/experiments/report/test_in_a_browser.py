@@ -310,7 +310,7 @@ def test_the_sheet_says_what_to_take_and_what_it_costs(sheet: Path) -> None:
         text.index(f">{name}<") for name in ("goodput", "every", "M GPU-h", "M cost", "ratio")
     ]
     assert places == sorted(places)
-    assert "plan again with twice and half of each" in text
+    assert "plan again with half and twice of each" in text
     assert text.count("<tr") <= 11
 
 
