@@ -1,6 +1,6 @@
-"""The standard streams: what a terminal would obey is escaped, by whatever it is written.
+"""The standard streams, with control sequences of terminals escaped, whatever writes them.
 
-Rich, which takes long to be imported, is not needed here: ``--help`` is quick.
+This module does not import rich, which takes long: ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Shown(TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        # Somebody may have kept to himself that it could not be written.
+        # A library may have swallowed the error of a write.
         if self._failure is not None:
             raise self._failure
         self.rich_proxied_file.flush()

@@ -24,16 +24,7 @@ _ROUNDING = 1e-9
 class TrainingState:
     """A job under a scheme: the state that all parts of training read and change.
 
-    Parameters
-    ----------
-    work : Work
-        The work to be trained.
-    rules : Rules
-        The scenario's choices.
-    strategy : Strategy
-        The scheme.
-    record : callable, optional
-        Called with every `Event`; leave it out to run faster.
+    Its parameters are those of `Training`.
 
     Attributes
     ----------
