@@ -17,6 +17,7 @@ from faultline.strategies.base import StepPlan, Verdict, WipeOut
 from faultline.strategies.recovery import RecoveryKind
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 
+
 class Varuna(PipelineScheme):
     """A job that restarts with the remaining nodes."""
 
