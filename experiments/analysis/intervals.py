@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
+from statistics import fmean, pstdev
 from typing import Any
 
 import numpy as np
@@ -135,16 +136,45 @@ def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Inte
 def paired_change(
     ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval:
-    """Return by which fraction ours differ from theirs, paired by seed.
+    """Return by which fraction ours differ from theirs, paired by the seeds that both have.
 
     Differences are taken seed by seed and divided by the mean of theirs, so that what a seed does
     to both drops out. Where a value is infinite, so is the mean, and there is no interval.
 
-    Values are positive, of the same seeds in the same order.
+    Values are positive, of the same seeds in the same order; one of the two may have fewer.
     """
+    shared = min(len(ours), len(theirs))
+    ours, theirs = ours[:shared], theirs[:shared]
     with np.errstate(invalid="ignore"):
         differences = np.asarray(ours) - np.asarray(theirs)
     scale = float(np.mean(theirs))
     if not isfinite(scale):
         return Interval(nan if not isfinite(float(np.mean(ours))) else -1.0, nan, nan)
     return interval_of((differences / scale).tolist(), confidence)
+
+
+def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
+    """Return the factor on each one's values that makes all comparable over the same seeds.
+
+    One that was decided early has fewer seeds, perhaps easier ones. Its factor is the mean of the
+    least that has all seeds, with all of them, over its mean with the fewer; as far as the values
+    of the one vary from seed to seed as much as those of the least do. So a scheme that hardly
+    feels which failures come keeps its time. What has an infinite value does not count.
+    """
+    finished = [one for one in values if all(map(isfinite, one))]
+    most = max(map(len, finished), default=0)
+    reference = min((one for one in finished if len(one) == most), key=fmean, default=None)
+    if reference is None:
+        return [1.0] * len(values)
+    return [_factor(one, reference) for one in values]
+
+
+def _factor(values: Sequence[float], reference: Sequence[float]) -> float:
+    """Return the factor for one, beside the one that has all seeds."""
+    shared = reference[: len(values)]
+    whole = fmean(reference) / fmean(shared)
+    spread = pstdev(shared) / fmean(shared)
+    if len(values) < 2 or spread == 0.0 or not all(map(isfinite, values)):
+        return whole
+    felt = min(1.0, pstdev(values) / fmean(values) / spread)
+    return 1.0 + felt * (whole - 1.0)
