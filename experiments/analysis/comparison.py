@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import grouped_by, half_width
+from faultline.experiments.analysis.intervals import paired_differences
 from faultline.experiments.analysis.printing import folded_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
@@ -128,11 +127,9 @@ def compare(
     Returns
     -------
     DataFrame
-        A row a value and setting: `by`, the axes, ``mean`` and ``baseline_mean``, ``difference``
-        of the two, its ``low`` and ``high`` (NaN where there are fewer than two pairs, or where a
-        value is infinite), ``change`` (the difference as a fraction of the baseline's mean; NaN
-        where that is zero or infinite), ``pairs`` (seeds), ``settings`` averaged over, and how many
-        of the runs ``gave_up`` and of the baseline's (``baseline_gave_up``).
+        A row a value and setting: `by`, the axes, the columns of `paired_differences` (pairs are
+        seeds), ``settings`` averaged over, and how many of the runs ``gave_up`` and of the
+        baseline's (``baseline_gave_up``).
     """
     tables = []
     for value in _others(runs, by, baseline):
@@ -146,7 +143,14 @@ def compare(
             pairs, labels = _mean_of_settings(pairs, labels), []
         else:
             pairs = pairs.assign(settings=1)
-        tables.append(_summary(pairs, labels).assign(**{by: value}))
+        table = paired_differences(
+            pairs,
+            labels,
+            settings=("settings", "first"),
+            gave_up=("gave_up", "sum"),
+            baseline_gave_up=("baseline_gave_up", "sum"),
+        )
+        tables.append(table.assign(**{by: value}))
     tables = [table for table in tables if not table.empty]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[by])
     return table[[by, *table.columns.drop(by)]]
@@ -184,36 +188,6 @@ def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         gave_up=("gave_up", "sum"),
         baseline_gave_up=("baseline_gave_up", "sum"),
     )
-
-
-def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
-    with np.errstate(invalid="ignore"):
-        pairs = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
-    # In the order of the seeds: sums of floats depend on theirs.
-    pairs = pairs.sort_values("seed", kind="stable")
-    table = grouped_by(pairs, labels).agg(
-        mean=("ours", "mean"),
-        baseline_mean=("theirs", "mean"),
-        deviation=("difference", "std"),
-        pairs=("seed", "size"),
-        settings=("settings", "first"),
-        gave_up=("gave_up", "sum"),
-        baseline_gave_up=("baseline_gave_up", "sum"),
-    )
-    table = table.reset_index(drop=not labels)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        difference = table["mean"] - table["baseline_mean"]
-        change = difference / table["baseline_mean"].abs()
-    half = half_width(table["deviation"], table["pairs"])
-    found = {
-        "difference": difference,
-        "low": difference - half,
-        "high": difference + half,
-        "change": change.where(np.isfinite(change)),
-    }
-    for place, (name, values) in enumerate(found.items(), len(labels) + 2):
-        table.insert(place, name, values)
-    return table.drop(columns="deviation")
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,50 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
     return table.drop(columns="std").rename(columns={"count": "seeds"})
 
 
+def paired_differences(pairs: pd.DataFrame, keys: Sequence[str], **more: Any) -> pd.DataFrame:
+    """Compare ours with theirs of the same seed, for each setting, with 95 % intervals by paired t.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        A row a pair, with the columns ``seed``, ``ours`` and ``theirs``.
+    keys : sequence of str
+        Columns that make a setting; missing values are values.
+    more
+        Further columns of the result: aggregations by name, as pandas' ``agg`` takes them.
+
+    Returns
+    -------
+    DataFrame
+        A row a setting, in ascending order: the keys, ``mean`` and ``baseline_mean``,
+        ``difference`` of the two, its ``low`` and ``high`` (NaN where there are fewer than two
+        pairs, or where a value is infinite), ``change`` (the difference as a fraction of the
+        baseline's mean; NaN where that is zero or infinite), ``pairs``, and what `more` adds.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        table = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
+        # In the order of the seeds: sums of floats depend on theirs.
+        table = grouped_by(table.sort_values("seed", kind="stable"), keys).agg(
+            mean=("ours", "mean"),
+            baseline_mean=("theirs", "mean"),
+            deviation=("difference", "std"),
+            pairs=("seed", "size"),
+            **more,
+        )
+        half = half_width(table["deviation"], table["pairs"])
+        difference = table["mean"] - table["baseline_mean"]
+        change = difference / table["baseline_mean"].abs()
+    found = {
+        "difference": difference,
+        "low": difference - half,
+        "high": difference + half,
+        "change": change.where(np.isfinite(change)),
+    }
+    for place, (name, values) in enumerate(found.items(), 2):
+        table.insert(place, name, values)
+    return table.drop(columns="deviation").reset_index(drop=not keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A mean and its interval; `low` and `high` are NaN where there are fewer than two values."""
