@@ -177,6 +177,8 @@ class StrategyOptions(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    table: ClassVar[str] = ""
+    """The scheme whose table in a scenario holds them; empty: its own."""
     _job: JobShape = PrivateAttr(default_factory=JobShape)
 
     @property

@@ -87,7 +87,6 @@ _PRECISION = Precision(gradient_bytes=2.0)
 MODELLED_KEYS = (
     ("job", "parameter_bytes"),
     ("job", "gpus"),
-    ("job", "gpus_per_group"),
     ("protection", "state_bytes"),
 )
 """The numbers that follow from a model."""
@@ -173,7 +172,7 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     """Return how a model's pipelines split their backward pass; None for 1F1B."""
     if table.schedule == "1f1b":
         return None
-    return SplitBackward(table.backward_share, table.activations_held)
+    return SplitBackward(table.backward_share)
 
 
 def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
@@ -248,7 +247,6 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
     return (
         _PRECISION.gradient_bytes * job.model.parameters,
         job.layout.gpus,
-        job.layout.gpus_per_replica * table.context,
         (_PRECISION.parameter_bytes + _PRECISION.optimizer_bytes) * job.model.parameters,
     )
 

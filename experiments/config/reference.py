@@ -214,10 +214,13 @@ def _choices(annotation: Any, meanings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scheme_condition(path: KeyPath) -> dict[str, list[str]]:
-    """Options of a scheme or a protection count where it is chosen."""
-    if path[:1] in (("strategy",), ("protection",)) and len(path) > 2:
-        return {f"{path[0]}.name": [path[1]]}
-    return {}
+    """Options of a scheme or a protection count where one that has them is chosen."""
+    if path[:1] not in (("strategy",), ("protection",)) or len(path) < 3:
+        return {}
+    registered: Any = Scenario.model_fields[path[0]].annotation
+    return {
+        f"{path[0]}.name": [name for name, table in registered.tables.items() if table == path[1]]
+    }
 
 
 REGENERATE = "faultline scenario explain --format markdown > docs/scenario-reference.md"

@@ -49,6 +49,9 @@ from faultline.strategies.stragglers import Remedy, RemedyName, StragglerPolicy
 _REDEAL_S = 0.1
 """Time for which all wait while micro-batches are dealt anew: the solver of Greyhound (ATC 2025)
 takes 0.01 s for 64 replicas, 0.1 for 128, 6.8 for 256."""
+_SWAP_S = 60.0
+"""Time for which all wait while nodes change places: less than 60 s, by the memory of a GPU, not by
+their number (Greyhound)."""
 _REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
     "redeal": ("redeal",),
     "swap": ("redeal", "swap"),
@@ -109,7 +112,7 @@ def slow_response(
     restart_s = durations.save_s + durations.restart_s(restart) + durations.load_s
     known = (
         Remedy("redeal", _REDEAL_S),
-        Remedy("swap", kinds.swap_s),
+        Remedy("swap", _SWAP_S),
         Remedy("restart", restart_s),
     )
     wanted = _REMEDIES.get(kinds.slow)

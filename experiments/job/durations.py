@@ -30,7 +30,7 @@ from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
-from faultline.simulator.recovery_times import CommunicatorTime, RecoveryPrices
+from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.simgrid_engine.played_times import PlayedMoves, PlayedStorageTimes
 from faultline.simulator.simgrid_engine.probes import ProbeResult
 from faultline.simulator.simgrid_engine.scenes import Flow
@@ -146,17 +146,11 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         detect_s=0.0 if watched else table.price("detect_s"),
         detect_by_s=DETECTED_S if table.detected == "by-kind" and not watched else {},
         diagnose_s=table.diagnose_s,
-        abort_s=table.abort_s,
         hardware_s=waits[hardware],
         without_standby_s=longer_s if hardware == "standby" else 0.0,
         launch_s=table.price("launch_s"),
         warm_up_s=table.warm_up_s,
-        communicator=CommunicatorTime(
-            table.price("communicator_s"),
-            table.price("communicator_growth_s"),
-            table.price("communicator_exponent"),
-            table.price("communicator_quadratic_s"),
-        ),
+        communicator=table.communicator(),
         stated_s=stated,
         spread=table.spread,
         awaits_repair=hardware == "repaired",

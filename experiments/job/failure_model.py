@@ -233,10 +233,9 @@ def reactions_of(scenario: Scenario) -> Reactions:
         kinds.hang,
         kinds.hang_timeout_s,
         kinds.planned,
-        kinds.planned_limit_s,
-        kinds.migrate_s,
-        frozenset(level for level in LEVELS if not layout.gpus_per_component(level)),
-        kinds.validation_share,
+        migrate_s=kinds.migrate_s,
+        spared=frozenset(level for level in LEVELS if not layout.gpus_per_component(level)),
+        validation_share=kinds.validation_share,
     )
 
 

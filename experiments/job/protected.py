@@ -9,6 +9,7 @@ from pathlib import Path
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
@@ -179,8 +180,8 @@ def _beside_steps(
     played: bool,
 ) -> BesideSteps | None:
     """Return what snapshots and steps cost each other; None where they never meet."""
-    job = scenario.job
-    compute_s = scenario.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
+    least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
+    compute_s = scenario.compute_s * least
     if not played and times.copy_s + times.send_s <= compute_s:
         # Nothing but an exchange is on links.
         return None
@@ -189,7 +190,7 @@ def _beside_steps(
     found = write_beside(scenario, path, flows, played=played)
     if found is None or found.fits_into(compute_s):
         return None
-    course = found.course(scenario.compute_s, durations.all_reduce_s(job.groups))
+    course = found.course(scenario.compute_s, durations.all_reduce_s(scenario.job.groups))
     return BesideSteps(flows, path, found, course)
 
 

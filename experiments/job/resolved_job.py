@@ -10,7 +10,7 @@ from typing import Literal
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, JobTable
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPUTE_FACTOR, JobTable
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import (
@@ -199,7 +199,7 @@ class ResolvedJob:
             table.steps,
             self.scenario.compute_s,
             table.compute_jitter,
-            table.minimum_compute_factor,
+            LEAST_COMPUTE_FACTOR,
             Never() if self.protected.in_background else due,
             table.time_limit_s,
             table.give_up_after_restarts,
@@ -364,7 +364,7 @@ def undisturbed_step_s(
         Standard deviation of the time of passes, as a share of it; by default that of computing.
     """
     drawn = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
-    slowest = _mean_slowest(job.groups, drawn, job.minimum_compute_factor) if drawn else 1.0
+    slowest = _mean_slowest(job.groups, drawn, LEAST_COMPUTE_FACTOR) if drawn else 1.0
     if drawn and jitter is not None:
         slowest = 1.0 + (slowest - 1.0) * jitter / drawn
     return compute_s * slowest + durations.all_reduce_s(job.groups)
@@ -418,7 +418,6 @@ def filled_in(question: ResolvedJob) -> Scenario:
     if question.step is not None:
         # Its step is simulated anew: stated, its parts would be lost.
         del tables["times"]["compute_s"]
-    tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     shape = job_shape(scenario)
     tables["model"] |= {
         "stages_that_fit": shape.stages_that_fit or shape.stages,

@@ -44,12 +44,6 @@ class FailureKindsTable(Table):
             "failures.kinds.slow": ("evict", "redeal", "swap", "restart", "ski-rental"),
         },
     )
-    swap_s: float = seconds(
-        60.0,
-        "Time for which all wait while nodes change places.",
-        "Greyhound (ATC 2025): less than 60 s, by the memory of a GPU, not by their number",
-        only_with={**_SEQUENCES, "failures.kinds.slow": ("swap", "ski-rental")},
-    )
     retry_s: float = seconds(
         30.0,
         "How long a link may be down before its collective fails; a shorter flap stalls all.",
@@ -77,7 +71,8 @@ class FailureKindsTable(Table):
         choices={
             "drain": "at the end of the notice the job saves and restarts",
             "migrate": "at the end of the notice another machine, made ready meanwhile, takes over",
-            "wait": "it is done with the next restart",
+            "wait": "it is done with the next restart, at most 24 h later (ByteRobust, arXiv "
+            "2509.16293)",
         },
         only_with=_SEQUENCES,
     )
@@ -86,13 +81,6 @@ class FailureKindsTable(Table):
         "Time for which all wait while a machine takes over from one that gave notice.",
         "TrainMover (OSDI 2026, arXiv 2412.12636): at most 20 s; 11.5 to 16.6 of planned moves",
         only_with={**_SEQUENCES, "failures.kinds.planned": "migrate"},
-    )
-    planned_limit_s: float = seconds(
-        86_400.0,
-        "How long after the notice maintenance waits for a restart at most.",
-        "ByteRobust (arXiv 2509.16293): code changes wait for a failure, at most 24 h",
-        above=(0, 1e9),
-        only_with={**_SEQUENCES, "failures.kinds.planned": "wait"},
     )
     validation_share: float = share(
         0.0,

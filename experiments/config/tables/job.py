@@ -19,6 +19,8 @@ ModelName = Literal[
     "custom",
 ]
 MOST_STEPS = 10**9
+LEAST_COMPUTE_FACTOR = 0.1
+"""Of times.compute_s, however it is drawn: as in the simulator of SPARe (arXiv 2603.00357)."""
 HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}
@@ -36,15 +38,9 @@ class JobTable(Table):
     )
     gpus: int | None = count(
         None,
-        "GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
-        "else all GPUs of the platform.",
+        "GPUs of the whole job; each group has gpus / groups, rounded down. Unset: all GPUs of the "
+        "platform.",
         "derived: all GPUs of the platform",
-        10**9,
-    )
-    gpus_per_group: int | None = count(
-        None,
-        "GPUs of a group; unset: gpus / groups, rounded down.",
-        "derived: gpus / groups, rounded down",
         10**9,
     )
     steps: int = key(
@@ -64,18 +60,10 @@ class JobTable(Table):
     )
     compute_jitter: float = key(
         0.0,
-        "Standard deviation of the factor N(1, jitter^2) on times.compute_s.",
+        "Standard deviation of the factor N(1, jitter^2), at least 0.1, on times.compute_s.",
         "choice: none, all groups compute equally fast",
         "1",
         between=(0, 10),
-    )
-    minimum_compute_factor: float = key(
-        0.0,
-        "The factor on times.compute_s is never below this.",
-        "choice: no time is negative",
-        "1",
-        ge=0,
-        lt=1,
     )
     undisturbed_step: Literal["with-jitter", "nominal"] = key(
         "with-jitter",
@@ -110,13 +98,11 @@ class JobTable(Table):
 
     @property
     def gpus_of_group(self) -> int:
-        """GPUs of one group, stated or derived; at least 1.
+        """GPUs of one group, at least 1.
 
-        Raises ValueError if neither they nor the GPUs of the job are stated, nor yet filled in
+        Raises ValueError if the GPUs of the job are neither stated nor yet filled in
         (`Scenario.completed`).
         """
-        if self.gpus_per_group is not None:
-            return self.gpus_per_group
         if self.gpus is None:
             raise ValueError(
                 "job.gpus is open; read the scenario by faultline.experiments.config.scenario_file"
@@ -145,7 +131,7 @@ class ModelTable(Table):
 
     name: ModelName = key(
         "stated",
-        "Which model; job.parameter_bytes, job.gpus, job.gpus_per_group and "
+        "Which model; job.parameter_bytes, job.gpus and "
         "protection.state_bytes follow from it, and the times of a step from playing it on the "
         "platform.",
         "choice: studies state their times",
@@ -195,15 +181,6 @@ class ModelTable(Table):
             "2024, ReCycle)",
         },
         only_with=_MODELLED,
-    )
-    activations_held: float = key(
-        2.0,
-        "Micro-batches for which a stage may owe the weight gradient, over those that the first "
-        "stage has under way in 1F1B.",
-        "choice: no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv 2401.10241)",
-        "1",
-        between=(1, 1000),
-        only_with={"model.schedule": "split-backward"},
     )
     kernels: Literal["flat", "a100", "h100", "h100-500w", "gb200"] = key(
         "flat",

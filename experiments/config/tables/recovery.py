@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from faultline.experiments.config.tables.table import Table, key, seconds
 from faultline.simulator.job import Transient
+from faultline.simulator.recovery_times import CommunicatorTime
 
 NCCLX = "NCCLX (arXiv 2510.20171)"
 BYTEROBUST = "ByteRobust (arXiv 2509.16293)"
@@ -30,16 +32,8 @@ _STOCK: dict[str, Any] = {
     "hardware": "requeue",
     "launch_s": 38.6,
     "communicator_s": 5.3,
-    "communicator_growth_s": 1.01,
-    "communicator_exponent": 1.0,
-    "communicator_quadratic_s": 0.0177,
 }
-_SCALABLE = {
-    "communicator_s": 0.0,
-    "communicator_growth_s": 0.88,
-    "communicator_exponent": 0.72,
-    "communicator_quadratic_s": 0.0,
-}
+_SCALABLE = {"communicator_s": 0.0}
 PRESETS: dict[str, dict[str, Any]] = {
     "stock": _STOCK,
     "scalable": _STOCK | _SCALABLE,
@@ -52,12 +46,19 @@ PRESETS: dict[str, dict[str, Any]] = {
         "detect_s": 5.6,
         "launch_s": 0.0,
         "communicator_s": 7.0,
-        "communicator_growth_s": 0.0,
-        "communicator_quadratic_s": 0.0,
     },
     "published-spare": _STOCK | _SCALABLE | {"detect_s": 0.0},
 }
 """What a preset says of the keys that are left open; the rest have their own defaults."""
+
+_STOCK_COMMUNICATOR = CommunicatorTime(growth_s=1.01, quadratic_s=0.0177)
+_PARALLEL_COMMUNICATOR = CommunicatorTime(growth_s=0.88, exponent=0.72)
+_COMMUNICATORS = {
+    "scalable": _PARALLEL_COMMUNICATOR,
+    "published-spare": _PARALLEL_COMMUNICATOR,
+    "hot-swap": CommunicatorTime(),
+}
+"""How communicators grow with their ranks where that is not as of NCCL: NCCLX, and TrainMover."""
 
 _PRICE = "by recovery.preset; "
 
@@ -103,9 +104,6 @@ class RecoveryTable(Table):
         0.0,
         "Time until it is known what has to go.",
         "choice: a clear signal; ByteRobust's explicit diagnoses take 120 to 900 s",
-    )
-    abort_s: float = seconds(
-        0.0, "Time to stop what runs, before processes start anew.", "choice: part of launch_s"
     )
     hardware: Hardware | None = key(
         None,
@@ -203,21 +201,11 @@ class RecoveryTable(Table):
     )
     communicator_s: float | None = seconds(
         None,
-        "Time to make a communicator of any size, in k = 1,000 ranks: communicator_s + "
-        "communicator_growth_s * k ^ communicator_exponent + communicator_quadratic_s * k ^ 2, and "
-        "no more than 1.3 + 0.0875 a rank (NCCL issue 534).",
-        f"{_PRICE}derived: {NCCLX}, figure of 8k, 32k, 96k ranks: NCCL 14.5, 55.7, 265 s",
-    )
-    communicator_growth_s: float | None = seconds(
-        None,
-        "What it grows by.",
-        f"{_PRICE}derived: {NCCLX}: theirs 3.97, 11.9, 24.0 s are 0.88 k ^ 0.72 within 9 %",
-    )
-    communicator_exponent: float | None = key(
-        None, "How it grows.", f"{_PRICE}as communicator_growth_s", "1", between=(0, 4)
-    )
-    communicator_quadratic_s: float | None = seconds(
-        None, "What it grows by with the square.", f"{_PRICE}as communicator_s"
+        "Time to make a communicator of the fewest ranks. With k thousand ranks it grows by "
+        "1.01 k + 0.0177 k^2, by 0.88 k^0.72 where recovery.preset makes it in parallel, by none "
+        "under hot-swap; it takes at most 1.3 s + 0.0875 s a rank (NCCL issue 534).",
+        f"{_PRICE}derived: {NCCLX}, figure of 8k, 32k, 96k ranks: NCCL 14.5, 55.7, 265 s, theirs "
+        "3.97, 11.9, 24.0 s within 9 %",
     )
     warm_up_s: float = seconds(
         0.0,
@@ -233,6 +221,11 @@ class RecoveryTable(Table):
         between=(0, 4),
     )
 
+    def communicator(self) -> CommunicatorTime:
+        """Return the time to make a communicator, by its ranks."""
+        growth = _COMMUNICATORS.get(self.preset, _STOCK_COMMUNICATOR)
+        return replace(growth, base_s=self.price("communicator_s"))
+
     def price(self, name: str) -> Any:
         """Return a price: stated, by the preset, or, where that leaves it open, none."""
         stated = getattr(self, name)
@@ -245,8 +238,5 @@ OPEN_PRICES: dict[str, float | str] = {
     "standbys": 0,
     "launch_s": 0.0,
     "communicator_s": 0.0,
-    "communicator_growth_s": 0.0,
-    "communicator_exponent": 1.0,
-    "communicator_quadratic_s": 0.0,
 }
 """What holds of a key that neither the table nor its preset says anything of."""

@@ -7,7 +7,7 @@ its options by a plain mapping with the same names, for which it has to import n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from faultline.strategies.base import StrategyOptions
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -103,11 +103,14 @@ class Table(BaseModel):
 class RegisteredTable(Table):
     """A table whose `name` chooses a class, and that has a table of options for each."""
 
+    tables: ClassVar[Mapping[str, str]] = {}
+    """The table of options of each class that has any, by their names."""
+
     name: str
 
     def options(self) -> StrategyOptions:
         """Return the named choices of what is chosen."""
-        stated = getattr(self, self.name, None)
+        stated = getattr(self, self.tables.get(self.name, ""), None)
         return stated if isinstance(stated, StrategyOptions) else StrategyOptions()
 
 
@@ -124,10 +127,17 @@ def with_registered(
     The classes in the registry have a `summary` and `Options`; `base` has the keys that do not
     depend on it. The rest is of the choice: its default, its meaning, the default's source.
     """
-    fields: dict[str, Any] = {
-        entry: (chosen.Options, Field(default_factory=chosen.Options, description=chosen.summary))
+    tables = {
+        entry: chosen.Options.table or entry
         for entry, chosen in known.items()
         if chosen.Options is not StrategyOptions
+    }
+    fields: dict[str, Any] = {
+        table: (
+            known[table].Options,
+            Field(default_factory=known[table].Options, description=known[table].summary),
+        )
+        for table in sorted({*tables.values()})
     }
     fields["name"] = (
         Literal[tuple(known)],
@@ -138,4 +148,6 @@ def with_registered(
             choices={entry: chosen.summary for entry, chosen in known.items()},
         ),
     )
-    return create_model(name, __base__=base, __module__=base.__module__, **fields)
+    completed = create_model(name, __base__=base, __module__=base.__module__, **fields)
+    completed.tables = tables
+    return completed
