@@ -54,7 +54,6 @@ def execute(arguments: argparse.Namespace) -> int:
             message_console(),
             limits,
             retry_failed=arguments.retry_failed,
-            accept_other_code=arguments.accept_other_code,
         )
     except KeyboardInterrupt:
         print(

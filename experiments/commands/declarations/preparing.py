@@ -54,18 +54,13 @@ def declare(commands: Commands) -> None:
         "dir", metavar="DIR", type=Path, help="a new folder, to be copied to every machine"
     )
 
-    doctor = add_command(
+    add_command(
         commands,
         "doctor",
         "print versions, limits of this machine, and a self-test of the fabric",
         "machine:execute_doctor",
         description="Print versions, the limits of this machine and what they mean, and let "
         "SimGrid play single flows. Exit status 1 if a check failed.",
-    )
-    doctor.add_argument(
-        "--clean",
-        action="store_true",
-        help="empty the cache of generated platforms and measurements, and check nothing",
     )
 
     completion = add_command(

@@ -55,11 +55,6 @@ def declare(commands: Commands) -> None:
     sweep.add_argument(
         "--retry-failed", action="store_true", help="play runs that failed before once more"
     )
-    sweep.add_argument(
-        "--accept-other-code",
-        action="store_true",
-        help="keep results that were made before the simulation's source changed",
-    )
     sweep.only_with("--scheduler", "--certificates")
 
     compare = add_command(

@@ -218,12 +218,11 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
     ("words", "told"),
     [
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
-        ("plan spare-sound --no-simulation --seeds 3", "--seeds: has no effect with --no-sim"),
+        ("plan spare-sound --verify 0 --seeds 3", "--seeds: has no effect with --verify 0"),
         ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
         ("platform probe hgx-h100 --at 1ms", "--at: has no effect without --component"),
-        ("platform diff a b --set job.steps=5", "--set: has no effect without --scenario"),
-        ("plot . --window 0 1", "--window: has no effect on pictures of a sweep"),
-        ("head-to-head --only stalls --side 3", "--side: has no effect with --only stalls"),
+        ("platform diff a b --set job.steps=5", "--set: has no effect without SCENARIO"),
+        ("head-to-head --only stalls --seeds 3", "--seeds: has no effect with --only stalls"),
         ("sweep first-look -o . --certificates .", "--certificates: has no effect without --sch"),
         ("list studies --gpus 8", "--gpus: has no effect on studies"),
         (
