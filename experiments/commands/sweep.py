@@ -41,7 +41,7 @@ from faultline.platforms.files import write_file
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
     if arguments.scheduler is not None:
-        security_for(arguments.scheduler, arguments.certificates)
+        security_for(arguments.scheduler)
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
@@ -54,7 +54,6 @@ def execute(arguments: argparse.Namespace) -> int:
             message_console(),
             limits,
             retry_failed=arguments.retry_failed,
-            accept_other_code=arguments.accept_other_code,
         )
     except KeyboardInterrupt:
         print(
@@ -78,7 +77,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
             raise UserError(
                 f"--scheduler: needs Dask, which is not installed; {with_extra('dask')}"
             ) from error
-        return DaskExecutor(arguments.scheduler, arguments.certificates)
+        return DaskExecutor(arguments.scheduler)
     return LocalExecutor(arguments.workers)
 
 
