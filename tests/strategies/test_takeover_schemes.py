@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from faultline.simulator.simgrid_engine.group_state import GroupState
-from faultline.strategies.base import Continue, Hit, Strategy, Task, WipeOut
+from faultline.strategies.base import Continue, Hit, Strategy, StrategyOptions, Task, WipeOut
+from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Communicators, Move, SentMove
@@ -367,7 +368,12 @@ def test_varuna_restarts_with_the_nodes_that_are_left() -> None:
     scheme.restart()
     scheme.on_hit(gpu(0, 3))
     assert scheme.plan().pace == pytest.approx(32 / 31)
-    assert scheme.best_interval_steps(Costs(300.0, 60.0, 600.0, 1.0, 1.0)) == 10
+
+
+def test_varuna_saves_as_often_as_it_is_best_for_a_job_that_restarts() -> None:
+    costs = Costs(300.0, 60.0, 600.0, 1.0, 1.0)
+    plain = Checkpoint(4, 1, StrategyOptions())
+    assert built("varuna").best_interval_steps(costs) == plain.best_interval_steps(costs) > 1
 
 
 @pytest.mark.parametrize("name", ["mecefo", "bamboo", "oobleck"])
