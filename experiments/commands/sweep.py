@@ -28,12 +28,11 @@ from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import on_screen
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.player import message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
-from faultline.experiments.screen import Screen
+from faultline.experiments.screen import Screen, message_console
 from faultline.platforms.errors import one_line
 from faultline.platforms.files import write_file
 
