@@ -116,8 +116,6 @@ class RecoveryPrices:
         From the failure until it is detected, and until it is diagnosed.
     detect_by_s : mapping of str to float
         The first of these by the level, or else the kind, of what has failed.
-    abort_s : float
-        To stop what runs.
     hardware_s : float
         Until other hardware has taken the place of what is broken.
     without_standby_s : float
@@ -140,7 +138,6 @@ class RecoveryPrices:
     detect_s: float = 0.0
     detect_by_s: Mapping[str, float] = field(default_factory=dict)
     diagnose_s: float = 0.0
-    abort_s: float = 0.0
     hardware_s: float = 0.0
     without_standby_s: float = 0.0
     launch_s: float = 0.0
@@ -180,8 +177,6 @@ class RecoveryPrices:
             RecoveryPhase("detect", 0.0 if recovery.is_expected else self._detected_s(failed)),
             RecoveryPhase("diagnose", 0.0 if recovery.is_expected else self.diagnose_s),
         ]
-        if recovery.starts_processes:
-            phases.append(RecoveryPhase("abort", self.abort_s, self.gpus))
         if recovery.replaces_hardware:
             phases.append(RecoveryPhase("hardware", self.hardware_s + lacking_s))
         if recovery.starts_processes:

@@ -1,15 +1,15 @@
-"""What every fault-tolerance scheme answers, and nothing of clocks or networks.
+"""The interface of a fault-tolerance scheme, without clocks and networks.
 
-A scheme is one module in this package with one `Strategy` subclass; the registry finds it by its
-`name`. Its life in a job::
+A scheme is one module in this package with one `Strategy` subclass. The registry finds it by its
+`name`. The training loop calls it in this order::
 
-    restart()                 all groups are up, the state is as at the start
-      plan()                  what the next step computes, and which groups take part
-      on_failures(groups)     an all-reduce found these members missing: go on, or restart?
-      on_return(groups)       groups that were dropped are back, at a checkpoint
+    restart()                 all groups are up, with the state of the start
+      plan()                  the work of the next step, and the groups that take part
+      on_failures(groups)     these members were missing in an all-reduce: continue or restart?
+      on_return(groups)       these dropped groups have returned, at a checkpoint
 
-A scheme that works around broken components, so that a group goes on with less, also hears of each
-of them: ``on_hit`` before ``on_failures``, and ``on_repair`` when it works again.
+A scheme that uses the rest of a damaged group also receives each broken component: ``on_hit``
+before ``on_failures``, and ``on_repair`` after the repair.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 
 class Task(NamedTuple):
-    """A stage of a group, and the node of the group that does it, all by number."""
+    """A stage of a group and the node of the group that computes it, by their numbers."""
 
     group: int
     stage: int
@@ -47,7 +47,7 @@ class Task(NamedTuple):
 
 
 class StepPlan(NamedTuple):
-    """What the next steps look like, until a failure changes it.
+    """The work of the next steps, until a failure changes it.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class StepPlan(NamedTuple):
     stacks : int
         Stacks that each member computes before the all-reduce.
     stack_size : int
-        Shard types in a stack that are computed in one go, as one larger batch.
+        Shard types in a stack, which are computed together as one larger batch.
     pace : float
-        Compute time of the slowest member over that of a sound one; the others wait for it.
+        Compute time of the slowest member over that of a healthy one. The others wait for it.
     batch_share : float
         Share of a full batch that the members train in a step.
     power : float
@@ -70,9 +70,8 @@ class StepPlan(NamedTuple):
     idle : tuple of int
         Members that train nothing of the batch, in ascending order.
     pipelines : tuple of Pipeline
-        What each of some members does that differs from an undisturbed step, by group in ascending
-        order. Where steps are played on the platform, it says how long that takes, instead of
-        `pace`.
+        Work of the members that differ from an undisturbed step, by group in ascending order. If
+        steps are simulated on the platform, it determines their time instead of `pace`.
     mirrors : tuple of Mirror
         State that members send to each other between steps.
     """
@@ -91,7 +90,7 @@ class StepPlan(NamedTuple):
 
     @property
     def all_but_members(self) -> tuple[object, ...]:
-        """Everything that the plan says but its members."""
+        """All fields of the plan except its members."""
         return self[1:]
 
     @property
@@ -103,14 +102,14 @@ class StepPlan(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """What a failure has broken of one group.
+    """The broken GPUs of one group after a failure.
 
     Attributes
     ----------
     group : int
         The group.
     first_gpu, last_gpu : int
-        The GPUs that are broken, by their numbers in the group, from 0.
+        The first and last broken GPU, by their numbers in the group, from 0.
     gpus_per_group : int
         GPUs of the whole group.
     """
@@ -122,7 +121,7 @@ class Hit(NamedTuple):
 
 
 def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
-    """Return the members, in ascending order, that are left when some are dropped."""
+    """Return the remaining members, in ascending order, after some are dropped."""
     for group in dropped:
         place = bisect_left(members, group)
         members = members[:place] + members[place + 1 :]
@@ -133,21 +132,21 @@ _NO_PATCH: Mapping[int, int] = MappingProxyType({})
 
 
 class Continue(NamedTuple):
-    """The step can be saved without a restart.
+    """The step can be completed without a restart.
 
     Attributes
     ----------
     dropped : tuple of int
         Members that leave the communicator.
     patch : mapping of int to int
-        Stacks that each group has to compute before the all-reduce is repeated; empty where nothing
-        of the step was lost.
+        Stacks that each group has to compute before the all-reduce is repeated. It is empty if no
+        work of the step was lost.
     moved_types : int
-        Shard types that changed their place.
+        Shard types that moved to another place.
     carried_on : tuple of int
-        Members that were missing and stay: what is left of them works on.
+        Missing members that stay and continue with their remaining hardware.
     recovery : Recovery or None
-        What the job needs before it goes on; None where nothing was interrupted.
+        The recovery before the job continues; None without an interruption.
     """
 
     dropped: tuple[int, ...]
@@ -159,7 +158,7 @@ class Continue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WipeOut:
-    """Work of the step is lost for good: the job must restart from the last checkpoint."""
+    """Work of the step is permanently lost: the job must restart from the last checkpoint."""
 
     missing: tuple[int, ...]
 
@@ -171,17 +170,21 @@ _Chosen = TypeVar("_Chosen", bound="StrategyOptions")
 
 
 class StrategyOptions(BaseModel):
-    """Named choices of a scheme; a scheme adds its own by a subclass.
+    """Named choices of a scheme, which defines its own in a subclass.
 
-    They come with a view of the job: what is a fact of that is no choice.
+    They give access to the layout of the job, whose facts are no choices of the scheme.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
+    table: ClassVar[str] = ""
+    """The scheme whose table of a scenario holds them; empty: the scheme's own table."""
     _job: JobShape = PrivateAttr(default_factory=JobShape)
 
     @property
     def job(self) -> JobShape:
-        """How the job is cut, and what fits into a GPU."""
+        """The layout of the job and the memory limits of its GPUs."""
         return self._job
 
     def for_job(self: _Chosen, job: JobShape) -> _Chosen:
@@ -199,14 +202,14 @@ class Strategy(ABC):
     groups : int
         Number of data-parallel groups N.
     redundancy : int
-        Redundancy r: copies of each shard type (SPARe) or groups a replica set (replication).
+        Redundancy r: copies of each shard type (SPARe) or groups per replica set (replication).
     options : StrategyOptions
         An instance of the class's own `Options`.
 
     Attributes
     ----------
     shape : JobShape
-        How the job is cut, and what fits into a GPU, as the options know it.
+        The layout of the job and the memory limits of its GPUs, from the options.
 
     Raises
     ------
@@ -217,65 +220,64 @@ class Strategy(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     title: ClassVar[str] = ""
-    """Its name as published, such as "SPARe"; by default `name`. What says how a scheme looks
-    (`title`, `legend`, `colour`, `marker`) is not inherited: two schemes would look like one."""
+    """Its published name, such as "SPARe"; by default `name`. Subclasses do not inherit `title`,
+    `legend`, `colour` and `marker`: two schemes would look the same in figures."""
     legend: ClassVar[str] = ""
-    """What a job with it is called where that says more than the title."""
+    """Label of a job with it in legends, if the title is not enough."""
     colour: ClassVar[str | None] = None
-    """Its colour in every figure, as ``#RRGGBB``; without one, its name alone decides."""
+    """Its colour in all figures, as ``#RRGGBB``; None: derived from its name."""
     marker: ClassVar[str | None] = None
-    """Its marker in every figure, as matplotlib names it; without one, its name alone decides."""
+    """Its marker in all figures, by matplotlib's name; None: derived from its name."""
     approximate: ClassVar[bool] = False
     """Whether its gradients differ from those of a run without failures."""
     protections: ClassVar[tuple[str, ...]] = ("reft",)
-    """Names of the protections of the state that suit it: those that it was published with, and
-    what is best today."""
+    """Names of suitable protections of the state: the published ones, and the best of today."""
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     tracks_components: ClassVar[bool] = False
     """Whether the loop reports broken and repaired components to it (`on_hit`, `on_repair`)."""
     needs_layout: ClassVar[bool] = False
-    """Whether it depends on how a group is cut into stages or domains (`JobShape`), which not every
-    scenario states. Without that, a plan includes the scheme only if the user names it."""
+    """Whether it depends on the stages or domains of a group (`JobShape`). If a scenario does not
+    state them, a plan includes the scheme only if the user names it."""
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
-    """The kinds of recovery that it can need, besides restarts."""
+    """Kinds of recovery that it can need, other than restarts."""
     restart_replaces: ClassVar[bool] = True
-    """Whether a restart finds new hardware for what is broken."""
+    """Whether a restart replaces broken hardware."""
     repairs_wait_for_restart: ClassVar[bool] = False
-    """Whether what is repaired comes back with the next restart only."""
+    """Whether repaired hardware returns at the next restart only."""
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         self.groups = groups
         self.redundancy = redundancy
         self.shape = options.job
         self.states_refused = 0
-        """How often a way to go on was left out as it does not fit into the memory of GPUs."""
+        """Number of alternatives rejected because they do not fit into the memory of GPUs."""
         if not self.accepts(groups, redundancy, options):
             raise self._no_such_redundancy(options)
 
     @abstractmethod
     def restart(self) -> None:
-        """All groups are back and up; forget every failure."""
+        """Reset all failures: all groups are up again."""
 
     @abstractmethod
     def plan(self) -> StepPlan:
-        """Return what the next step computes; the same object until something changes.
+        """Return the work of the next step; the same object until something changes.
 
-        Without members right after a restart, there is nothing left to work with, and the restart
-        lasts until something is repaired.
+        A plan without members right after a restart means that no hardware is left. The restart
+        then lasts until the next repair.
         """
 
     @abstractmethod
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Decide what becomes of a step whose all-reduce found `missing` members (ascending).
+        """Decide how a step ends in whose all-reduce members were `missing` (ascending).
 
-        Members that a scheme does not drop stay in the communicator and are missing again in the
-        next all-reduce.
+        Members that are not dropped stay in the communicator and are missing again in the next
+        all-reduce.
         """
 
     def on_return(self, returning: Sequence[int]) -> None:
-        """Take dropped groups back at a checkpoint: they are up and have the state.
+        """Add returning groups at a checkpoint: they are up and have the state.
 
-        By default as if all groups had come back, and those that are still down had failed again.
+        By default, all groups return, and those that are still down fail again.
         """
         back = set(returning).union(self.plan().members)
         down = [group for group in range(self.groups) if group not in back]
@@ -284,57 +286,57 @@ class Strategy(ABC):
             self.on_failures(missing)
 
     def migration(self) -> Recovery | None:
-        """Return what members lack that do another part of the job than before; None for nothing.
+        """Return the transfers to members that have another part of the job than before, or None.
 
-        The loop calls this once after each restart, and uses it where the state was found in
-        memory: what is loaded from storage is loaded to where it is needed.
+        The loop calls this once after each restart. It uses the transfers if the state is in
+        memory; from storage each member loads the part that it needs.
         """
         return None
 
     def on_hit(self, hit: Hit) -> None:
-        """Note what is broken of a group: right before `on_failures`, or right after `restart`.
+        """Record broken GPUs of a group, right before `on_failures` or right after `restart`.
 
-        The loop calls this where `tracks_components` is true; such a scheme overrides it.
+        The loop calls this if `tracks_components` is true; such a scheme overrides it.
         """
         raise NotImplementedError(f"{self.name} tracks components, but has no on_hit()")
 
     def on_repair(self, hit: Hit) -> Recovery | None:
-        """Take back what a hit had broken; returns what that needs, None where it is nothing."""
+        """Add the repaired GPUs of a hit; return the recovery that this needs, or None."""
         return None
 
     @classmethod
     def restart_recovery(cls) -> Recovery:
-        """Return what a restart of the whole job needs."""
+        """Return the recovery of a restart of the whole job."""
         return RESTART if cls.restart_replaces else RESTART_AS_IS
 
     @property
     def checkpoint_waits(self) -> bool:
-        """Whether all groups wait while one writes the checkpoint."""
+        """Whether all groups wait while one group writes the checkpoint."""
         return True
 
     @property
     def compares(self) -> bool:
-        """Whether groups that compute the same data show at once what one of them has corrupted."""
+        """Whether groups that compute the same data detect silent corruption at once."""
         return False
 
     @property
     def stages_held(self) -> float:
-        """Most stages of a pipeline whose state a GPU has had to hold so far: by default its own.
+        """Largest number of stages whose state a GPU has held so far; by default 1, its own.
 
-        Not a whole number where layers are dealt out anew.
+        It is not a whole number if layers are redistributed.
         """
         return 1.0
 
     @property
     def activations_held(self) -> float:
-        """Most activations that a GPU has had to keep so far, over those of a sound step."""
+        """Largest activations of a GPU so far, over those of a healthy step."""
         return 1.0
 
     def forces_restart(self) -> tuple[float, ...]:
         """Return the probability that the next failure forces a restart, by groups that are down.
 
-        The last value stands for all larger numbers. From the closed form of the scheme's course
-        where it has one (`closed_forms.prediction`), else 1 / mean failures masked, always.
+        The last value holds for all larger numbers. It comes from the closed form of the scheme's
+        course (`closed_forms.prediction`) if there is one, else it is 1 / mean failures masked.
         """
         if isinstance(self, Predictable):
             return self.failure_course().law.forces_restart()
@@ -351,11 +353,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def masked_failures(self) -> float:
-        """Mean number of failures up to and with the one that forces a restart (closed form)."""
+        """Mean number of failures up to the one that forces a restart, inclusive (closed form)."""
 
     @abstractmethod
     def work_per_step(self) -> float:
-        """Mean number of shard types that a group computes a step (closed form)."""
+        """Mean number of shard types that a group computes per step (closed form)."""
 
     def normalised_time_to_train(self, costs: Costs) -> float:
         """Return J(r), relative to a step without redundancy, failures and checkpoints.
@@ -369,10 +371,10 @@ class Strategy(ABC):
         return self.step_s(costs) / ideal_s / max(availability, 1e-9)
 
     def best_interval_steps(self, costs: Costs) -> int:
-        """Return the checkpoint interval in steps nearest to the best period; at least 1."""
+        """Return the checkpoint interval nearest to the best period, in steps; at least 1."""
         time_to_failure_s = self.masked_failures() * costs.mtbf_s
         period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
-        # Steps that take no time at all have no best interval: any that is long enough will do.
+        # Steps of zero length have no best interval: any long one is as good.
         return max(1, round(min(period_s / self.step_s(costs), 1e18)))
 
     def step_s(self, costs: Costs) -> float:
@@ -395,10 +397,10 @@ class Strategy(ABC):
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """Redundancies that are worth considering for `groups` groups."""
+        """Return the candidate redundancies for `groups` groups."""
         return (1,)
 
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
-        """Return whether it can be built so: by default with what is worth considering."""
+        """Return whether it can be built with a redundancy; by default, with any candidate."""
         return redundancy in cls.redundancies(groups, options)

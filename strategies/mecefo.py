@@ -33,16 +33,21 @@ from faultline.strategies.stage_work import LayerShape, LowRank, Techniques
 from faultline.strategies.step_shares import Pipeline, StageShare, idle
 from faultline.strategies.takeover.neighbours import Carriers, tasks_by_node
 from faultline.strategies.takeover.node_costs import (
+    FULL,
+    NO_TECHNIQUE,
+    SKIP,
+    SKIP_RECOMPUTE,
     CalibratedCosts,
     CostModel,
     FlopCosts,
-    measured_costs_of,
+    measured_costs,
     passes_of_task,
 )
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from pydantic import Field
 
 _PAPER = "MeCeFO (NeurIPS 2025)"
+_MEASURED = {"none": NO_TECHNIQUE, "skip": SKIP, "skip-recompute": SKIP_RECOMPUTE, "all": FULL}
 
 
 class MecefoOptions(StrategyOptions):
@@ -72,22 +77,18 @@ class MecefoOptions(StrategyOptions):
             "only_with": {"strategy.mecefo.cost_model": "calibrated"},
         },
     )
-    skip_attention: bool = Field(
-        True,
-        description="Whether the backward pass of a node with several stages skips attention.",
-        json_schema_extra={"source": _PAPER},
-    )
-    recompute_ffn: bool = Field(
-        True,
-        description="Whether a node with several stages recomputes activations of the feed-forward "
-        "network.",
-        json_schema_extra={"source": _PAPER},
-    )
-    low_rank: bool = Field(
-        True,
-        description="Whether a node with several stages computes low-rank gradients of "
-        "feed-forward weights.",
-        json_schema_extra={"source": _PAPER},
+    techniques: Literal["none", "skip", "skip-recompute", "all"] = Field(
+        "all",
+        description="What makes the backward pass of a node with several stages cheaper.",
+        json_schema_extra={
+            "source": _PAPER,
+            "choices": {
+                "none": "nothing: it computes each stage as its own",
+                "skip": "it goes past attention",
+                "skip-recompute": "also, activations of the feed-forward network are recomputed",
+                "all": "also, gradients of feed-forward weights have a low rank",
+            },
+        },
     )
     rank: int = Field(
         1024,
@@ -116,27 +117,21 @@ class MecefoOptions(StrategyOptions):
         },
     )
 
-    @property
-    def techniques(self) -> Techniques:
-        """The techniques of a node with several stages."""
-        low_rank = LowRank(self.rank) if self.low_rank else None
-        return Techniques(self.skip_attention, self.recompute_ffn, low_rank)
+    def used(self) -> Techniques:
+        """Return the techniques of a node with several stages."""
+        used = self.techniques
+        low_rank = LowRank(self.rank) if used == "all" else None
+        return Techniques(used != "none", used in ("skip-recompute", "all"), low_rank)
 
     def costs(self) -> CostModel:
-        """Return the cost model of nodes.
-
-        Raises
-        ------
-        StrategyError
-            If this set of techniques was not measured, and no cost is stated.
-        """
+        """Return the cost model of nodes."""
         if self.cost_model == "flop":
             job = self.job
             shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
-            return FlopCosts(shape, self.techniques, job.micro_batch_tokens)
+            return FlopCosts(shape, self.used(), job.micro_batch_tokens)
         if self.doubled_cost is not None:
             return CalibratedCosts(self.doubled_cost)
-        return measured_costs_of(self.techniques)
+        return measured_costs(256, _MEASURED[self.techniques])
 
 
 class Mecefo(PipelineScheme):
@@ -242,8 +237,7 @@ class Mecefo(PipelineScheme):
         if not working:
             return NOTHING_LEFT
         self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
-        techniques = self._options.techniques
-        approximates = techniques.skip_attention or techniques.low_rank is not None
+        approximates = self._options.used().skip_attention
         hit = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(
             self._whole.members,
@@ -270,7 +264,7 @@ class Mecefo(PipelineScheme):
         """Return the work of a pipeline's live nodes: those with several stages do less of each."""
         if not self._works(group):
             return idle(group)
-        nodes, skips = self._nodes_by_stage(group), self._options.techniques.skip_attention
+        nodes, skips = self._nodes_by_stage(group), self._options.used().skip_attention
         shares = (
             StageShare(
                 group,

@@ -46,8 +46,10 @@ from pydantic import Field
 NTP_PAPER = "NTP (Arfeen et al. 2025, arXiv 2504.06095)"
 
 
-class ReplicaOptions(StrategyOptions):
+class NtpOptions(StrategyOptions):
     """Named choices of all schemes that restart with the remaining hardware."""
+
+    table: ClassVar[str] = "ntp"
 
     pod_groups: int | None = Field(
         None,
@@ -66,6 +68,18 @@ class ReplicaOptions(StrategyOptions):
         le=1_000_000,
         description="Spare domains, which replace those with the most broken GPUs.",
         json_schema_extra={"source": "choice: none", "unit": "1"},
+    )
+    resharding_slowdown: float = Field(
+        0.04,
+        ge=0,
+        le=10,
+        description="Relative slowdown of the backward pass of whole replicas while they reshard "
+        "gradients for reduced ones.",
+        json_schema_extra={
+            "source": f"{NTP_PAPER}: at most 4 %",
+            "unit": "1",
+            "only_with": {"strategy.name": ["ntp", "ntp-pw"]},
+        },
     )
 
 
@@ -88,7 +102,7 @@ class RestartingReplicas(Strategy):
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 
-    def __init__(self, groups: int, redundancy: int, options: ReplicaOptions) -> None:
+    def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._spare_domains = options.spare_domains
         self._pod_groups = options.pod_groups or groups
@@ -191,19 +205,6 @@ class RestartingReplicas(Strategy):
         return 1.0
 
 
-class NtpOptions(ReplicaOptions):
-    """Named choices of nonuniform tensor parallelism."""
-
-    resharding_slowdown: float = Field(
-        0.04,
-        ge=0,
-        le=10,
-        description="Relative slowdown of the backward pass of whole replicas while they reshard "
-        "gradients for reduced ones.",
-        json_schema_extra={"source": f"{NTP_PAPER}: at most 4 %", "unit": "1"},
-    )
-
-
 class Ntp(RestartingReplicas):
     """Replicas with broken GPUs run at a lower tensor-parallel degree with a smaller batch."""
 
@@ -275,7 +276,7 @@ class DpDrop(RestartingReplicas):
     title: ClassVar[str] = "DP-DROP"
     colour: ClassVar[str | None] = "#662266"
     marker: ClassVar[str | None] = "v"
-    Options: ClassVar[type[StrategyOptions]] = ReplicaOptions
+    Options: ClassVar[type[StrategyOptions]] = NtpOptions
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
         """Return one plan for a whole replica; all others are dropped."""

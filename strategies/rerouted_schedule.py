@@ -91,7 +91,8 @@ class SplitBackward:
     backward_share : float
         Share of a micro-batch's time that is its backward pass.
     activations_held : float
-        As in `Techniques`.
+        As in `Techniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
+        2401.10241).
     """
 
     backward_share: float = 2 / 3

@@ -190,7 +190,6 @@ _AXES = {
     "strategy.redundancy": ("redundancy r", "r"),
     "job.groups": ("groups N", "N"),
     "job.gpus": ("GPUs", ""),
-    "job.gpus_per_group": ("GPUs a group", ""),
     "times.compute_s": ("compute time of a stack", "compute"),
     "job.compute_jitter": ("jitter of compute", ""),
     "failures.mtbf_s": ("MTBF of the system", "MTBF"),

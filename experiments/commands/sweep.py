@@ -28,12 +28,11 @@ from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import on_screen
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.player import message_console
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
-from faultline.experiments.screen import Screen
+from faultline.experiments.screen import Screen, message_console
 from faultline.platforms.errors import one_line
 from faultline.platforms.files import write_file
 
@@ -41,7 +40,7 @@ from faultline.platforms.files import write_file
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
     if arguments.scheduler is not None:
-        security_for(arguments.scheduler, arguments.certificates)
+        security_for(arguments.scheduler)
     plan = make_plan(read_grid(arguments.grid))
     memory = arguments.memory_limit
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
@@ -54,7 +53,6 @@ def execute(arguments: argparse.Namespace) -> int:
             message_console(),
             limits,
             retry_failed=arguments.retry_failed,
-            accept_other_code=arguments.accept_other_code,
         )
     except KeyboardInterrupt:
         print(
@@ -78,7 +76,7 @@ def _executor(arguments: argparse.Namespace) -> Executor:
             raise UserError(
                 f"--scheduler: needs Dask, which is not installed; {with_extra('dask')}"
             ) from error
-        return DaskExecutor(arguments.scheduler, arguments.certificates)
+        return DaskExecutor(arguments.scheduler)
     return LocalExecutor(arguments.workers)
 
 

@@ -138,9 +138,7 @@ class Scenario(Table):
         if self.model.name != "stated":
             numbers |= numbers_of_model(self.model, job.groups, self.platform.file, stated)
         elif job.gpus is None:
-            whole = job.gpus_per_group is not None
-            gpus = job.all_gpus if whole else gpus_of_cluster(self.platform.file)
-            numbers["job", "gpus"] = gpus
+            numbers["job", "gpus"] = gpus_of_cluster(self.platform.file)
         elif job.gpus < job.groups:
             raise UserError(
                 f"job.gpus = {job.gpus:,}: {job.groups:,} groups have at least as many GPUs; "

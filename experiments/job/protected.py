@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import gcd
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.durations import write_beside
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
@@ -22,13 +24,8 @@ from faultline.experiments.job.platform_files import (
     state_bytes,
     with_memories,
 )
-from faultline.platforms.spec import ClusterSpec
-from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.scenes import Flow
-from faultline.simulator.simgrid_engine.state_flows import beside_steps
-from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
@@ -43,6 +40,12 @@ from faultline.strategies.protection.base import (
 )
 from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
+
+if TYPE_CHECKING:
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.simulator.background import WriteBesideSteps
+    from faultline.simulator.simgrid_engine.scenes import Flow
+
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
 """What of snapshots follows from their flows beside steps; stated, it is as stated."""
@@ -153,6 +156,8 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         memory_bytes = None if platform is None else platform.host.memory_bytes
         times = StateTransferTimes(*nothing_s, durations.save_s, memory_bytes)
     else:
+        from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
+
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):
             times = state_transfer_times(spec, transfers, edited_platform(scenario))
@@ -179,17 +184,19 @@ def _beside_steps(
     played: bool,
 ) -> BesideSteps | None:
     """Return what snapshots and steps cost each other; None where they never meet."""
-    job = scenario.job
-    compute_s = scenario.compute_s * (job.minimum_compute_factor if job.compute_jitter else 1.0)
+    least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
+    compute_s = scenario.compute_s * least
     if not played and times.copy_s + times.send_s <= compute_s:
         # Nothing but an exchange is on links.
         return None
+    from faultline.simulator.simgrid_engine.state_flows import beside_steps
+
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows, played=played)
     if found is None or found.fits_into(compute_s):
         return None
-    course = found.course(scenario.compute_s, durations.all_reduce_s(job.groups))
+    course = found.course(scenario.compute_s, durations.all_reduce_s(scenario.job.groups))
     return BesideSteps(flows, path, found, course)
 
 

@@ -21,18 +21,17 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import loses_a_share
 from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
 
-_KEYS_OF_PHASES = {
-    "detect": ("detect_s",),
-    "diagnose": ("diagnose_s",),
-    "abort": ("abort_s",),
-    "launch": ("launch_s",),
-    "communicators": ("communicator_s", "communicator_growth_s"),
-    "warm-up": ("warm_up_s",),
+_KEY_OF_PHASE = {
+    "detect": "detect_s",
+    "diagnose": "diagnose_s",
+    "launch": "launch_s",
+    "communicators": "communicator_s",
+    "warm-up": "warm_up_s",
 }
-_KEYS_OF_HARDWARE = {
-    "requeue": ("requeue_s",),
-    "reschedule": ("reschedule_s",),
-    "standby": ("standby_s",),
+_KEY_OF_HARDWARE = {
+    "requeue": "requeue_s",
+    "reschedule": "reschedule_s",
+    "standby": "standby_s",
 }
 
 _REPAIRED = "rejoin.repair_s: no machine is free"
@@ -164,13 +163,13 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
     table = scenario.recovery
     if phase.name == "all phases":
         return f"stated: times.{key_of_recovery(kind)}"
-    names = _KEYS_OF_PHASES.get(phase.name)
+    name = _KEY_OF_PHASE.get(phase.name)
     if phase.name == "detect" and table.detected == "by-kind":
-        names = ("detected",)
-    if names is None:
-        names = _KEYS_OF_HARDWARE[hardware_of(scenario)]
-    if any(name in table.model_fields_set for name in names):
-        return f"stated: recovery.{names[0]}"
-    source = documentation_of(schema_keys(Scenario)["recovery", names[0]].field).source or ""
-    preset = f"{table.preset}: " if names[0] in PRESETS[table.preset] else ""
+        name = "detected"
+    if name is None:
+        name = _KEY_OF_HARDWARE[hardware_of(scenario)]
+    if name in table.model_fields_set:
+        return f"stated: recovery.{name}"
+    source = documentation_of(schema_keys(Scenario)["recovery", name].field).source or ""
+    preset = f"{table.preset}: " if name in PRESETS[table.preset] else ""
     return preset + source.removeprefix("by recovery.preset; ").removeprefix("derived: ")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, JobTable
+from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPUTE_FACTOR, JobTable
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import (
@@ -50,14 +50,10 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.background import WriteBesideSteps
-from faultline.simulator.courses import Courses
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.simgrid_engine.played_courses import courses_of
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (
@@ -69,6 +65,12 @@ from faultline.strategies.checkpoint_policies import (
 from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
 from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
+
+if TYPE_CHECKING:
+    from faultline.simulator.background import WriteBesideSteps
+    from faultline.simulator.courses import Courses
+    from faultline.simulator.simgrid_engine.step_time import StepTime
+
 
 Source = Literal["stated", "derived", "measured"]
 
@@ -199,7 +201,7 @@ class ResolvedJob:
             table.steps,
             self.scenario.compute_s,
             table.compute_jitter,
-            table.minimum_compute_factor,
+            LEAST_COMPUTE_FACTOR,
             Never() if self.protected.in_background else due,
             table.time_limit_s,
             table.give_up_after_restarts,
@@ -237,6 +239,8 @@ class ResolvedJob:
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
+        from faultline.simulator.simgrid_engine.played_courses import courses_of
+
         path = platform_file(self.scenario)
         traffic = played_traffic(self.scenario, path, played=True)
         return courses_of(path, traffic, job_layout(self.scenario))
@@ -364,7 +368,7 @@ def undisturbed_step_s(
         Standard deviation of the time of passes, as a share of it; by default that of computing.
     """
     drawn = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
-    slowest = _mean_slowest(job.groups, drawn, job.minimum_compute_factor) if drawn else 1.0
+    slowest = _mean_slowest(job.groups, drawn, LEAST_COMPUTE_FACTOR) if drawn else 1.0
     if drawn and jitter is not None:
         slowest = 1.0 + (slowest - 1.0) * jitter / drawn
     return compute_s * slowest + durations.all_reduce_s(job.groups)
@@ -418,7 +422,6 @@ def filled_in(question: ResolvedJob) -> Scenario:
     if question.step is not None:
         # Its step is simulated anew: stated, its parts would be lost.
         del tables["times"]["compute_s"]
-    tables["job"]["gpus_per_group"] = scenario.job.gpus_of_group
     shape = job_shape(scenario)
     tables["model"] |= {
         "stages_that_fit": shape.stages_that_fit or shape.stages,

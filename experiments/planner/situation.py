@@ -195,7 +195,7 @@ def read_situation(
     assumptions = _state_mtbf(source, mtbf_s) if mtbf_s else []
     mtbf_is_stated = ("failures", "mtbf_s") in source.options
     stated = _scenario(source)
-    own_gpus = stated.job.gpus if stated.job.gpus_per_group is None else stated.job.all_gpus
+    own_gpus = stated.job.gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     if (gpus or own_gpus) < 1:
         raise UserError(f"--gpus {gpus}: must be at least 1")
@@ -228,15 +228,15 @@ def _at_size(
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
-            f"or --groups {min(gpus, own_gpus)} or fewer"
+            f"or set job.groups to {min(gpus, own_gpus)} or fewer"
         )
     if requested_groups is not None:
-        source.change({"job.groups": groups, **_gpu_keys(own_gpus, groups)}, "--groups")
+        source.change({"job.groups": groups}, "--groups")
     base = with_compute(_scenario(source))
     durations = durations_of(base)
     if gpus == own_gpus:
         return _Sized(base, base, durations, [])
-    source.change(_gpu_keys(gpus, groups), "--gpus")
+    source.change({"job.gpus": gpus}, "--gpus")
     assumptions = [
         _scale_mtbf(source, base, own_gpus, gpus, mtbf_is_stated),
         f"Compute, all-reduce, checkpoint and load take as long as on the {own_gpus:,} GPUs of "
@@ -296,10 +296,6 @@ def _state_mtbf(source: ScenarioSource, mtbf_s: float) -> list[str]:
         source.change({"failures.rate": "mtbf"})
     source.change({"failures.mtbf_s": mtbf_s}, "--mtbf")
     return assumptions
-
-
-def _gpu_keys(gpus: int, groups: int) -> dict[str, object]:
-    return {"job.gpus": gpus, "job.gpus_per_group": gpus // groups}
 
 
 def _scale_mtbf(

@@ -67,7 +67,7 @@ class Reactions:
     # meanwhile takes over. "wait": the job restarts with the next failure, at the latest
     # `planned_limit_s` after the notice.
     planned: Literal["drain", "migrate", "wait"] = "drain"
-    planned_limit_s: float = 86_400.0
+    planned_limit_s: float = 86_400.0  # ByteRobust (arXiv 2509.16293): code changes wait 24 h.
     migrate_s: float = 0.0  # Seconds that the job waits while a machine takes over.
     # Levels of components that stop no group, however long they are slow or away.
     spared: frozenset[Level] = frozenset({"cable"})

@@ -272,6 +272,9 @@ def wait_for_slowest(
     )
     mean_s = float(((1.0 - back[:-1] ** groups) * step_s).sum())
     last_chance = int(max(0.0, mean_s - restart_s) / step_s)
+    are_back = float(back[_STEPS_PER_RESTART + last_chance])
+    if not are_back:  # Groups fail long before a restart ends: what follows it hardly matters.
+        return RestartWait(mean_s, survival)
     begun_s = edges[:last_chance] + step_s / 2.0
     anew = failures[:last_chance]
     # A table, since the sum over renewed groups is evaluated at thousands of times.
@@ -281,7 +284,7 @@ def wait_for_slowest(
     def after(time_s: float) -> float:
         since_s = mean_s + time_s
         renewed = float(anew @ np.interp(since_s - begun_s, known_s, known))
-        return (left(since_s) + renewed) / float(back[_STEPS_PER_RESTART + last_chance])
+        return (left(since_s) + renewed) / are_back
 
     return RestartWait(mean_s, after)
 

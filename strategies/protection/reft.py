@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import ClassVar, Literal
 
 from faultline.strategies.base import StrategyOptions
@@ -11,7 +10,6 @@ from faultline.strategies.protection.base import (
     LoadTimes,
     ProtectedJob,
     Protection,
-    Recovery,
     SnapshotCost,
     Transfers,
     TransferTimes,
@@ -60,17 +58,6 @@ class ReftOptions(StrategyOptions):
             },
         },
     )
-    snapshot_process: Literal["apart", "in-trainer"] = Field(
-        "apart",
-        description="Process that owns the copy in host memory.",
-        json_schema_extra={
-            "source": "choice: REFT's snapshot management process",
-            "choices": {
-                "apart": "a separate process, which survives the trainer",
-                "in-trainer": "the trainer: each restart ends it, so all load from storage",
-            },
-        },
-    )
     placement: Placement = Field(
         "across-domains",
         description="Which nodes share a sharding group.",
@@ -114,10 +101,6 @@ class Reft(Protection):
     @property
     def copies_beside_steps(self) -> bool:
         return self._options.copying != "blocking"
-
-    def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        apart = self._options.snapshot_process == "apart"
-        return super().recovery(lost_nodes) if apart else None
 
     @property
     def transfers(self) -> Transfers:

@@ -141,31 +141,6 @@ def measured_costs(batch: Batch = 256, row: Measured = FULL) -> CalibratedCosts:
     return CalibratedCosts(doubled_cost(healthy / doubled, STAGES, MICRO_BATCHES))
 
 
-def measured_costs_of(techniques: Techniques) -> CalibratedCosts:
-    """Return the costs derived from the published throughput with these techniques.
-
-    Raises
-    ------
-    StrategyError
-        If these techniques were not measured together.
-    """
-    used = (techniques.skip_attention, techniques.recompute_ffn, techniques.low_rank is not None)
-    rows = {
-        (False, False, False): NO_TECHNIQUE,
-        (True, False, False): SKIP,
-        (True, True, False): SKIP_RECOMPUTE,
-        (True, True, True): FULL,
-    }
-    if used not in rows:
-        raise StrategyError(
-            "takeover.techniques",
-            f"{techniques.name!r} was not measured",
-            "state doubled_cost, use cost_model = 'flop', or add techniques in the order skip, "
-            "recompute, low rank",
-        )
-    return measured_costs(256, rows[used])
-
-
 def cost_of_other_model(known: float, ffn_share_ratio: float) -> float:
     """Return the cost of a node with two tasks for another model than the measured one.
 

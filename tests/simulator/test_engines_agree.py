@@ -251,7 +251,7 @@ def test_without_failures_jitter_alone_slows_both_engines_alike() -> None:
 
 
 @pytest.mark.parametrize("engine", ["replay", "simgrid"])
-@pytest.mark.parametrize("more", [(), ("job.compute_jitter=0.3", "job.minimum_compute_factor=0.9")])
+@pytest.mark.parametrize("more", [(), ("job.compute_jitter=0.3",)])
 def test_a_job_without_failures_and_saves_has_a_ratio_of_one(
     engine: EngineName, more: tuple[str, ...]
 ) -> None:

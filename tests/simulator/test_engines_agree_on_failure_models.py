@@ -192,7 +192,6 @@ def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_pa
         f"failures.kinds.slow={slow}",
         f"failures.kinds.hang={hang}",
         f"failures.kinds.planned={planned}",
-        "failures.kinds.planned_limit_s=3000",
         "failures.kinds.validation_share=0.0025",
         "failures.kinds.recurrence=0.3",
         "failures.kinds.correlated_excess=1.5",

@@ -261,7 +261,7 @@ def test_replicas_that_shrink_or_stay_away(scheme: str, component: str) -> None:
     "more",
     [
         ["restart.failure_during=begins-anew", "restart.failure_while_waiting=surfaces"],
-        ["strategy.dp-drop.pod_groups=1", "failures.component=group"],
+        ["strategy.ntp.pod_groups=1", "failures.component=group"],
         ["detection.failure_in_all_reduce=next-step", "checkpoint.failed_writer=skips"],
         ["rejoin.when=at-checkpoint", "rejoin.spare_groups=1", "failures.component=group"],
     ],
@@ -306,7 +306,7 @@ def dropping(tmp_path: Path, rows: tuple[str, ...], *more: str) -> list[str]:
     """Return the settings of DP-DROP on three replicas that fail as a trace says."""
     return [
         "strategy.name=dp-drop",
-        "strategy.dp-drop.pod_groups=1",
+        "strategy.ntp.pod_groups=1",
         "job.groups=3",
         "job.gpus=384",
         "job.parameter_bytes=1e12",

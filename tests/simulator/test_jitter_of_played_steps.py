@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.config.tables.job import LEAST_COMPUTE_FACTOR
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.runs.single_run import run
 from faultline.simulator.chords import Chords
@@ -16,7 +17,7 @@ from faultline.simulator.compute_times import ComputeTimes
 from tests.simulator.helpers import alike, traced
 
 On = Callable[..., Scenario]
-STEPS, GROUPS, SAVE_S, JITTER, LEAST = 12, 4, 0.02, 0.1, 0.05
+STEPS, GROUPS, SAVE_S, JITTER = 12, 4, 0.02, 0.1
 DIMENSIONS = "layers=4 hidden=2048 ffn_hidden=5632 heads=16 sequence_tokens=2048 vocabulary=32000"
 
 
@@ -54,10 +55,10 @@ def test_messages_take_as_long_as_ever(on_model: On, jitter: float, validation: 
     step = step_time_of(on_model())
     assert step is not None
     assert step.tensor_s > 0.1 * step.compute_s
-    drawn = ComputeTimes(1.0, jitter, LEAST, 0)
+    drawn = ComputeTimes(1.0, jitter, LEAST_COMPUTE_FACTOR, 0)
     factors = [(1 + validation) * drawn.slowest_s(GROUPS, 1) for _ in range(STEPS)]
     changes = f"job.compute_jitter={jitter}", f"failures.kinds.validation_share={validation}"
-    record = alike(on_model(*changes, f"job.minimum_compute_factor={LEAST}"))
+    record = alike(on_model(*changes))
     expected_s = STEPS * step.step_s + (sum(factors) - STEPS) * step.compute_s + SAVE_S
     assert record["time_s"] == pytest.approx(expected_s, rel=1e-6)
     once_s = STEPS * validation * step.compute_s

@@ -40,7 +40,6 @@ PRICES = RecoveryPrices(
     gpus=1024,
     detect_s=10.0,
     diagnose_s=5.0,
-    abort_s=3.0,
     hardware_s=100.0,
     launch_s=40.0,
     warm_up_s=7.0,
@@ -53,7 +52,6 @@ def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
     assert told == {
         "detect": 10.0,
         "diagnose": 5.0,
-        "abort": 3.0,
         "hardware": 100.0,
         "launch": 40.0,
         "communicators": pytest.approx(1.0 + 2.0 * 1.024),

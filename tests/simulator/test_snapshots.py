@@ -321,14 +321,6 @@ def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
     assert keeper.most_lost >= 2
 
 
-def test_without_a_process_of_its_own_memory_ends_with_the_trainer() -> None:
-    changes = JOB | {"protection.reft.snapshot_process": "in-trainer", "job.steps": 300}
-    question = resolve(load_scenario("spare-sound", changes))
-    progress = replayed(question.job(1), question.strategy())
-    assert progress.restarts > 3
-    assert progress.restarts_from_memory == progress.restarts_from_peers == 0
-
-
 @pytest.mark.slow
 def test_no_snapshot_is_whole_before_its_copies_are_launched() -> None:
     changes: dict[str, object] = {"protection.name": "reft", "protection.launch_s": 5.0}

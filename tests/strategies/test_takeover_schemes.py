@@ -141,17 +141,9 @@ def test_take_over_by_hand(
     [
         ({"doubled_cost": 1.5}, (8 * 1.5 + 6) / 15),
         ({"doubled_cost": 0.9}, 1.0),
-        ({"skip_attention": False, "recompute_ffn": False, "low_rank": False}, 28120 / 19110),
+        ({"techniques": "none"}, 28120 / 19110),
         ({}, 28120 / 28060),
-        (
-            {
-                "cost_model": "flop",
-                "skip_attention": False,
-                "recompute_ffn": False,
-                "low_rank": False,
-            },
-            22 / 15,
-        ),
+        ({"cost_model": "flop", "techniques": "none"}, 22 / 15),
     ],
 )
 def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pace: float) -> None:
@@ -214,7 +206,7 @@ def test_stages_of_nodes_that_do_several_have_approximate_gradients() -> None:
     lose(scheme, gpu(2, 0), gpu(2, 1))
     assert (scheme.plan().idle, len(scheme.plan().approximate)) == ((2,), 2)
     assert scheme.plan().approximate_share == 2 / 24
-    exact = built("mecefo", skip_attention=False, recompute_ffn=False, low_rank=False)
+    exact = built("mecefo", techniques="none")
     lose(exact, gpu(0, 3))
     assert exact.plan().approximate == ()
 
@@ -263,11 +255,6 @@ def test_rebalancing_with_hindsight_is_never_slower() -> None:
             lose(scheme, *(gpu(0, int(stage)) for stage in stages))
             paces.append(scheme.plan().pace / scheme.plan().batch_share)
         assert paces[0] == min(paces)
-
-
-def test_techniques_that_were_not_measured_together_are_refused() -> None:
-    with pytest.raises(StrategyError, match="'recompute' was not measured"):
-        built("mecefo", skip_attention=False, low_rank=False)
 
 
 def test_cost_of_another_model() -> None:

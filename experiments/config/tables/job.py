@@ -1,4 +1,4 @@
-"""What is trained, and where: the job, the model that gives it its numbers, the platform."""
+"""The job, the model that gives it its numbers, and the platform."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ ModelName = Literal[
     "custom",
 ]
 MOST_STEPS = 10**9
+LEAST_COMPUTE_FACTOR = 0.1
+"""Of times.compute_s, however it is drawn: as in the simulator of SPARe (arXiv 2603.00357)."""
 HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}
@@ -26,7 +28,7 @@ _LLAMA = "Grattafiori et al. 2024 (Llama 3, arXiv 2407.21783), table 3: 70B"
 
 
 class JobTable(Table):
-    """``[job]``: what is trained."""
+    """``[job]``: the training job."""
 
     groups: int = count(
         8,
@@ -36,87 +38,72 @@ class JobTable(Table):
     )
     gpus: int | None = count(
         None,
-        "GPUs of the whole job; unset: gpus_per_group * groups where that is stated, "
-        "else all GPUs of the platform.",
+        "GPUs of the whole job; each group has gpus / groups, rounded down. Unset: all GPUs of the "
+        "platform.",
         "derived: all GPUs of the platform",
-        10**9,
-    )
-    gpus_per_group: int | None = count(
-        None,
-        "GPUs of a group; unset: gpus / groups, rounded down.",
-        "derived: gpus / groups, rounded down",
         10**9,
     )
     steps: int = key(
         100_000,
-        "Training steps to complete; follows from job.tokens where that is stated.",
+        "Training steps to complete. If job.tokens is stated, they follow from it.",
         "choice: a round number; state yours, or job.tokens",
         "steps",
         between=(1, MOST_STEPS),
     )
     tokens: float | None = key(
         None,
-        "Tokens to train on: job.steps is this over the tokens of a step, rounded up. A step has "
-        "job.groups * model.micro_batches * model.micro_batch_sequences * model.sequence_tokens.",
-        "choice: unset; job.steps counts",
+        "Tokens to train on: job.steps is this divided by the tokens per step, rounded up. A step "
+        "has job.groups * model.micro_batches * model.micro_batch_sequences * "
+        "model.sequence_tokens.",
+        "choice: unset; job.steps applies",
         "1",
         above=(0, 1e18),
     )
     compute_jitter: float = key(
         0.0,
-        "Standard deviation of the factor N(1, jitter^2) on times.compute_s.",
+        "Standard deviation of the factor N(1, jitter^2), at least 0.1, on times.compute_s.",
         "choice: none, all groups compute equally fast",
         "1",
         between=(0, 10),
     )
-    minimum_compute_factor: float = key(
-        0.0,
-        "The factor on times.compute_s is never below this.",
-        "choice: no time is negative",
-        "1",
-        ge=0,
-        lt=1,
-    )
     undisturbed_step: Literal["with-jitter", "nominal"] = key(
         "with-jitter",
-        "The step over which time-to-train ratios and goodput are counted.",
-        "choice: what the same job takes without failures",
+        "The step without failures to which time-to-train ratios and goodput refer.",
+        "choice: the same job without failures",
         choices={
-            "with-jitter": "all groups wait for the slowest of them: its mean under compute_jitter",
+            "with-jitter": "all groups wait for the slowest group: its mean under compute_jitter",
             "nominal": "all groups take times.compute_s; T_0 of Lee et al. 2026 (SPARe)",
         },
     )
     parameter_bytes: float = key(
         1.4e11,
-        "Size of a model replica's parameters, and of the gradients that are reduced; "
-        "follows from model.name where that names a model.",
+        "Size of the parameters of a replica, and of the gradients that groups reduce. If "
+        "model.name names a model, it follows from that.",
         "choice: 70e9 parameters of 16 bits; state yours, or a model",
         "bytes",
         above=(0, 1e18),
     )
     time_limit_s: float | None = key(
         HUNDRED_YEARS_S,
-        "Give up after this much simulated time.",
-        "choice: a hundred years, which no real job takes",
+        "Simulated time after which the run ends unfinished.",
+        "choice: a hundred years, longer than any job",
         "s",
         gt=0,
     )
     give_up_after_restarts: int = count(
         1000,
-        "Give up after this many restarts without a new checkpoint.",
-        "choice: a job that makes no progress has to end",
+        "Restarts without a new checkpoint after which the run ends unfinished.",
+        "choice: a job without progress must end",
         10**9,
     )
 
     @property
     def gpus_of_group(self) -> int:
-        """GPUs of one group, stated or derived; at least 1.
+        """GPUs of one group, at least 1.
 
-        Raises ValueError if neither they nor the GPUs of the job are stated, nor yet filled in
+        Raises ValueError if the GPUs of the job are neither stated nor yet filled in
         (`Scenario.completed`).
         """
-        if self.gpus_per_group is not None:
-            return self.gpus_per_group
         if self.gpus is None:
             raise ValueError(
                 "job.gpus is open; read the scenario by faultline.experiments.config.scenario_file"
@@ -125,33 +112,32 @@ class JobTable(Table):
 
     @property
     def all_gpus(self) -> int:
-        """GPUs of all groups; those that are left over are none of the job's."""
+        """GPUs of all groups; leftover GPUs do not belong to the job."""
         return self.gpus_of_group * self.groups
 
 
 class PlatformTable(Table):
-    """``[platform]``: where the job runs."""
+    """``[platform]``: the cluster that runs the job."""
 
     file: str = key(
         "hgx-h100",
         "A shipped cluster, or a platform XML relative to the scenario's file.",
-        "choice: 256 GPUs of the kind that most published runs had",
+        "choice: 256 H100, the GPU of most published runs",
         max_length=4096,
     )
 
 
 class ModelTable(Table):
-    """``[model]``: a transformer on pp x tp GPUs a group, which gives the job its numbers."""
+    """``[model]``: a transformer on pp x tp GPUs per group, which gives the job its numbers."""
 
     name: ModelName = key(
         "stated",
-        "Which model; job.parameter_bytes, job.gpus, job.gpus_per_group and "
-        "protection.state_bytes follow from it, and the times of a step from playing it on the "
-        "platform.",
-        "choice: studies state their times",
+        "The model. job.parameter_bytes, job.gpus and protection.state_bytes follow from it, and "
+        "the times of a step from simulating it on the platform.",
+        "choice: published studies state their times",
         choices={
-            "stated": "none: the numbers of [job] hold as they are; the keys of the layout and the "
-            "dimensions tell schemes how it is cut",
+            "stated": "none: the numbers of [job] apply; the keys of the layout and the dimensions "
+            "describe to schemes how the job is split",
             "gpt3-175b": "Brown et al. 2020, table 2.1",
             "llama2-7b": "Touvron et al. 2023",
             "llama3-8b": "Grattafiori et al. 2024, table 3",
@@ -175,67 +161,59 @@ class ModelTable(Table):
         1000,
     )
     micro_batch_sequences: int = count(1, "Sequences of a micro-batch.", "choice", 10**6)
-    micro_batches: int = count(8, "Micro-batches that a group takes a step.", "choice", 10**6)
+    micro_batches: int = count(8, "Micro-batches of a group per step.", "choice", 10**6)
     context: int = count(
         1,
-        "Ranks that share the tokens of a sequence; a group has so many times the GPUs.",
+        "Context-parallel ranks, which share the tokens of a sequence. They multiply the GPUs of a "
+        "group.",
         "choice",
         1000,
         only_with=_MODELLED,
     )
     schedule: Literal["1f1b", "split-backward"] = key(
         "1f1b",
-        "In which order a stage of a pipeline computes its micro-batches, under every scheme and "
-        "before as after failures.",
-        "choice: what most published runs had",
+        "Order in which a pipeline stage computes its micro-batches, under every scheme, with and "
+        "without failures.",
+        "choice: the schedule of most published runs",
         choices={
             "1f1b": "one forward, one backward; all stages step their optimizers together",
-            "split-backward": "weight gradients apart from those of inputs, and each stage steps "
-            "its optimizer by itself (Qi et al. 2024, zero-bubble, arXiv 2401.10241; Gandhi et al. "
-            "2024, ReCycle)",
+            "split-backward": "weight gradients are computed apart from input gradients, and each "
+            "stage steps its optimizer alone (Qi et al. 2024, zero-bubble, arXiv 2401.10241; "
+            "Gandhi et al. 2024, ReCycle)",
         },
         only_with=_MODELLED,
     )
-    activations_held: float = key(
-        2.0,
-        "Micro-batches for which a stage may owe the weight gradient, over those that the first "
-        "stage has under way in 1F1B.",
-        "choice: no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv 2401.10241)",
-        "1",
-        between=(1, 1000),
-        only_with={"model.schedule": "split-backward"},
-    )
     kernels: Literal["flat", "a100", "h100", "h100-500w", "gb200"] = key(
         "flat",
-        "What the GPUs reach in matrix products, attention and memory-bound kernels.",
-        "choice: counts FLOP only; state your GPU where its rates are known",
+        "Measured speed of matrix products, attention and memory-bound kernels.",
+        "choice: FLOP alone; state your GPU if its rates are known",
         choices={
-            "flat": "matrix products at the GPU's speed whatever their size, nothing else",
+            "flat": "matrix products of any size at the GPU's speed, nothing else",
             "a100": "A100 80 GB: cuBLAS by size, FlashAttention-2, memory traffic",
             "h100": "H100 80 GB: XLA's table of matrix products, FlashAttention, memory traffic",
             "h100-500w": "H100 of 500 W with 2.4 TB/s of memory (torchtitan, arXiv 2410.06511)",
-            "gb200": "GB200: best sustained products, what is not published scaled from H100",
+            "gb200": "GB200: best sustained products; unpublished rates are scaled from H100",
         },
         only_with=_MODELLED,
     )
     compute_efficiency: float = key(
         0.5,
-        "Share of what model.kernels say that the job's software reaches.",
-        "assumption of a usual size for flat",
+        "Share of the speed of model.kernels that the job's software reaches.",
+        "assumption: a typical value for flat",
         "1",
         above=(0, 1.5),
         only_with=_MODELLED,
     )
     sequence_parallel: bool = key(
         True,
-        "Whether what lies outside of tensor parallelism is spread over its ranks, too.",
+        "Whether tensor-parallel ranks also share the operations between parallel layers.",
         "choice: Korthikanti et al. 2022, arXiv 2205.05198",
         only_with=_MODELLED,
     )
     matmul_precision: MatmulPrecision = key(
         "bf16",
-        "Numbers that products with weights multiply; attention stays in 16 bits.",
-        "choice: what most published runs used",
+        "Number format of products with weights. Attention stays in 16 bits.",
+        "choice: the format of most published runs",
         choices={
             "bf16": "16 bits",
             "fp8": "8 bits: 1.76 times the speed on H100, 1.98 on GB200 (best sustained rates, ML "
@@ -245,10 +223,10 @@ class ModelTable(Table):
     )
     attention: AttentionKernel = key(
         "flash-2",
-        "Kernel of attention. Fused ones keep scores on the chip and leave masked ones out.",
+        "Attention kernel. Fused kernels keep scores on the chip and skip masked ones.",
         "choice: FlashAttention-2, arXiv 2307.08691",
         choices={
-            "unfused": "matrix products and a softmax whose scores go through memory",
+            "unfused": "matrix products and a softmax, with scores in memory",
             "flash-2": "FlashAttention-2: 230 TFLOP/s on A100, 350 on H100",
             "flash-3": "FlashAttention-3 (arXiv 2407.08608): forward 740 TFLOP/s on H100, backward "
             "560; scaled to GB200; needs kernels of one of these",
@@ -257,73 +235,73 @@ class ModelTable(Table):
     )
     tensor_overlap: float = share(
         0.0,
-        "Share of tensor- and context-parallel messages that hides behind compute.",
+        "Share of tensor- and context-parallel messages that overlaps with compute.",
         "assumption: none",
         only_with=_MODELLED,
     )
     pipeline_overlap: float = share(
         0.0,
-        "Share of a message between stages that hides behind compute.",
+        "Share of messages between stages that overlaps with compute.",
         "assumption: none",
         only_with=_MODELLED,
     )
     gradient_overlap: float = share(
         0.0,
-        "Share of gradients and weights between groups that hides behind the last micro-batch.",
+        "Share of messages between groups that overlaps with the last micro-batch.",
         "assumption: none",
         only_with=_MODELLED,
     )
     recompute: Literal["none", "selective", "full"] = key(
         "selective",
-        "What the backward pass computes again.",
+        "Activations that the backward pass recomputes.",
         "choice: Korthikanti et al. 2022, arXiv 2205.05198",
         choices={
-            "none": "nothing",
-            "selective": "the scores of attention",
-            "full": "every layer",
+            "none": "none",
+            "selective": "attention scores",
+            "full": "all layers",
         },
         only_with=_MODELLED,
     )
     shard_optimizer: bool = key(
         True,
-        "Whether groups share the optimizer's state among them (ZeRO stage 1).",
+        "Whether the optimizer state is sharded over the groups (ZeRO stage 1).",
         "choice",
         only_with=_MODELLED,
     )
     optimizer_backup: OptimizerBackup = key(
         "neighbour",
-        "Who else has a group's share of the optimizer's state, where they share it.",
-        "choice: state in memory at each step, as at ByteRobust (arXiv 2509.16293)",
+        "Copy of a group's shard of the optimizer state, if that is sharded.",
+        "choice: a copy in memory at each step, as in ByteRobust (arXiv 2509.16293)",
         choices={
-            "neighbour": "two groups next to each other have each other's, in host memory; copies "
-            "are taken to be hidden",
-            "none": "nobody: who is lost takes its share along, and the job restarts",
+            "neighbour": "two neighbouring groups keep each other's shard in host memory; copying "
+            "is assumed to be hidden",
+            "none": "none: a lost group takes its shard with it, and the job restarts",
         },
         only_with=_MODELLED,
     )
     stages_that_fit: int | None = count(
         None,
-        "Stages whose state and activations fit into a GPU together; unset: by the GPU's memory "
-        "where model.name names a model, else any number.",
+        "Number of stages whose state and activations fit into one GPU. Unset: by the GPU's "
+        "memory if model.name names a model, else any number.",
         "derived: memory of the platform's GPUs",
         10_000,
     )
     least_stages: int | None = count(
         None,
-        "Stages of the shortest pipeline that the model fits into; unset: likewise, else 1.",
+        "Stages of the shortest pipeline that holds the model. Unset: likewise, else 1.",
         "derived: memory of the platform's GPUs",
         10_000,
     )
     least_tensor: int | None = count(
         None,
-        "Lowest tensor-parallel degree at which the model fits; unset: likewise, else 1.",
+        "Lowest tensor-parallel degree at which the model fits. Unset: likewise, else 1.",
         "derived: memory of the platform's GPUs",
         10_000,
     )
     backward_share: float = share(
         2 / 3,
         "Share of a step's compute that is the backward pass.",
-        "choice: twice the FLOP of the forward pass, and nothing but FLOP",
+        "choice: twice the FLOP of the forward pass",
     )
     hidden: int = count(8_192, "Width of the residual stream.", _LLAMA, 10**7, only_with=_CUSTOM)
     ffn_hidden: int = count(
@@ -340,7 +318,7 @@ class ModelTable(Table):
     )
     ffn_matrices: int = key(
         3,
-        "Matrices of the feed-forward network: 3 where it is gated.",
+        "Matrices of the feed-forward network: 3 if it is gated.",
         _LLAMA,
         "1",
         between=(2, 3),

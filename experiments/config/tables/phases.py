@@ -1,4 +1,4 @@
-"""The phases of a job: choices of each, and stated times, which hold whatever would be derived."""
+"""The phases of a job: choices of each, and stated times, which override derived ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from faultline.strategies.recovery import RecoveryKind
 
 
 class DetectionTable(Table):
-    """``[detection]``: how the job learns that a group is down."""
+    """``[detection]``: how the job detects that a group is down."""
 
     mode: Detection = key(
         "all-reduce",
-        "What becomes of an all-reduce that lacks a member.",
-        "choice: the least that detection can take",
+        "Behaviour of an all-reduce with an absent member.",
+        "choice: the fastest detection possible",
         choices={
             "all-reduce": "it fails after all_reduce.failed_fraction of its time",
             "watchdog": "it hangs until watchdog_s after its start",
@@ -34,8 +34,8 @@ class DetectionTable(Table):
     )
     watchdog_s: float = seconds(
         600.0,
-        "Time-out of the watchdog, from the start of the all-reduce; where a model's steps are "
-        "played, from where the rest of its group waits for one that dies.",
+        "Time-out of the watchdog, from the start of the all-reduce. If the steps of a model are "
+        "simulated, from the moment at which the rest of the group waits for the failed rank.",
         "PyTorch: default time-out of an NCCL process group, 10 minutes",
         above=(0, 1e9),
         only_with={"detection.mode": "watchdog"},
@@ -43,11 +43,11 @@ class DetectionTable(Table):
     )
     failure_in_all_reduce: FailureInAllReduce = key(
         "fails-it",
-        "What a group does that dies after its compute.",
+        "Effect of a group that fails after its compute.",
         f"{SOUND} next-step",
         choices={
-            "fails-it": "it makes this all-reduce fail",
-            "next-step": "it is missed in the next step only",
+            "fails-it": "this all-reduce fails",
+            "next-step": "the group is missed in the next step only",
         },
         rule="failure_in_all_reduce",
     )
@@ -58,38 +58,38 @@ class AllReduceTable(Table):
 
     failed_fraction: float = share(
         1.0,
-        "Cost of an all-reduce that lacked a member, as a fraction of its time.",
+        "Duration of an all-reduce with an absent member, as a fraction of its usual duration.",
         f"{SOUND} 0.5",
         only_with={"detection.mode": "all-reduce"},
         rule="failed_all_reduce_fraction",
     )
     fixed_step: FixedStep = key(
         "retries",
-        "What a step does that lost nothing by its failures (phase 0).",
+        "End of a step whose failures lost no gradient (phase 0).",
         f"{SOUND} commits",
         choices={
             "retries": "the survivors repeat the all-reduce",
-            "commits": "it is done, without an all-reduce of the survivors",
+            "commits": "the step ends without an all-reduce of the survivors",
         },
         rule="fixed_step",
     )
     fidelity: Literal["flow", "chunk"] = key(
         "flow",
-        "How messages are played where the time of an all-reduce is measured.",
-        "choice: both take the same time on a ring; flow is much faster to simulate",
+        "Granularity of the messages of an all-reduce that is measured on the platform.",
+        "choice: both give the same time on a ring, and flow is much faster to simulate",
         choices={
-            "flow": "one steady flow an edge of the ring",
-            "chunk": "every single message",
+            "flow": "one steady flow per edge of the ring",
+            "chunk": "each message of each step of the ring",
         },
     )
 
 
 class CheckpointTable(Table):
-    """``[checkpoint]``: saving the state to storage."""
+    """``[checkpoint]``: checkpoints on storage."""
 
     interval_steps: int | None = key(
         None,
-        "Steps between checkpoints; unset: the best by the closed form of `period`.",
+        "Steps between checkpoints. Unset: the best by the closed form of `period`.",
         "derived: closed forms",
         "steps",
         between=(1, 10**18),
@@ -97,104 +97,103 @@ class CheckpointTable(Table):
     )
     period: Literal["of-lives", "first-order"] = key(
         "of-lives",
-        "Which closed form gives intervals that are not stated.",
-        "choice: the exact one; published ones are first-order",
+        "Closed form of intervals that are not stated.",
+        "choice: the exact one; published forms are first-order",
         choices={
-            "of-lives": "the best for how long lives last under the scheme; first-order where "
-            "that is not known in closed form",
-            "first-order": "T_c* of Saxena et al. 2024, for lives much longer than the period",
+            "of-lives": "the best for the distribution of the time between restarts under the "
+            "scheme; first-order if that has no closed form",
+            "first-order": "T_c* of Saxena et al. 2024, for restarts much rarer than checkpoints",
         },
     )
     policy: Literal["fixed", "dynamic"] = key(
         "fixed",
-        "When a checkpoint is due.",
-        "choice: what frameworks do",
+        "Moment at which a checkpoint is due.",
+        "choice: as in frameworks",
         choices={
             "fixed": "every interval_steps steps",
-            "dynamic": "as soon as the unsaved work is worth its price under the hazard of a "
-            "restart at that moment, which grows with every group that is down (after Ling et "
-            "al. 2001 and Bougeret et al. 2011)",
+            "dynamic": "as soon as the unsaved work, times the current rate of restarts, is worth "
+            "a checkpoint. The rate grows with each group that is down (after Ling et al. 2001 "
+            "and Bougeret et al. 2011)",
         },
     )
     failed_writer: FailedWriter = key(
         "replaced",
-        "What becomes of a checkpoint whose writer is down.",
+        "Effect of a failed writer on a checkpoint.",
         f"{SOUND} skips",
-        choices={"replaced": "the next member writes it", "skips": "it is left out"},
+        choices={"replaced": "the next member writes it", "skips": "the checkpoint is skipped"},
         rule="failed_writer",
     )
 
 
 class RestartTable(Table):
-    """``[restart]``: bringing the whole job back after a wipe-out."""
+    """``[restart]``: restarts of the whole job."""
 
     failure_during: FailureInRestart = key(
         "absorbed",
-        "What becomes of a group that fails during its restart.",
+        "Effect of a failure on a group that restarts.",
         f"{SOUND} begins-anew",
         choices={
-            "absorbed": "the restart repairs it in passing",
-            "begins-anew": "it starts over, and all wait for the slowest",
+            "absorbed": "none: the restart repairs it",
+            "begins-anew": "the group restarts again, and all groups wait for the slowest",
         },
         rule="failure_in_restart",
     )
     failure_while_waiting: FailureWhileWaiting = key(
         "absorbed",
-        "What becomes of a restarted group that fails while it waits for slower ones.",
+        "Effect of a failure on a restarted group that waits for slower ones.",
         f"{SOUND} surfaces",
         choices={
-            "absorbed": "the restart repairs it in passing",
-            "surfaces": "the first step finds it down",
+            "absorbed": "none: the restart repairs it",
+            "surfaces": "the group is missing in the first step",
         },
         rule="failure_while_waiting",
     )
     resume: Resume = key(
         "after",
-        "Where training goes on after a restart.",
+        "Step at which training continues after a restart.",
         f"{SOUND} redo",
         choices={
-            "after": "after the step that was checkpointed",
-            "redo": "with the step that was checkpointed, which is done and saved once more",
+            "after": "the step after the checkpointed one",
+            "redo": "the checkpointed step, which is repeated and saved again",
         },
         rule="resume",
     )
     readers: Literal["one-group", "every-group"] | None = key(
         None,
-        "Who reads the checkpoint from storage, as measured, on top of the restart's time; unset: "
-        "loading is part of that, unless times.checkpoint_load_s is stated.",
-        "ByteRobust (arXiv 2509.16293): its times go on to the resumed job",
+        "Groups that read the checkpoint from storage. The measured time is added to the "
+        "restart. Unset: the restart includes loading, unless times.checkpoint_load_s is "
+        "stated.",
+        "ByteRobust (arXiv 2509.16293): its times last until the job has resumed",
         choices={
-            "one-group": "one group, which passes it on",
-            "every-group": "all at once, sharing the storage's bandwidth",
+            "one-group": "one group, which sends it to the others",
+            "every-group": "all groups at once, which share the bandwidth of the storage",
         },
     )
 
 
 class RejoinTable(Table):
-    """``[rejoin]``: whether groups that were dropped come back before the next restart."""
+    """``[rejoin]``: return of dropped groups before the next restart."""
 
     when: Rejoin = key(
         "at-restart",
-        "When groups that were dropped come back.",
-        "choice: a job that has lost groups goes on without them",
+        "Moment at which dropped groups return.",
+        "choice: a job continues without lost groups",
         choices={
-            "at-restart": "with a global restart only",
-            "at-checkpoint": "at the first checkpoint or snapshot at which they are repaired, "
-            "or a spare group is free; stacks and replica sets are then as if they had never "
-            "failed",
+            "at-restart": "at a global restart only",
+            "at-checkpoint": "at the first checkpoint or snapshot after their repair, or as soon "
+            "as a spare group is free. Stacks and replica sets are then as before the failure",
         },
         rule="rejoin",
     )
     repair_s: float = seconds(
         10_800.0,
-        "Time from the moment a failure is noticed until the group could come back; and until a "
-        "machine is repaired that the job waits for, where the failure does not say.",
+        "Time from the detection of a failure until the group or machine is repaired, if the "
+        "failure does not state it.",
         "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
     )
     spare_groups: int = key(
         0,
-        "Groups that stand by from the beginning, on top of job.groups, to take the "
-        "place of failed ones.",
+        "Standby groups, in addition to job.groups, that replace failed ones.",
         "choice: none",
         "1",
         between=(0, 100_000),
@@ -203,7 +202,7 @@ class RejoinTable(Table):
 
 
 ASSUMED_COMPUTE_S = 10.0
-"""What a job computes that names no model and states no time: a round number."""
+"""Compute time of a job without a model and without a stated time: a round number."""
 
 _MEASURED = "derived: measured on the platform"
 _PHASES = "derived: phases by [recovery]"
@@ -211,7 +210,7 @@ IN_MEMORY = {"protection.name": [name for name in all_protections() if name != "
 
 
 def _whole(meaning: str, most: float = 1e9, **documentation: Any) -> Any:
-    return seconds(None, f"Time of {meaning}, all of it.", _PHASES, most, **documentation)
+    return seconds(None, f"Whole time of {meaning}.", _PHASES, most, **documentation)
 
 
 def _snapshot(meaning: str) -> Any:
@@ -219,68 +218,70 @@ def _snapshot(meaning: str) -> Any:
 
 
 class TimesTable(Table):
-    """``[times]``: stated times; what is left out is derived, or measured on the platform."""
+    """``[times]``: stated times. All others are derived, or measured on the platform."""
 
     compute_s: float | None = seconds(
         None,
-        "Time a group computes one shard type (one stack).",
-        f"derived: a model's passes on the platform; {ASSUMED_COMPUTE_S:g} s where none is named",
+        "Time in which a group computes one shard type (one stack).",
+        f"derived: a model's passes on the platform; {ASSUMED_COMPUTE_S:g} s without a model",
         above=(0, 1e9),
     )
     all_reduce_s: float | None = seconds(
         None,
-        "Time of an all-reduce; unset: all_reduce_per_group_s * groups, where that is stated.",
+        "Time of an all-reduce. Unset: all_reduce_per_group_s * groups, if that is stated.",
         _MEASURED,
         1e11,
     )
     all_reduce_per_group_s: float | None = seconds(
-        None, "Time of an all-reduce for each group, where all_reduce_s is unset.", _MEASURED, 1e6
+        None, "Time of an all-reduce per group, if all_reduce_s is unset.", _MEASURED, 1e6
     )
     checkpoint_write_s: float | None = seconds(
         None, "Time to write a checkpoint to storage.", _MEASURED, above=(0, 1e9)
     )
     checkpoint_load_s: float | None = seconds(
         None,
-        "Time to load a checkpoint from storage, on top of that of the restart.",
-        "derived: measured where restart.readers are named, else part of the restart",
+        "Time to load a checkpoint from storage, in addition to the restart.",
+        "derived: measured if restart.readers is stated, else part of the restart",
     )
-    restart_s: float | None = _whole("a restart until a group is up again", above=(0, 1e9))
-    shrink_s: float | None = _whole("going on after groups have left")
+    restart_s: float | None = _whole("a restart, until a group is up again", above=(0, 1e9))
+    shrink_s: float | None = _whole("shrinking after groups have left")
     rejoin_s: float | None = _whole(
-        "joining and being sent the state, for which all wait when groups come back",
+        "a rejoin with the transfer of state, for which all groups wait",
         1e11,
         only_with={"rejoin.when": "at-checkpoint"},
     )
-    take_over_s: float | None = _whole("a neighbour's taking over a stage")
-    hand_back_s: float | None = _whole("a stage's going back to its node")
-    re_form_s: float | None = _whole("forming pipelines anew")
-    local_rendezvous_s: float | None = _whole("a pipeline's agreeing on who does a lost stage")
-    migrate_s: float | None = _whole("a restart's sending stages to other domains of the job")
+    take_over_s: float | None = _whole("a take-over of a stage by a neighbour")
+    hand_back_s: float | None = _whole("the return of a stage to its node")
+    re_form_s: float | None = _whole("re-forming pipelines")
+    local_rendezvous_s: float | None = _whole("the rendezvous of a pipeline that has lost a stage")
+    migrate_s: float | None = _whole("moving stages to other domains of the job in a restart")
     snapshot_copy_s: float | None = _snapshot(
-        "Time in which all GPUs copy their snapshot to host memory, parity included."
+        "Time in which all GPUs copy their snapshot to host memory, including parity."
     )
     snapshot_copy_interference_s: float | None = _snapshot(
-        "What an all-reduce takes longer during that."
+        "Delay of an all-reduce during that copy."
     )
     snapshot_send_s: float | None = _snapshot("Time in which all nodes send their copies to peers.")
     snapshot_send_interference_s: float | None = _snapshot(
-        "What an all-reduce takes longer during that."
+        "Delay of an all-reduce during that transfer."
     )
-    snapshot_load_s: float | None = _snapshot("Time to load the state from a node's own memory.")
+    snapshot_load_s: float | None = _snapshot(
+        "Time to load the state from the memory of the same node."
+    )
     snapshot_rebuild_s: float | None = _snapshot(
-        "Time to rebuild a replaced node's state from what several peers hold, loading included."
+        "Time to rebuild the state of a replaced node from several peers, including loading."
     )
     snapshot_fetch_s: float | None = _snapshot(
-        "Time to send a replaced node its state from a peer that has all of it, loading included."
+        "Time to send a replaced node its state from one peer, including loading."
     )
 
     def snapshots(self) -> dict[str, float]:
-        """Return the stated of `SNAPSHOT_TIMES`."""
+        """Return the stated times among `SNAPSHOT_TIMES`."""
         return self._stated({name: f"snapshot_{name}" for name in SNAPSHOT_TIMES})
 
     @property
     def states_snapshots(self) -> bool:
-        """Whether all of them are stated: then nothing of them is measured."""
+        """Whether all times of snapshots are stated, so that none is measured."""
         return len(self.snapshots()) == len(SNAPSHOT_TIMES)
 
     def recoveries(self) -> dict[str, float]:

@@ -7,7 +7,7 @@ its options by a plain mapping with the same names, for which it has to import n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from faultline.strategies.base import StrategyOptions
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
@@ -23,7 +23,7 @@ def _as_list(values: str | Iterable[str]) -> list[str]:
 class FieldDocumentation(BaseModel):
     """The documentation of a field."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     # Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
     source: str | None = None
@@ -97,17 +97,22 @@ def documentation_of(field: FieldInfo) -> FieldDocumentation:
 class Table(BaseModel):
     """A table of a scenario: unknown keys are mistakes, and so are values of another type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
 
 
 class RegisteredTable(Table):
     """A table whose `name` chooses a class, and that has a table of options for each."""
 
+    tables: ClassVar[Mapping[str, str]] = {}
+    """The table of options of each class that has any, by their names."""
+
     name: str
 
     def options(self) -> StrategyOptions:
         """Return the named choices of what is chosen."""
-        stated = getattr(self, self.name, None)
+        stated = getattr(self, self.tables.get(self.name, ""), None)
         return stated if isinstance(stated, StrategyOptions) else StrategyOptions()
 
 
@@ -124,10 +129,17 @@ def with_registered(
     The classes in the registry have a `summary` and `Options`; `base` has the keys that do not
     depend on it. The rest is of the choice: its default, its meaning, the default's source.
     """
-    fields: dict[str, Any] = {
-        entry: (chosen.Options, Field(default_factory=chosen.Options, description=chosen.summary))
+    tables = {
+        entry: chosen.Options.table or entry
         for entry, chosen in known.items()
         if chosen.Options is not StrategyOptions
+    }
+    fields: dict[str, Any] = {
+        table: (
+            known[table].Options,
+            Field(default_factory=known[table].Options, description=known[table].summary),
+        )
+        for table in sorted({*tables.values()})
     }
     fields["name"] = (
         Literal[tuple(known)],
@@ -138,4 +150,6 @@ def with_registered(
             choices={entry: chosen.summary for entry, chosen in known.items()},
         ),
     )
-    return create_model(name, __base__=base, __module__=base.__module__, **fields)
+    completed = create_model(name, __base__=base, __module__=base.__module__, **fields)
+    completed.tables = tables
+    return completed

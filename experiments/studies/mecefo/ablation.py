@@ -46,6 +46,12 @@ from scipy.optimize import brentq
 ASSUMED_RANK = 1024
 """Not stated; a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, arXiv 2403.03507)."""
 
+_TECHNIQUES: dict[str, Literal["none", "skip", "skip-recompute", "all"]] = {
+    "none": "none",
+    "skip": "skip",
+    "skip + recompute": "skip-recompute",
+    "full": "all",
+}
 ABLATION: tuple[tuple[str, Techniques, Measured], ...] = (
     ("none", Techniques(), NO_TECHNIQUE),
     ("skip", Techniques(True), SKIP),
@@ -68,15 +74,13 @@ _PROJECTION_BYTES = 4.0
 
 def slowdown_rows() -> Iterator[Row]:
     """Return how much one failed stage slows its pipeline, by FLOP and calibrated."""
-    for name, used, measured in ABLATION:
+    for name, _, measured in ABLATION:
         setting = f"7B {'naive doubling' if name == 'none' else name}"
         published = NO_FAULT.tokens_per_s_256 / measured.tokens_per_s_256
         for cost_model, quantity in _COST_MODELS:
             options = MecefoOptions(
                 cost_model=cost_model,
-                skip_attention=used.skip_attention,
-                recompute_ffn=used.recompute_ffn,
-                low_rank=used.low_rank is not None,
+                techniques=_TECHNIQUES[name],
             ).for_job(JobShape(micro_batch_sequences=32))
             slowdown = _pace_with_one_lost(options)
             yield row_of(quantity, "mecefo", setting, published, [slowdown], "1")

@@ -173,7 +173,6 @@ def _domain_settings(job: StudyJob) -> list[str]:
         "model.tensor": job.domain_gpus,
         "model.micro_batches": job.rules.local_batch,
         "failures.gpus_per_domain": job.domain_gpus,
-        "strategy.ntp-pw.resharding_slowdown": modelled["strategy.ntp.resharding_slowdown"],
     }
     return [f"{key}={value}" for key, value in (modelled | cut).items()]
 

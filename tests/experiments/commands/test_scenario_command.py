@@ -82,7 +82,7 @@ def test_what_is_left_open_is_filled_in() -> None:
     assert filled.strategy.redundancy == 8
     # Published for r = 8: 15 steps.
     assert abs((filled.checkpoint.interval_steps or 0) - 15) <= 1
-    assert (filled.job.gpus_per_group, filled.times.all_reduce_s) == (3000, 2.0)
+    assert (filled.job.gpus_of_group, filled.times.all_reduce_s) == (3000, 2.0)
     again = resolve(filled)
     assert again.redundancy == shown.question.redundancy
     assert again.interval_steps == shown.question.interval_steps
@@ -133,7 +133,6 @@ def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
         ("job", "groups"): "--set",
         ("job", "gpus"): "derived",
         ("times", "compute_s"): "unset",
-        ("job", "gpus_per_group"): "derived",
         ("job", "time_limit_s"): "default",
         ("strategy", "redundancy"): "stated",
         ("checkpoint", "interval_steps"): "derived",

@@ -58,7 +58,7 @@ def test_numbers_arrive_as_they_are(mtbf_s: float) -> None:
 def test_what_was_not_stated_follows_the_change() -> None:
     whole = Scenario().with_({"model.name": "llama3-70b", "model.pipeline": 4})
     half = whole.with_({"model.pipeline": 8})
-    assert half.job.gpus_per_group == 2 * whole.job.gpus_of_group
+    assert half.job.gpus_of_group == 2 * whole.job.gpus_of_group
     assert half.with_({"model.pipeline": 4}) == whole
     open_job = Scenario().with_({"platform.file": "gb200-nvl72"})
     assert open_job.job.gpus != Scenario().with_({}).job.gpus

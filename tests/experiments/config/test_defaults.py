@@ -170,7 +170,7 @@ def test_all_known_models_can_be_named() -> None:
 def test_sizes_are_those_of_the_model_and_its_layout() -> None:
     scenario = of_model()
     parameters = KNOWN_MODELS["llama3-70b"].parameters
-    assert (scenario.job.gpus, scenario.job.gpus_per_group) == (256, 32)
+    assert (scenario.job.gpus, scenario.job.gpus_of_group) == (256, 32)
     assert scenario.job.parameter_bytes == 2 * parameters
     # Weights of 16 bits; weights, mean and variance of 32.
     assert scenario.protection.state_bytes == 14 * parameters

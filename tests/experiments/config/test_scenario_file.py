@@ -55,7 +55,6 @@ def test_every_choice_of_the_study_has_its_sound_counterpart() -> None:
     ("setting", "key", "value"),
     [
         ("job.groups=600", "job.groups", 600),
-        ("job.gpus_per_group=3000", "job.gpus_per_group", 3000),
         ("job.steps=2_000", "job.steps", 2000),
         ("times.compute_s=1e2", "times.compute_s", 100.0),
         ("job.compute_jitter=0", "job.compute_jitter", 0.0),

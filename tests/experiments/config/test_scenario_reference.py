@@ -256,4 +256,4 @@ def test_keys_are_explained_with_their_unit(ask: Ask) -> None:
     schema = json.loads(ask("explain", "--format", "json-schema"))
     compute = schema["$defs"]["TimesTable"]["properties"]["compute_s"]
     assert compute["description"].endswith("Unit: s.")
-    assert "Time a group computes one shard type" in compute["description"]
+    assert "Time in which a group computes one shard type" in compute["description"]

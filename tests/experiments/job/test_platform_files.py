@@ -21,7 +21,7 @@ from tests.stated_times import NOTHING_MEASURED
 def job_of(gpus: int, groups: int, **changes: object) -> Scenario:
     size = {"platform.file": "hgx-h100", "job.groups": groups, "job.gpus": gpus}
     scenario = load_scenario("spare-sound", NOTHING_MEASURED)
-    return scenario.with_({**size, "job.gpus_per_group": None, **changes})
+    return scenario.with_({**size, **changes})
 
 
 def test_a_cluster_that_is_large_enough_stays_as_it_is_shipped() -> None:

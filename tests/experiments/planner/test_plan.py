@@ -186,7 +186,7 @@ def test_a_plan_has_all_schemes_for_which_the_scenario_states_enough() -> None:
 
 
 def test_a_platform_that_is_too_small_is_generated_at_the_size_of_the_job() -> None:
-    cluster = ("platform.file=hgx-h100", "job.groups=8", "~job.gpus_per_group")
+    cluster = ("platform.file=hgx-h100", "job.groups=8")
     grown = read_situation("spare-sound", (*STATED, *cluster, "job.gpus=512"))
     assert any(
         said.startswith("The platform is hgx-h100 with 64 dom") for said in grown.assumptions

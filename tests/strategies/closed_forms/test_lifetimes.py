@@ -166,6 +166,13 @@ def test_without_failures_a_restart_takes_its_time() -> None:
     assert wait.survival(0.0) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_a_restart_that_no_group_survives_has_no_end_to_count_from() -> None:
+    survival = weibull(0.78, 1.0)
+    wait = wait_for_slowest(8, 1e9, survival, survival)
+    assert wait.mean_s >= 1e9
+    assert wait.survival(0.0) == 1.0
+
+
 def test_many_groups_wait_for_the_slowest() -> None:
     """N = 100, T_r = 1, mean 20: simulated by the definition; some are down when all are back."""
     groups, mean, trials = 100, 20.0, 2000
