@@ -6,11 +6,10 @@
 3. While some may still be better than the best by more than `indifference`, these and the best get
    twice as many seeds, up to `most_seeds`.
 
-All have the same seeds (common random numbers), so that differences are far less noisy than values.
-Two are compared by the seeds that both have, with Student's interval of the paired differences. An
-alternative is not out for good when it gets no more seeds: it gets them after all if it ties with
-another best. After Maron & Moore 1994, *Hoeffding races*, and Bechhofer 1954, *A single-sample
-multiple decision procedure*, for the indifference zone.
+Two are compared by the seeds that both have (common random numbers), with Student's interval of the
+paired differences. One that gets no more seeds gets them after all if it ties with another best.
+After Maron & Moore 1994, *Hoeffding races*; the indifference zone is that of Bechhofer 1954, *A
+single-sample multiple decision procedure*.
 """
 
 from __future__ import annotations
@@ -78,15 +77,14 @@ def race(
     Parameters
     ----------
     heats
-        The alternatives. Those of a heat run with the first seed together, after the heats before.
+        The alternatives. A heat runs with the first seed after the heats before it.
     play
-        Runs alternatives with seeds, in order. It gets the best values so far of the first seed,
-        too, by which it may stop a run.
+        Runs alternatives with seeds, in order. It also gets the best values of the first seed so
+        far, by which it may stop a run.
     values
         The quantities of a run; infinite if it did not finish.
     incumbent
-        The alternative that the others are compared with, instead of the best; the race ends when
-        one is surely better.
+        What the others are compared with, instead of the best; the race ends when one is better.
     sets_best
         Whether the values of an alternative count as the best of the first seed.
     """
