@@ -177,5 +177,5 @@ def _file(value: type[Any]) -> str:
 
 def _error_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: {error.msg}"
+        return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
     return told(error)
