@@ -1,7 +1,7 @@
-"""Where a job runs: cluster specs, and SimGrid platforms made from them and read back.
+"""Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
-Nothing here imports SimGrid; `check_in_simgrid`, `play_flows` and `single_flow` start it in
-processes of their own.
+This package does not import SimGrid. `check_in_simgrid`, `play_flows` and `single_flow` run it in
+a separate process.
 """
 
 from faultline.platforms.errors import PlatformError
