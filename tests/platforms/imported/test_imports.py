@@ -198,7 +198,7 @@ def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None
         ("nothing of the kind", "no line begins with GPU0"),
         (MATRIX.replace("NV18", "NV99"), "has NV99, and a GPU of hgx-h100 has 18 links"),
         (MATRIX.replace("NV18", "NV6", 3), "joins unequally"),
-        ("\n".join(MATRIX.splitlines()[:4]), "has no whole row of GPU3"),
+        ("\n".join(MATRIX.splitlines()[:4]), "has no complete row of GPU3"),
     ],
 )
 def test_another_text_is_refused(text: str, said: str) -> None:
@@ -210,9 +210,9 @@ def test_another_text_is_refused(text: str, said: str) -> None:
     ("change", "said"),
     [
         (lambda text: text.replace("nic,", "port,", 1), "has no columns node, nic and switch"),
-        (lambda text: text + "\nn0,mlx5_0,leaf-9-9", "plugs mlx5_0 of n0 in once more"),
-        (lambda text: text.replace("n1,mlx5_0,leaf-0-0", "n1,,leaf-0-0"), ":10: names no node"),
-        (lambda text: text.replace("n1,mlx5_0,leaf-0-0\n", ""), "plugs in 7 adapters of n1"),
+        (lambda text: text + "\nn0,mlx5_0,leaf-9-9", "lists mlx5_0 of n0 a second time"),
+        (lambda text: text.replace("n1,mlx5_0,leaf-0-0", "n1,,leaf-0-0"), ":10: has no node"),
+        (lambda text: text.replace("n1,mlx5_0,leaf-0-0\n", ""), "has 7 adapters of n1"),
         (lambda text: text.replace("n1,mlx5_1,leaf-0-1", "n1,mlx5_1,leaf-0-0"), "unequally"),
     ],
 )
