@@ -202,8 +202,8 @@ def test_destinations_below_one_leaf_switch_are_spread_on_each_rail(write: Write
         ),
         (
             {"domains": 65},
-            'scale_out.routing: "ecmp" writes a route for each pair of GPUs, for 256 GPU hosts at '
-            "most, and there are 260: simulate one rail plane",
+            'scale_out.routing: "ecmp" writes a route for each pair of GPUs, for at most 256 '
+            "GPU hosts (got 260): simulate one rail plane",
         ),
     ],
 )
