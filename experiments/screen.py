@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from faultline.experiments.config.errors import QUIET
 from faultline.experiments.streams import shown
 from rich.console import Console
 from rich.progress import TextColumn
@@ -39,6 +40,11 @@ class Screen(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text as it is drawn."""
         return super().render_str(shown(text), **options)
+
+
+def message_console() -> Screen:
+    """Return the console of progress and notes: the standard error, unless output is quiet."""
+    return Screen(stderr=True, quiet=QUIET in os.environ)
 
 
 def text_column(pattern: str) -> TextColumn:

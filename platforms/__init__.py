@@ -1,23 +1,51 @@
 """Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
 This package does not import SimGrid. `check_in_simgrid`, `play_flows` and `single_flow` run it in
-a separate process.
+a separate process. Each name is imported when it is first used. Three functions have the names of
+their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
 """
 
-from faultline.platforms.errors import PlatformError
-from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
-from faultline.platforms.failure_domains import FailureDomain, failure_domains
-from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
-from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch, outages
-from faultline.platforms.platform_data import Platform
-from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.simgrid_check import check_in_simgrid, play_flows, single_flow
-from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_differences import spec_differences
-from faultline.platforms.spec_file import load_spec, parse_spec
-from faultline.platforms.topology import rail_plane
-from faultline.platforms.xml_reader import read_platform
-from faultline.platforms.xml_writer import write_xml
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from faultline.platforms.errors import PlatformError
+    from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
+    from faultline.platforms.failure_domains import FailureDomain
+    from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
+    from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch
+    from faultline.platforms.platform_data import Platform
+    from faultline.platforms.preset_library import load_preset, preset_names
+    from faultline.platforms.simgrid_check import check_in_simgrid, play_flows, single_flow
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.spec_file import load_spec, parse_spec
+    from faultline.platforms.topology import rail_plane
+    from faultline.platforms.xml_reader import read_platform
+    from faultline.platforms.xml_writer import write_xml
+
+_HOMES = {
+    "ENGINE_CONFIGURATION": "network_model",
+    "ClusterSpec": "spec",
+    "FailureDomain": "failure_domains",
+    "Outage": "outages",
+    "Platform": "platform_data",
+    "PlatformError": "errors",
+    "bisection": "fabric",
+    "check_in_simgrid": "simgrid_check",
+    "engine_arguments": "network_model",
+    "fabric_layers": "fabric",
+    "gpus_cut_off_by_a_leaf_switch": "outages",
+    "load_preset": "preset_library",
+    "load_spec": "spec_file",
+    "parse_spec": "spec_file",
+    "play_flows": "simgrid_check",
+    "preset_names": "preset_library",
+    "rail_plane": "topology",
+    "read_platform": "xml_reader",
+    "single_flow": "simgrid_check",
+    "storage_rates": "fabric",
+    "write_xml": "xml_writer",
+}
 
 __all__ = [
     "ENGINE_CONFIGURATION",
@@ -30,18 +58,23 @@ __all__ = [
     "check_in_simgrid",
     "engine_arguments",
     "fabric_layers",
-    "failure_domains",
     "gpus_cut_off_by_a_leaf_switch",
     "load_preset",
     "load_spec",
-    "outages",
     "parse_spec",
     "play_flows",
     "preset_names",
     "rail_plane",
     "read_platform",
     "single_flow",
-    "spec_differences",
     "storage_rates",
     "write_xml",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'faultline.platforms' has no attribute {name!r}")
+    value: object = getattr(import_module(f"faultline.platforms.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from faultline.platforms.files import is_draft
 
-SUBFOLDERS = ("probes", "platforms", "compiled")
-"""Folders whose content can be made again; the built SimGrid beside them is never removed."""
 _MOST_FILES = 10_000
 _MOST_BYTES = 10**9
 # A draft this old was left behind by a process that was killed.
@@ -45,17 +43,6 @@ def keep_within_bounds(
         if abandoned or (files > 1 and (files > most_files or size_bytes > most_bytes)):
             with suppress(OSError):
                 path.unlink()
-
-
-def clean_cache() -> tuple[int, int]:
-    """Remove all files that can be made again; return their number and their bytes."""
-    removed = size_bytes = 0
-    for folder in SUBFOLDERS:
-        for path, status in _files(cache_directory() / folder):
-            path.unlink(missing_ok=True)
-            removed += 1
-            size_bytes += status.st_size
-    return removed, size_bytes
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

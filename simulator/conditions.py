@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush, merge
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
-from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_shares import SlowStep
 from faultline.simulator.random_streams import Purpose, stream
+
+if TYPE_CHECKING:
+    from faultline.simulator.pattern.activity_graph import Rank
+
 
 LASTING: frozenset[Kind] = frozenset({"slow", "partial", "storage"})
 """Kinds of failures that are conditions; other kinds happen at one or two moments."""

@@ -37,6 +37,9 @@ from faultline.simulator.simgrid_engine.collective_probe import (
 _MOST_BYTES = 1e18
 """SimGrid counts bytes in 64 bits."""
 
+_WATCHDOG_S = 600.0
+"""Time after which ranks stop waiting: PyTorch's default for NCCL (init_process_group, timeout)."""
+
 _POWERED = {"gpu", "host", "domain", "rack"}
 """Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
 
@@ -54,13 +57,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     prefixed = _prefixed(f"{arguments.file}:", CollectiveError)
     with prefixed, explaining_aborts(path), waiting("measuring"):
         result = probe_collective(
-            path,
-            arguments.collective,
-            arguments.algorithm,
-            size_bytes,
-            arguments.ranks,
-            arguments.fidelity,
-            arguments.placement,
+            path, arguments.collective, arguments.algorithm, size_bytes, arguments.gpus
         )
     if arguments.json:
         fields = asdict(result).items()
@@ -76,17 +73,17 @@ def _measure(arguments: argparse.Namespace) -> None:
         ("messages", f"{result.messages:,}"),
     )
     what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
-    title = f"{what}, {arguments.bytes}, {arguments.fidelity}, {arguments.placement}"
+    title = f"{what}, {arguments.bytes}"
     Screen().print(pairs_table(rows, title))
 
 
 def _break(arguments: argparse.Namespace) -> None:
     path, size_bytes = _collective(arguments)
-    at_s, watchdog_s = _time("--at", arguments.at), _time("--watchdog", arguments.watchdog)
-    if watchdog_s <= at_s:
+    with _prefixed("--at", PlatformError):
+        at_s = parse_quantity(arguments.at, TIME)
+    if at_s >= _WATCHDOG_S:
         raise UserError(
-            f"--watchdog {arguments.watchdog}: fires before the failure at {arguments.at}; "
-            "use a later time"
+            f"--at {arguments.at}: the watchdog fires after {_WATCHDOG_S:g} s; use an earlier time"
         )
     platform = read_platform(path)
     check_controller(platform)
@@ -97,13 +94,13 @@ def _break(arguments: argparse.Namespace) -> None:
             arguments.collective,
             arguments.algorithm,
             size_bytes,
-            arguments.ranks,
-            arguments.placement,
+            arguments.gpus,
+            "packed",
         )
     down = component.gpus if component.level in _POWERED else ()
     failure = Failure(at_s, down, component.links)
     with explaining_aborts(path), waiting("simulating the failure"):
-        aftermath = break_collective(path, schedule, hosts, arguments.fidelity, failure, watchdog_s)
+        aftermath = break_collective(path, schedule, hosts, "flow", failure, _WATCHDOG_S)
     became = {
         name: [hosts[position] for position in getattr(aftermath, name)]
         for name in ("died", "hung", "through")
@@ -137,9 +134,9 @@ def _collective(arguments: argparse.Namespace) -> tuple[Path, float]:
         size_bytes = parse_quantity(arguments.bytes, SIZE)
     if not 1 <= size_bytes <= _MOST_BYTES:
         raise UserError(f"--bytes {arguments.bytes!r}: write a size from 1B to 1EB, like 1GB")
-    if arguments.ranks is not None and arguments.ranks < 2:
-        raise UserError(f"--ranks {arguments.ranks}: a collective needs at least 2 ranks")
-    return _platform(arguments.file, arguments.ranks), size_bytes
+    if arguments.gpus is not None and arguments.gpus < 2:
+        raise UserError(f"--gpus {arguments.gpus}: a collective needs at least 2 ranks")
+    return _platform(arguments.file, arguments.gpus), size_bytes
 
 
 def _platform(name: str, ranks: int | None) -> Path:
@@ -168,11 +165,6 @@ def _bandwidth(bytes_per_s: float) -> str:
         if float(BANDWIDTH.units[unit]) <= bytes_per_s:
             return f"{bytes_per_s / float(BANDWIDTH.units[unit]):.4g} {unit}"
     return f"{bytes_per_s:.4g} B/s"
-
-
-def _time(option: str, text: str) -> float:
-    with _prefixed(option, PlatformError):
-        return parse_quantity(text, TIME)
 
 
 def _component(platform: Platform, name: str) -> FailureDomain:

@@ -216,14 +216,15 @@ def execute_fit(arguments: argparse.Namespace) -> None:
 
     log = _log(arguments)
     fitted = fit(log)
-    if arguments.mix is not None:
-        with explained(f"--mix {arguments.mix}"):
-            write_file(arguments.mix, mix_text(fitted, log))
-    if arguments.output is not None:
-        from faultline.experiments.figures.failures import draw_fit
+    for path in arguments.output:
+        remedy = "name a mix (.toml) or a figure (.png)"
+        with explained(f"-o {path}", remedy, ValueError):
+            if path.suffix == ".toml":
+                write_file(path, mix_text(fitted, log))
+            else:
+                from faultline.experiments.figures.failures import draw_fit
 
-        with explained(f"-o {arguments.output}", "name a PNG file", ValueError):
-            draw_fit(fitted, _sentence(log), arguments.output)
+                draw_fit(fitted, _sentence(log), path)
     if arguments.json:
         print_json(_fit_as_json(fitted, log))
     else:
@@ -244,9 +245,8 @@ def _log(arguments: argparse.Namespace) -> FailureLog:
         arguments.log,
         arguments.nodes,
         arguments.gpus_per_node,
-        arguments.span,
+        None if arguments.days is None else arguments.days * _DAY_S,
         columns,
-        arguments.smallest_job,
     )
 
 
@@ -349,7 +349,8 @@ def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> N
     if same := fitted.whole.gaps.same_instant:
         console.print(f"{same:,} failures have the same time as the one before; gaps exclude them")
     console.print(_about_lemons(fitted.lemons))
-    _print_written(console, figure=arguments.output, mix=arguments.mix)
+    for path in arguments.output:
+        console.print(f"{'mix' if path.suffix == '.toml' else 'figure'}: {path}")
 
 
 def _about_lemons(lemons: Any) -> str:

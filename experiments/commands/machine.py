@@ -10,7 +10,6 @@ from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.output import print_json
 from faultline.experiments.health import limit_checks, simgrid_checks, version_checks
 from faultline.experiments.screen import Screen
-from faultline.simulator.cache_folder import cache_directory, clean_cache
 from rich.text import Text
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
@@ -18,14 +17,6 @@ _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 def execute_doctor(arguments: argparse.Namespace) -> int:
     """Run the command; 1 if a check failed."""
-    if arguments.clean:
-        removed, size_bytes = clean_cache()
-        if arguments.json:
-            cache = str(cache_directory())
-            print_json({"cache": cache, "removed_files": removed, "removed_bytes": size_bytes})
-            return 0
-        print(f"{cache_directory()}: removed {removed:,} files, {size_bytes / 1e6:.1f} MB")
-        return 0
     checks = [*version_checks(), *limit_checks(), *simgrid_checks()]
     failed = sum(check.state == "failed" for check in checks)
     if arguments.json:

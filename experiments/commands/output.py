@@ -13,7 +13,7 @@ from typing import Any
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.runs.player import message_console
+from faultline.experiments.screen import message_console
 from rich.progress import (
     ProgressColumn,
     SpinnerColumn,

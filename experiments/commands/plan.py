@@ -41,10 +41,8 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.scenario,
         arguments.settings,
         arguments.gpus,
-        arguments.groups,
-        arguments.mtbf,
-        arguments.restart,
-        arguments.save,
+        mtbf_s=arguments.mtbf,
+        restart_s=arguments.restart,
     )
     schemes, not_named = chosen_schemes(arguments.schemes, situation)
     if arguments.optimise:
@@ -67,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
             schemes,
             protections,
             range(arguments.seeds),
-            0 if arguments.no_simulation else arguments.verify,
+            arguments.verify,
             arguments.steps,
             on_done,
             on_chosen,

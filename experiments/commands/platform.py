@@ -205,6 +205,8 @@ def _between(ends: list[float], write: Any) -> str:
 
 def execute_diff(arguments: argparse.Namespace) -> None:
     """Print which phases of a job differ on two platforms."""
+    if arguments.settings and arguments.scenario is None:
+        raise UserError("--set: has no effect without SCENARIO; add that, or leave it out")
     with waiting("timing both platforms"):
         edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
     if arguments.json:
@@ -239,7 +241,10 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
 def execute_import(arguments: argparse.Namespace) -> None:
     """Make a platform, or a spec."""
     if arguments.file.suffix.lower() in {".json", ".graphml"}:
-        refuse_idle(arguments, ["switches", "like"], "on a graph, which has all of its parts")
+        why = "on a graph, which has all of its parts"
+        refuse_idle(arguments, ["like"], why)
+        if arguments.switches is not None:
+            raise UserError(f"{arguments.switches}: has no effect {why}; leave it out")
         text = graph_xml(read_graph(arguments.file), str(arguments.file))
         write_text(text, arguments.output)
         line = f"{arguments.output}: a platform; faultline platform check {arguments.output}"

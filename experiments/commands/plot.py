@@ -24,7 +24,7 @@ from faultline.experiments.runs.table import read_sweep
 from faultline.platforms.files import check_writable, write_file
 from matplotlib.figure import Figure
 
-_OF_SWEEPS = ("kind", "x", "y", "metric", "hue", "column")
+_OF_SWEEPS = ("kind", "x", "y", "metric", "by")
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -39,18 +39,16 @@ def _plot_run(arguments: argparse.Namespace) -> None:
     refuse_idle(arguments, _OF_SWEEPS, "on the picture of one run")
     source: Path = arguments.source
     events, title = read_timeline(source), f"Timeline {source.name}"
-    window_s = None if arguments.window is None else tuple(arguments.window)
     if arguments.output is not None:
         refuse_idle(arguments, ["format"], f"with -o {arguments.output}, which ends in one")
     path = arguments.output or source.with_suffix(f".{_format(arguments)}")
     if path.suffix.removeprefix(".") not in PLOT_FORMATS:
         raise UserError(f"-o {path}: name a file that ends in .{', .'.join(PLOT_FORMATS)}")
     make_folder(path.parent, "-o PATH")
-    print_files(arguments, _saved(arguments, draw_timeline(events, title, window_s), title, path))
+    print_files(arguments, _saved(arguments, draw_timeline(events, title), title, path))
 
 
 def _plot_sweep(arguments: argparse.Namespace) -> None:
-    refuse_idle(arguments, ["window"], "on pictures of a sweep")
     sweep = read_sweep(arguments.source)
     chosen = {option: value for option in _OF_SWEEPS if (value := getattr(arguments, option))}
     frame = sweep.frame

@@ -39,7 +39,7 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
     from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 
     study = HeadToHead(
-        side=arguments.side or (4 if arguments.quick else 20),
+        side=4 if arguments.quick else 20,
         setting_seeds=2 if arguments.quick else 8,
         schemes=tuple(arguments.schemes or ()),
         only=arguments.only,

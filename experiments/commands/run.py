@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
 from faultline.experiments.analysis.printing import Printed, printed, summary_rows, summary_title
@@ -21,14 +22,16 @@ from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.model_numbers import assumed_of_step
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import command_scenario
-from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable
-from faultline.simulator.timeline import Event
 from faultline.strategies.registry import all_strategies
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from faultline.experiments.job.recoveries import ExplainedRecovery
+    from faultline.simulator.timeline import Event
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -105,6 +108,8 @@ def _run_with_progress(
 
 def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+
     open_keys = {"strategy.name": "--schemes"}
     scenario = command_scenario(arguments.scenario, arguments.settings, open_keys)
     with waiting("measuring the transfers of recoveries on the platform"):

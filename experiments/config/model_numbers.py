@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING, Any
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable
-from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.workload.errors import WorkloadError
-from faultline.simulator.workload.flops import training_flop_per_token
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
-from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
-from faultline.simulator.workload.parallel_job import ParallelJob
-from faultline.simulator.workload.transformer import Transformer
-from faultline.strategies.rerouted_schedule import SplitBackward
 
 if TYPE_CHECKING:
     # The numbers that follow from a scenario's model.
     from faultline.experiments.config.scenario import Scenario
+    from faultline.platforms.platform_data import Platform
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.simulator.workload.parallel_job import ParallelJob
+    from faultline.simulator.workload.transformer import Transformer
+    from faultline.strategies.rerouted_schedule import SplitBackward
 
 
 def cluster_file(name: str) -> Path:
@@ -78,6 +75,8 @@ def _preset(name: str) -> ClusterSpec:
 
 @lru_cache(maxsize=8)
 def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
+    from faultline.platforms.xml_reader import read_platform
+
     return read_platform(path)
 
 
@@ -155,6 +154,8 @@ def transformer_of(table: ModelTable) -> Transformer:
     """Return the model that a scenario names, or whose dimensions it states."""
     if table.name in KNOWN_MODELS:
         return KNOWN_MODELS[table.name]
+    from faultline.simulator.workload.transformer import Transformer
+
     return Transformer(
         table.hidden,
         table.ffn_hidden,
@@ -172,6 +173,8 @@ def split_of(table: ModelTable) -> SplitBackward | None:
     """Return how a model's pipelines split their backward pass; None for 1F1B."""
     if table.schedule == "1f1b":
         return None
+    from faultline.strategies.rerouted_schedule import SplitBackward
+
     return SplitBackward(table.backward_share)
 
 
@@ -180,6 +183,9 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
 
     Raises WorkloadError if something in it does not fit.
     """
+    from faultline.simulator.workload.layout import Layout
+    from faultline.simulator.workload.parallel_job import ParallelJob
+
     layout = Layout(groups * table.context, table.pipeline, table.tensor, table.virtual_stages)
     return ParallelJob(
         transformer_of(table),
@@ -221,6 +227,8 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
     table = scenario.model
     if table.name == "stated" or step_s <= 0.0:
         return None
+    from faultline.simulator.workload.flops import training_flop_per_token
+
     job = parallel_job(table, scenario.job.groups)
     sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups
     flop = training_flop_per_token(job.model) * job.model.sequence_tokens * sequences

@@ -111,9 +111,13 @@ def documented(key: Key) -> KeyReference:
         default="" if key.tables else _default(key.field),
         limits=_limits(key.field),
         choices=_choices(key.field.annotation, stated.choices),
-        only_with={**_scheme_condition(key.path), **stated.only_with},
+        only_with=_conditions(key),
         source=stated.source or ("" if key.tables else "choice of the scheme"),
     )
+
+
+def _conditions(key: Key) -> dict[str, list[str]]:
+    return {**_scheme_condition(key.path), **documentation_of(key.field).only_with}
 
 
 def unmet_condition(
@@ -127,7 +131,7 @@ def unmet_condition(
     known = schema_keys(Scenario)
     if path not in known:
         return None
-    for dotted, values in documented(known[path]).only_with.items():
+    for dotted, values in _conditions(known[path]).items():
         needed = tuple(dotted.split("."))
         if _in_force(scenario, needed) in values or dotted in open_keys:
             continue

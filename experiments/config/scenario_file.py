@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,7 +25,6 @@ from faultline.experiments.config.keys import (
     set_keys,
     value_at,
 )
-from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
 from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
@@ -259,13 +258,19 @@ def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:
     Names of shipped clusters and mixes, and absolute paths, stay as they are, and values that are
     no text are left to the schema.
     """
-    shipped: dict[tuple[str, str], Collection[str]] = {
-        ("platform", "file"): preset_names(),
-        ("failures", "mix"): (*shipped_mixes(), *plugged_mixes()),
-        ("failures", "trace"): (),
+    shipped: dict[tuple[str, str], Callable[[], Collection[str]]] = {
+        ("platform", "file"): preset_names,
+        ("failures", "mix"): _mix_names,
+        ("failures", "trace"): tuple,
     }
     for (table, key), names in shipped.items():
         inner = tables.get(table)
         stated = inner.get(key) if isinstance(inner, dict) else None
-        if isinstance(inner, dict) and isinstance(stated, str) and stated not in names:
+        if isinstance(inner, dict) and isinstance(stated, str) and stated not in names():
             inner[key] = str(directory / stated)
+
+
+def _mix_names() -> Collection[str]:
+    from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
+
+    return *shipped_mixes(), *plugged_mixes()

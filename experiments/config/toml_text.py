@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tomlkit
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, Mistake, and_more
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import MEBIBYTE, read_text
 from faultline.platforms.toml_lines import key_lines, load_toml
-from tomlkit.items import Float, Integer, Item, Trivia
+
+if TYPE_CHECKING:
+    from tomlkit.items import Item
+
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -241,6 +243,9 @@ def _wrong_by_itself(line: str) -> bool:
 
 def toml_item(value: Any) -> Item:
     """Return a value as an item of a TOML document."""
+    import tomlkit
+    from tomlkit.items import Float, Integer, Trivia
+
     if isinstance(value, int) and not isinstance(value, bool):
         return Integer(value, Trivia(), f"{value:_}" if abs(value) >= 10_000 else str(value))
     if isinstance(value, float):
@@ -270,6 +275,8 @@ def _shortest(value: float) -> str:
 
 def _long_text(value: str) -> Item:
     """Break the lines of a text as TOML lets them be broken, where it has single blanks only."""
+    import tomlkit
+
     item: Item = tomlkit.string(value)
     quoted = item.as_string()[1:-1]
     if "  " in value or value != value.strip() or quoted.endswith("\\"):

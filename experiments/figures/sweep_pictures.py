@@ -187,16 +187,13 @@ class Wanted(NamedTuple):
     y: str | None = None
     metric: str = SOONEST  # Column to be drawn.
     # Axes.
-    hue: str | None = None
-    column: str | None = None
+    by: str | None = None
 
 
 _IDLE = {
     "curves": ("y",),
-    "heat-map": ("hue",),
-    "best-map": ("column",),
-    "schemes": ("column",),
-    "badput": ("metric", "column"),
+    "heat-map": ("by",),
+    "badput": ("metric",),
 }
 """Options that have no effect on a kind of figure."""
 
@@ -208,14 +205,13 @@ def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     """
     runs = successful(frame)
     check_metric(runs, wanted.metric)
-    for option in ("x", "y", "hue", "column"):
+    for option in ("x", "y", "by"):
         key = getattr(wanted, option)
         if key is not None:
             check_axis(frame, key, f"--{option}")
-    _check_legible(frame, [key for key in (wanted.hue,) if key], "lines", 25)
-    _check_legible(frame, [key for key in (wanted.column,) if key], "panels", 25)
+    _check_legible(frame, [key for key in (wanted.by,) if key], "lines", 25)
     kind = wanted.kind or ("heat-map" if wanted.y else "curves")
-    for option in _IDLE[kind]:
+    for option in _IDLE.get(kind, ()):
         if getattr(wanted, option) != Wanted._field_defaults[option]:
             raise UserError(f"--{option}: has no effect on a picture of kind {kind}; leave it out")
     draw = {
@@ -229,17 +225,17 @@ def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
 
 
 def _chosen_curves(frame: pd.DataFrame, wanted: Wanted) -> Picture:
-    hue = wanted.hue or "strategy.name"
-    x = wanted.x or _numeric(frame, {hue, wanted.column}, "--x")
+    by = wanted.by or "strategy.name"
+    x = wanted.x or _numeric(frame, {by}, "--x")
     if not is_numeric_axis(frame, x):
         raise UserError(f"--x {x}: its values are no numbers; curves need a numeric axis")
-    chosen, notes = without_other_knobs(frame, {x, hue, wanted.column}, SOONEST)
-    return _curves(chosen, x, wanted.metric, hue, wanted.column, notes)
+    chosen, notes = without_other_knobs(frame, {x, by}, SOONEST)
+    return _curves(chosen, x, wanted.metric, by, None, notes)
 
 
 def _pair(frame: pd.DataFrame, wanted: Wanted) -> tuple[str, str]:
-    x = wanted.x or _numeric(frame, {wanted.y, wanted.column}, "--x")
-    y = wanted.y or _numeric(frame, {x, wanted.column}, "--y")
+    x = wanted.x or _numeric(frame, {wanted.y}, "--x")
+    y = wanted.y or _numeric(frame, {x}, "--y")
     if x == y:
         raise UserError(f"--x {x}, --y {y}: a map needs two different axes")
     return x, y
@@ -247,27 +243,26 @@ def _pair(frame: pd.DataFrame, wanted: Wanted) -> tuple[str, str]:
 
 def _chosen_heat_map(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     x, y = _pair(frame, wanted)
-    column = wanted.column
-    if column is None and "strategy.name" in set(varied_axes(frame)) - {x, y}:
-        column = "strategy.name"
+    several = "strategy.name" in set(varied_axes(frame)) - {x, y}
+    column = "strategy.name" if several else None
     return _heat_map(frame, x, y, wanted.metric, column)
 
 
 def _chosen_best_map(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     x, y = _pair(frame, wanted)
-    by = wanted.hue or "strategy.name"
-    check_axis(frame, by, "--hue")
+    by = wanted.by or "strategy.name"
+    check_axis(frame, by, "--by")
     if quantity(wanted.metric).better is None:
         raise UserError(f"--metric {wanted.metric}: neither more nor less of it is better")
     if by in {x, y}:
-        raise UserError(f"--x {x}, --y {y}, --hue {by}: this map needs three different axes")
+        raise UserError(f"--x {x}, --y {y}, --by {by}: this map needs three different axes")
     return _best_map(frame, x, y, wanted.metric, by)
 
 
 def _chosen_schemes(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     metric = wanted.metric
-    by = wanted.hue or "strategy.name"
-    check_axis(frame, by, "--hue")
+    by = wanted.by or "strategy.name"
+    check_axis(frame, by, "--by")
     rows = [axis for axis in (wanted.x, wanted.y) if axis is not None]
     chosen, notes = without_other_knobs(frame, {by, *rows}, SOONEST)
     rows = rows or averaged_axes(chosen, [by])
@@ -277,7 +272,7 @@ def _chosen_schemes(frame: pd.DataFrame, wanted: Wanted) -> Picture:
 
 
 def _chosen_badput(frame: pd.DataFrame, wanted: Wanted) -> Picture:
-    by = [axis for axis in (wanted.x, wanted.y, wanted.hue) if axis is not None]
+    by = [axis for axis in (wanted.x, wanted.y, wanted.by) if axis is not None]
     if not by:
         return badput_picture(frame, sort_axes(frame))
     _check_legible(frame, by, "bars", 100)

@@ -8,6 +8,7 @@ from functools import partial
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.config.scenario import Scenario
@@ -24,8 +25,6 @@ from faultline.experiments.job.step_times import (
     played_time,
     reduced_by_members,
 )
-from faultline.platforms.outages import links_of_component
-from faultline.simulator.chords import Chords
 from faultline.simulator.conditions import Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import (
@@ -39,12 +38,16 @@ from faultline.simulator.failures.failure import (
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
-from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.registry import strategy_class
 from faultline.strategies.stragglers import Remedy, RemedyName, StragglerPolicy
+
+if TYPE_CHECKING:
+    from faultline.simulator.chords import Chords
+    from faultline.simulator.pattern.activity_graph import Rank
+    from faultline.simulator.pattern.placed_step import PlacedStep
+    from faultline.simulator.simgrid_engine.step_time import StepTime
+
 
 _REDEAL_S = 0.1
 """Time for which all wait while micro-batches are dealt anew: the solver of Greyhound (ATC 2025)
@@ -156,6 +159,13 @@ def _around(platform: Path) -> Mapping[Level, Sequence[tuple[str, ...]]]:
     }
 
 
+def _links_of(platform: Path, level: Level, number: int) -> tuple[str, ...]:
+    """Return the links of a component of a platform."""
+    from faultline.platforms.outages import links_of_component
+
+    return links_of_component(platform_at(platform), level, number)
+
+
 @dataclass(frozen=True)
 class MeasuredEffects:
     """Effects on a job whose compute is stated, and whose all-reduce is measured."""
@@ -168,8 +178,7 @@ class MeasuredEffects:
         effect = self.stated(failure, factor, types)
         if failure.level not in NETWORK or effect.without:
             return effect
-        platform = platform_at(self.times.platform)
-        links = links_of_component(platform, failure.level, failure.number)
+        links = _links_of(self.times.platform, failure.level, failure.number)
         if _is_gone(failure):
             return Effect(without=links)
         left = dict.fromkeys(links, 1.0 / failure.factor)
@@ -216,13 +225,12 @@ class PlayedEffects:
         if failure.level in OF_ONE_GPU and self.undisturbed.is_even:
             # All replicas are alike, and so are their links of the same place.
             number %= self.layout.gpus_per_group
-        links = links_of_component(platform_at(self.platform), failure.level, number)
+        links = _links_of(self.platform, failure.level, number)
         left_of = dict.fromkeys(links, 1.0 / failure.factor)
         slow = played_time(self.platform, self.step, left_of)
         known, own = self.undisturbed, links
         if number != failure.number:
-            platform = platform_at(self.platform)
-            own = links_of_component(platform, failure.level, failure.number)
+            own = _links_of(self.platform, failure.level, failure.number)
         left = tuple((link, 1.0 / failure.factor) for link in own)
         members = tuple(range(self.step.pattern.data))
         all_members = None if types == 1 else StepShares(members, (), types)
@@ -234,6 +242,8 @@ class PlayedEffects:
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
         """Return how many times as long a group's passes take, some of whose parts are slow."""
+        from faultline.simulator.pattern.placed_step import PlacedStep
+
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
         # If all replicas and their links are alike, one represents all.
@@ -248,7 +258,7 @@ class PlayedEffects:
                 continue
             if failure.level in OF_ONE_GPU:
                 number -= (group - played) * layout.gpus_per_group
-            for link in links_of_component(platform_at(self.platform), failure.level, number):
+            for link in _links_of(self.platform, failure.level, number):
                 links[link] = min(1.0 / times, links.get(link, 1.0))
         parts = tuple(
             part.slower(stages.get(place % pattern.pipeline, 1.0))
@@ -266,6 +276,7 @@ class PlayedEffects:
         self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
     ) -> float:
         """Return the time of passes with a share of some links, in seconds."""
+        from faultline.simulator.chords import Chords
 
         def played_s(one: float) -> float:
             slower = step if one == 1.0 else step.slower(one)
@@ -286,12 +297,14 @@ class PlayedEffects:
 
     def _parts(self, failure: Failure) -> tuple[str, ...]:
         if failure.level in TO_THE_NETWORK:
-            return links_of_component(platform_at(self.platform), failure.level, failure.number)
+            return _links_of(self.platform, failure.level, failure.number)
         around = _around(self.platform)[failure.level]
         return around[failure.number % len(around)] if around else ()
 
     def _slow_ranks(self, failure: Failure) -> tuple[tuple[Rank, float], ...]:
         """Return the ranks that a component slows; none in jobs whose ranks are folded."""
+        from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
+
         if len(self.step.names) > MOST_RANKS_APART:
             return ()
         gpus = self.layout.gpus_of(failure.level, failure.number)

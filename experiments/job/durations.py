@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import DETECTED_S, Hardware
@@ -26,18 +27,17 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
-from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.recovery_times import RecoveryPrices
-from faultline.simulator.simgrid_engine.played_times import PlayedMoves, PlayedStorageTimes
-from faultline.simulator.simgrid_engine.probes import ProbeResult
-from faultline.simulator.simgrid_engine.scenes import Flow
-from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
-from faultline.strategies.closed_forms.standbys import standbys_for
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.recovery import Move, SentMove
+
+if TYPE_CHECKING:
+    from faultline.simulator.background import WriteBesideSteps
+    from faultline.simulator.simgrid_engine.played_times import PlayedMoves
+    from faultline.simulator.simgrid_engine.probes import ProbeResult
+    from faultline.simulator.simgrid_engine.scenes import Flow
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -65,6 +65,8 @@ def durations_of(scenario: Scenario) -> Durations:
         if measured.load:
             load_s = found.load_s
         if measured.checkpoint or measured.load:
+            from faultline.simulator.simgrid_engine.played_times import PlayedStorageTimes
+
             path = platform_file(scenario)
             alike = partial(symmetry_of, path)
             assert save_s is not None, "stated or measured"
@@ -97,6 +99,8 @@ def write_beside(
     """
     if not scenario.measured.all_reduce:
         return None
+    from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
+
     with explaining_aborts(path):
         traffic = played_traffic(scenario, path, snapshot, played=played)
         found = write_beside_steps(path, traffic, job_layout(scenario))
@@ -201,6 +205,8 @@ def standbys_of(scenario: Scenario, mtbf_s: float) -> int:
     if table.price("hardware") != "standby":
         return 0
     if table.standbys_quantile is not None:
+        from faultline.strategies.closed_forms.standbys import standbys_for
+
         machines = ceil(scenario.job.all_gpus / gpus_per_machine(scenario))
         return standbys_for(machines, _DAY_S / mtbf_s, table.standbys_quantile)
     return int(table.price("standbys"))
@@ -214,6 +220,8 @@ class MovesOnPlatform:
 
     @cached_property
     def _played(self) -> PlayedMoves:
+        from faultline.simulator.simgrid_engine.played_times import PlayedMoves
+
         path = platform_file(self.scenario)
         state = traffic_of(self.scenario, path).state
         return PlayedMoves(path, state, partial(symmetry_of, path))
@@ -240,6 +248,8 @@ class MovesOnPlatform:
 
 def measure(scenario: Scenario) -> ProbeResult:
     """Return what SimGrid measures for this job on its platform."""
+    from faultline.simulator.probe_cache import cached_probe
+
     path = platform_file(scenario)
     with explaining_aborts(path):
         return cached_probe(path, traffic_of(scenario, path))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.mix_file import load_mix, plugged_mixes, shipped_mixes
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailuresTable
-from faultline.experiments.config.trace_file import parse_timestamp, read_trace
 from faultline.experiments.job.platform_files import (
     cables_with_detours,
     cut_off_with_a_switch,
@@ -99,8 +98,11 @@ def mean_repair_s(model: FailureModel, usual_s: float) -> float:
 def failure_files(scenario: Scenario) -> list[Path]:
     """Return the files, other than shipped ones, that the failures of a scenario depend on."""
     table = scenario.failures
-    if table.model == "mix" and table.mix is not None and table.mix not in shipped_mixes():
-        return [plugged_mixes().get(table.mix, Path(table.mix))]
+    if table.model == "mix" and table.mix is not None:
+        from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
+
+        if table.mix not in shipped_mixes():
+            return [plugged_mixes().get(table.mix, Path(table.mix))]
     if table.model == "trace" and table.trace is not None:
         return [Path(table.trace)]
     return []
@@ -194,6 +196,8 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
 
 def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
     """Return the causes of a mix at its rates, or so that those that take GPUs down have theirs."""
+    from faultline.experiments.config.mix_file import load_mix
+
     table = scenario.failures
     causes = load_mix(table.mix or "llama3").causes()
     striking = _striking(causes, layout)
@@ -251,6 +255,8 @@ def _dependence(table: FailuresTable) -> Dependence:
 
 
 def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
+    from faultline.experiments.config.trace_file import parse_timestamp
+
     table = scenario.failures
     if table.trace is None:
         raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
@@ -333,4 +339,8 @@ def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> Non
             )
 
 
-_recorded = once_a_file(read_trace, kept=2)
+@partial(once_a_file, kept=2)
+def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:
+    from faultline.experiments.config.trace_file import read_trace
+
+    return read_trace(path, layout, start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.model_numbers import (
     memory_of,
@@ -13,9 +14,11 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import spec_of
 from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.known_models import KNOWN_MODELS
-from faultline.simulator.workload.parallel_job import ParallelJob
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.job_shape import JobShape
+
+if TYPE_CHECKING:
+    from faultline.simulator.workload.parallel_job import ParallelJob
 
 
 def scheme_options(scenario: Scenario) -> StrategyOptions:

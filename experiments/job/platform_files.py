@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import (
@@ -18,29 +18,21 @@ from faultline.experiments.config.model_numbers import (
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.fabric import switch_levels
 from faultline.platforms.files import read_file, read_text, write_file
-from faultline.platforms.outages import (
-    cables_between_switches,
-    cables_with_a_way_around,
-    gpus_cut_off_by_a_leaf_switch,
-    switches_with_a_way_around,
-)
-from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.simgrid_check import check_in_simgrid
-from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.spec_file import spec_from_mapping, with_overrides
-from faultline.platforms.symmetry import Symmetry
-from faultline.platforms.topology import rail_plane
 from faultline.platforms.units import BANDWIDTH, format_quantity
 from faultline.platforms.xml_names import CONTROLLER_HOST
-from faultline.platforms.xml_reader import LARGEST_BYTES
-from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.traffic import Traffic
+
+if TYPE_CHECKING:
+    # What reads, draws and writes platforms is imported where that is done: most runs need none.
+    from faultline.platforms.platform_data import Platform
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.platforms.symmetry import Symmetry
+    from faultline.simulator.simgrid_engine.traffic import Traffic
+
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")
@@ -157,7 +149,11 @@ def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> Cl
     is_folded = spec.gpus > _MOST_GPUS_UNFOLDED and spec.scale_out.rail_optimised
     if gpus_of_group is None or gpus_of_group % spec.scale_up.gpus_per_domain:
         is_folded = False
-    return rail_plane(spec) if is_folded else spec
+    if not is_folded:
+        return spec
+    from faultline.platforms.topology import rail_plane
+
+    return rail_plane(spec)
 
 
 def _gpus_there(spec: ClusterSpec) -> int:
@@ -208,6 +204,10 @@ def is_as_generated(scenario: Scenario) -> bool:
 @once_a_file
 def _was_edited(path: Path) -> bool:
     """Return whether an XML differs from its spec: in a byte, and in content."""
+    from faultline.platforms.spec_differences import spec_differences
+    from faultline.platforms.xml_reader import LARGEST_BYTES
+    from faultline.platforms.xml_writer import xml_text
+
     platform = platform_at(path)
     if platform.spec is not None and read_text(path, LARGEST_BYTES) == xml_text(platform.spec):
         return False
@@ -233,11 +233,15 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
 @once_a_file
 def symmetry_of(path: Path) -> Symmetry:
     """Return which parts of a platform are alike."""
+    from faultline.platforms.symmetry import Symmetry
+
     return Symmetry(platform_at(path))
 
 
 @once_a_file
 def _cut_off_in_file(path: Path) -> int | None:
+    from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
+
     return gpus_cut_off_by_a_leaf_switch(platform_at(path))
 
 
@@ -253,6 +257,9 @@ def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
 @once_a_file
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the switches around which there is a way, and how many leaf switches have none."""
+    from faultline.platforms.fabric import switch_levels
+    from faultline.platforms.outages import switches_with_a_way_around
+
     platform = platform_at(path)
     around = switches_with_a_way_around(platform)
     leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
@@ -262,6 +269,8 @@ def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
 @once_a_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
     """Return the cables between switches, by name, and whether there is a way around each."""
+    from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
+
     platform = platform_at(path)
     around = set(cables_with_a_way_around(platform))
     return {cable: cable in around for cable in cables_between_switches(platform)}
@@ -273,6 +282,8 @@ def explaining_aborts(path: Path) -> Iterator[None]:
     try:
         yield
     except SimulationError as error:
+        from faultline.platforms.simgrid_check import check_in_simgrid
+
         complaint = check_in_simgrid(path)
         if complaint is None:
             raise
@@ -286,6 +297,8 @@ def generate_preset(
 
     A cluster that is shipped as a rail plane has as many GPUs in it as the job has groups.
     """
+    from faultline.platforms.xml_writer import xml_text
+
     shipped = load_preset(name)
     spec = sized or shipped
     if spec.plane is not None and shipped.plane is not None:
@@ -322,6 +335,8 @@ def with_memories(path: Path) -> Path:
 
 @partial(once_a_file, kept=2)
 def _text_with_memories(path: Path) -> str:
+    from faultline.platforms.xml_writer import with_memory_doors
+
     platform = platform_at(path)
     assert platform.spec is not None, "nothing is measured without"
     return with_memory_doors(platform, platform.spec)
@@ -337,6 +352,8 @@ def platform_in_cache(text: str) -> Path:
 
 def _put(path: Path, content: bytes) -> None:
     """Rewrite a cached file only if its content differs, so that readers' results stay valid."""
+    from faultline.platforms.xml_reader import LARGEST_BYTES
+
     with suppress(OSError):
         if read_file(path, LARGEST_BYTES, follow=False) == content:
             return
@@ -351,6 +368,8 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     A platform that is too small for the job, or lacks what the scenario wants measured, is a
     UserError; a broken one a PlatformError.
     """
+    from faultline.simulator.simgrid_engine.traffic import Traffic
+
     job, platform = scenario.job, platform_at(path)
     check_controller(platform)
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import gcd
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import platform_at
@@ -23,13 +24,8 @@ from faultline.experiments.job.platform_files import (
     state_bytes,
     with_memories,
 )
-from faultline.platforms.spec import ClusterSpec
-from faultline.simulator.background import WriteBesideSteps
 from faultline.simulator.durations import SyncTime
 from faultline.simulator.job import Durations
-from faultline.simulator.simgrid_engine.scenes import Flow
-from faultline.simulator.simgrid_engine.state_flows import beside_steps
-from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import CheckpointPolicy, EverySteps
@@ -44,6 +40,12 @@ from faultline.strategies.protection.base import (
 )
 from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
+
+if TYPE_CHECKING:
+    from faultline.platforms.spec import ClusterSpec
+    from faultline.simulator.background import WriteBesideSteps
+    from faultline.simulator.simgrid_engine.scenes import Flow
+
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
 """What of snapshots follows from their flows beside steps; stated, it is as stated."""
@@ -154,6 +156,8 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         memory_bytes = None if platform is None else platform.host.memory_bytes
         times = StateTransferTimes(*nothing_s, durations.save_s, memory_bytes)
     else:
+        from faultline.simulator.simgrid_engine.state_probe import state_transfer_times
+
         spec, transfers = _moved(scenario, protection)
         with explaining_aborts(platform_file(scenario)):
             times = state_transfer_times(spec, transfers, edited_platform(scenario))
@@ -185,6 +189,8 @@ def _beside_steps(
     if not played and times.copy_s + times.send_s <= compute_s:
         # Nothing but an exchange is on links.
         return None
+    from faultline.simulator.simgrid_engine.state_flows import beside_steps
+
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
     found = write_beside(scenario, path, flows, played=played)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
@@ -50,14 +50,10 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.background import WriteBesideSteps
-from faultline.simulator.courses import Courses
 from faultline.simulator.failures.models import FailureModel, SharedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.simgrid_engine.played_courses import courses_of
-from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.base import Strategy
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.checkpoint_policies import (
@@ -69,6 +65,12 @@ from faultline.strategies.checkpoint_policies import (
 from faultline.strategies.closed_forms.prediction import Prediction, largest_of_normals
 from faultline.strategies.recovery import RESTART, SHRINK, Recovery
 from faultline.strategies.registry import strategy_class
+
+if TYPE_CHECKING:
+    from faultline.simulator.background import WriteBesideSteps
+    from faultline.simulator.courses import Courses
+    from faultline.simulator.simgrid_engine.step_time import StepTime
+
 
 Source = Literal["stated", "derived", "measured"]
 
@@ -237,6 +239,8 @@ class ResolvedJob:
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
+        from faultline.simulator.simgrid_engine.played_courses import courses_of
+
         path = platform_file(self.scenario)
         traffic = played_traffic(self.scenario, path, played=True)
         return courses_of(path, traffic, job_layout(self.scenario))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
@@ -22,22 +22,19 @@ from faultline.experiments.job.platform_files import (
     symmetry_of,
     traffic_of,
 )
-from faultline.platforms.outages import bandwidths_without
-from faultline.platforms.topology import servers_of
-from faultline.platforms.xml_writer import xml_text
-from faultline.simulator.chords import Chords
 from faultline.simulator.durations import MemberTimes
-from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.placed_step import MOST_RANKS_APART, PlacedStep
 from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep, StepShares
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import look_up_on, played_on
-from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
-from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.step_time import StepTime
-from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
-from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.strategies.closed_forms.prediction import largest_of_normals
+
+if TYPE_CHECKING:
+    # What plays steps is imported where that is done: most runs play none.
+    from faultline.simulator.chords import Chords
+    from faultline.simulator.pattern.activity_graph import Rank
+    from faultline.simulator.pattern.placed_step import PlacedStep
+    from faultline.simulator.simgrid_engine.scenes import Flow
+    from faultline.simulator.simgrid_engine.traffic import Traffic
+
 
 # Raise it when the time of a step is found otherwise; `PlacedStep.version` when it is another.
 _PLAY_VERSION = 14
@@ -81,6 +78,10 @@ def with_compute(scenario: Scenario) -> Scenario:
     """
     if not measures_compute(scenario):
         return scenario
+    from faultline.platforms.topology import servers_of
+    from faultline.platforms.xml_writer import xml_text
+    from faultline.simulator.pattern.placed_step import PlacedStep
+
     table, spec = scenario.model, spec_of(scenario)
     assert spec is not None
     assert spec.plane is not None
@@ -112,6 +113,8 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
 
     Too few of them are a UserError.
     """
+    from faultline.simulator.pattern.placed_step import PlacedStep
+
     job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
     if len(gpus) < job.layout.gpus:
         raise UserError(
@@ -141,7 +144,7 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
     return _step_time(path, placed_step(scenario, path))
 
 
-_Question = tuple[PlacedStep, StepShares]
+_Question: TypeAlias = "tuple[PlacedStep, StepShares]"
 """A step on its hosts, with the share of each member."""
 
 
@@ -199,6 +202,8 @@ class PlayedMemberTimes:
     def _passes_s(self, shares: StepShares, factor: float) -> float:
         if factor == 1.0:
             return self._of(shares).passes_s
+        from faultline.simulator.chords import Chords
+
         arguments = self._question(shares)
         if arguments not in self._by_factor:
             self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
@@ -224,6 +229,8 @@ class PlayedMemberTimes:
 
     def _by_stand_ins(self, shares: StepShares) -> _Question:
         """Return what takes as long: among few GPUs exactly, latencies of all routes included."""
+        from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
+
         step, working = self.step, shares.working
         if len(step.names) <= MOST_RANKS_APART:
             # Rings go from group to group in their order.
@@ -272,10 +279,14 @@ class MeasuredMemberTimes:
     @cached_property
     def _left(self) -> Mapping[str, float]:
         """The bandwidth that links have left."""
+        from faultline.platforms.outages import bandwidths_without
+
         left = bandwidths_without(platform_at(self.platform), self.without)
         return _narrower(left, self.slow.links)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
+        from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
+
         traffic, links = self.traffic, tuple(sorted(left.items()))
         hosts = tuple(tuple(traffic.hosts[group]) for group in members)
         size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
@@ -360,6 +371,11 @@ def _step_time(
     shares: StepShares | None = None,
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
+    from faultline.platforms.outages import bandwidths_without
+    from faultline.simulator.probe_cache import cached
+    from faultline.simulator.simgrid_engine.kept_platform import look_up_on, played_on
+    from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
+
     def from_cache(stored: dict[str, Any]) -> StepTime:
         if set(stored) != {one.name for one in fields(StepTime)}:
             raise ValueError("is of another version")

@@ -228,7 +228,7 @@ def _at_size(
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
-            f"or --groups {min(gpus, own_gpus)} or fewer"
+            f"or set job.groups to {min(gpus, own_gpus)} or fewer"
         )
     if requested_groups is not None:
         source.change({"job.groups": groups}, "--groups")

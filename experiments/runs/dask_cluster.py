@@ -63,14 +63,13 @@ _this_thread = local()
 class DaskExecutor:
     """Plays runs on the workers of a Dask cluster, one for each of their threads.
 
-    The address is the scheduler's, such as ``tls://192.0.2.1:8786``. Without the folder of the
-    cluster's certificates, the scheduler has to be on this machine. That they are not there, or
-    needed, is a UserError.
+    The address is the scheduler's, such as ``tls://192.0.2.1:8786``; beyond this machine Dask's
+    configuration has to name the cluster's certificates, or there is a UserError.
     """
 
-    def __init__(self, scheduler_address: str, certificates: Path | None = None) -> None:
+    def __init__(self, scheduler_address: str) -> None:
         self.scheduler_address = scheduler_address
-        self._security = security_for(scheduler_address, certificates)
+        self._security = security_for(scheduler_address)
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Play the requests; see `Executor`.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.errors import QUIET, UserError
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.progress import WorkProgress
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.manifest import seal, unseal
@@ -24,7 +23,7 @@ from faultline.experiments.runs.point import (
 )
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.store import StoredRun, open_store
-from faultline.experiments.screen import Screen, text_column
+from faultline.experiments.screen import message_console, text_column
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn
 
@@ -169,11 +168,6 @@ def _results(pending: list[Request], workers: int | None) -> Results:
 
 def _labelled(task: Task, value: Any) -> Any:
     return {**dict(task.labels), **value} if task.labels else value
-
-
-def message_console() -> Screen:
-    """Return the console of progress and notes: the standard error, unless output is quiet."""
-    return Screen(stderr=True, quiet=QUIET in os.environ)
 
 
 def tell_on(console: Console) -> Callable[[str], None]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.failures import FailureKindsTable
-from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
@@ -18,12 +16,14 @@ from faultline.experiments.job.step_times import played_traffic
 from faultline.experiments.runs.record import PlayedRun, Record, record_of
 from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
-from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import play
-from faultline.simulator.simgrid_engine.process import SimgridResult, run_on_simgrid
-from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
+
+if TYPE_CHECKING:
+    from faultline.experiments.config.grid import EngineName
+    from faultline.simulator.simgrid_engine.process import SimgridResult
+    from faultline.simulator.timeline import Event
 
 
 def run(
@@ -70,6 +70,8 @@ def play_on_simgrid(
     question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
 ) -> SimgridResult:
     """Play a question on the SimGrid engine; with its events, and its links' trace in a file."""
+    from faultline.simulator.simgrid_engine.process import run_on_simgrid
+
     beside = question.protected.beside
     path = beside.platform if beside else platform_file(question.scenario)
     flows, played = beside.flows if beside else (), question.step is not None
@@ -113,7 +115,12 @@ def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
         # A key that is there later leaves the digest of those who do not use it.
         digest.update(kinds.model_dump_json(exclude_defaults=True).encode())
     if scenario.platform.file not in preset_names():
+        from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML
+
         digest.update(read_file(scenario.platform.file, LARGEST_XML))
-    for path in failure_files(scenario):
-        digest.update(read_file(path, LARGEST_TRACE))
+    if files := failure_files(scenario):
+        from faultline.experiments.config.trace_file import LARGEST_BYTES as LARGEST_TRACE
+
+        for path in files:
+            digest.update(read_file(path, LARGEST_TRACE))
     return digest.hexdigest()[:12]

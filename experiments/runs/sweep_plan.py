@@ -158,7 +158,6 @@ def play_plan(
     limits: Limits = NO_LIMITS,
     *,
     retry_failed: bool = False,
-    accept_other_code: bool = False,
 ) -> Outcome:
     """Play what is missing of a plan, keep every result as it comes, and write the tables.
 
@@ -174,8 +173,6 @@ def play_plan(
         What a single run may use.
     retry_failed : bool
         Whether runs that failed before are repeated.
-    accept_other_code : bool
-        Whether results that other source made may stay.
 
     Raises
     ------
@@ -191,8 +188,7 @@ def play_plan(
             set_aside(directory, found, tell)
         missing = store.missing(retry_failed=retry_failed)
         staying = store.staying(missing)
-        if not accept_other_code:
-            _check_code(store, staying, code)
+        _check_code(store, staying, code)
         if missing:
             with store.writing():
                 remove_tables(directory)
@@ -240,8 +236,7 @@ def _check_code(store: Store, staying: list[StoredRun], code: str) -> None:
     if other:
         raise UserError(
             f"{store.directory}: {other} of its results were made by other code than this: a "
-            "scheme, the simulator or a platform has changed; choose another -o DIR, or keep them "
-            "with --accept-other-code"
+            "scheme, the simulator or a platform has changed; choose another -o DIR"
         )
 
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.runs.player import message_console, play
+from faultline.experiments.runs.player import play
 from faultline.experiments.runs.point import Call, Point
-from faultline.experiments.screen import text_column
+from faultline.experiments.screen import message_console, text_column
 from faultline.platforms.files import own_folder
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn

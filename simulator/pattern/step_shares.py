@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from faultline.simulator.pattern.activity_graph import Rank
 from faultline.strategies.step_shares import Pipeline, idle, reduced_pipeline
+
+if TYPE_CHECKING:
+    from faultline.simulator.pattern.activity_graph import Rank
 
 
 class SlowStep(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import multiprocessing
 import os
 import resource
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
@@ -361,11 +362,15 @@ def _serve(
     os.close(errors.descriptor)
     # The owner requests the stacks of its threads if it makes no progress.
     faulthandler.register(signal.SIGUSR1, file=2)
+    owner = multiprocessing.parent_process()
+    assert owner is not None
     if forked:
         # A connection that another process has open, too, would outlast its owner.
         tracker = resource_tracker.getfd()
-        _close_all_but({*_STANDARD_STREAMS, tasks.fileno(), *([tracker] if tracker else ())})
+        kept = {tasks.fileno(), owner.sentinel, *([tracker] if tracker else ())}
+        _close_all_but({*_STANDARD_STREAMS, *kept})
         _ProcessState.may_be_forked = False
+    _end_with(owner.sentinel)
     _ProcessState.owner = tasks
     # An interrupt ends this process at once; the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -378,6 +383,20 @@ def _serve(
         except EOFError:
             return
         tasks.send(task.run())
+
+
+def _end_with(sentinel: int) -> None:
+    """End this process as soon as its owner has ended, however: a simulation may take hours.
+
+    The kernel sends the signal when the other end of the pipe closes. A thread that waits for it
+    would need the interpreter, which SimGrid's threads hold.
+    """
+    if sys.platform == "linux":  # Elsewhere a simulation ends before it learns of that.
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
+        if wait([sentinel], 0):  # It ended before.
+            os.kill(os.getpid(), signal.SIGIO)
 
 
 def _close_all_but(kept: set[int]) -> None:

@@ -15,9 +15,9 @@ from faultline.platforms import (
     load_preset,
     play_flows,
     read_platform,
-    spec_differences,
     storage_rates,
 )
+from faultline.platforms.spec_differences import spec_differences
 
 from tests.platforms.helpers import THREE_LEVELS, Write, graph_of
 

@@ -14,12 +14,12 @@ from faultline.platforms import (
     FailureDomain,
     Outage,
     Platform,
-    failure_domains,
     gpus_cut_off_by_a_leaf_switch,
     load_preset,
-    outages,
     read_platform,
 )
+from faultline.platforms.failure_domains import failure_domains
+from faultline.platforms.outages import outages
 
 from tests.platforms.helpers import Write
 

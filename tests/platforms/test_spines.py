@@ -21,9 +21,9 @@ from faultline.platforms import (
     play_flows,
     rail_plane,
     read_platform,
-    spec_differences,
     storage_rates,
 )
+from faultline.platforms.spec_differences import spec_differences
 from faultline.platforms.topology import hashed
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process

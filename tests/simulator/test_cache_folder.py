@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 from faultline.platforms.files import write_file
-from faultline.simulator.cache_folder import cache_directory, clean_cache, keep_within_bounds
-
-from tests.experiments.asking import Ask
+from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 
 
 def fill(shelf: Path, count: int, size_bytes: int = 100) -> None:
@@ -63,28 +61,12 @@ def test_two_may_write_and_make_place_at_once(tmp_path: Path) -> None:
     assert {path.read_text(encoding="utf-8") for path in left} == {"content"}
 
 
-def test_doctor_empties_what_can_be_made_again_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = cache_directory() / "simgrid-4.1-recipe1" / "simgrid.whl"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("compiled for nine minutes", encoding="utf-8")
-    for shelf in ("probes", "platforms"):
-        fill(cache_directory() / shelf, 3)
-    told = Ask(capsys)("doctor", "--clean")
-    assert told == f"{cache_directory()}: removed 6 files, 0.0 MB\n"
-    assert kept.exists()
-    assert clean_cache() == (0, 0)
-
-
 def test_nothing_is_removed_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     elsewhere, shelf = tmp_path / "elsewhere", cache_directory() / "probes"
     shelf.parent.mkdir()
     fill(elsewhere, 3)
     shelf.symlink_to(elsewhere)
-    assert clean_cache() == (0, 0)
     keep_within_bounds(shelf, most_files=1)
     assert len(list(elsewhere.iterdir())) == 3
 

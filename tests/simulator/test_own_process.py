@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import psutil
 import pytest
 from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import SimulationError
@@ -19,6 +22,8 @@ from faultline.simulator.simgrid_engine.process import (
     fork_from_here,
     in_own_process,
 )
+
+from tests.experiments.runs.processes import PATIENCE_S, gone, start_python, wait_for
 
 
 def die_so_often(count: int, folder: Path, how: int) -> str:
@@ -173,5 +178,38 @@ def test_one_that_is_forked_has_nothing_of_its_owner(tmp_path: Path) -> None:
     owner, parent, opened = in_own_process(fork_one, tmp_path)
     assert parent == owner
     assert str(tmp_path / "kept") not in opened
-    # A connection, what tidies up, and the folder that was just read.
-    assert len(opened) <= 4
+    # A connection, the owner's pipe, what tidies up, and the folder that was just read.
+    assert len(opened) <= 5
+
+
+def work_for_ever(folder: Path) -> None:
+    (folder / "draft").write_text(str(os.getpid()))
+    (folder / "draft").rename(folder / "worker")
+    while True:
+        pass
+
+
+OWNER = """\
+import sys
+from pathlib import Path
+from faultline.simulator.simgrid_engine.process import OwnProcess, fork_from_here
+from tests.simulator.test_own_process import work_for_ever
+if sys.argv[2] == "forked":
+    fork_from_here()
+with OwnProcess() as process:
+    process.call(work_for_ever, Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells of it there")
+@pytest.mark.parametrize("start", ["forked", "served"])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_one_at_work_ends_with_its_owner(start: str, how: signal.Signals, tmp_path: Path) -> None:
+    owner = start_python("-c", OWNER, str(tmp_path), start, stderr=subprocess.PIPE)
+    assert wait_for((tmp_path / "worker").exists)
+    worker = psutil.Process(int((tmp_path / "worker").read_text()))
+    owner.send_signal(how)
+    assert gone([worker])
+    # Its fork server has its standard error open.
+    assert owner.communicate(timeout=PATIENCE_S)[1] == b""
+    assert owner.returncode == -how

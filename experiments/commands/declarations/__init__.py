@@ -20,7 +20,11 @@ from faultline.experiments.commands.declarations import (
     scenario,
     sweep,
 )
-from faultline.experiments.commands.declarations.parsing import Parser, add_common
+from faultline.experiments.commands.declarations.parsing import (
+    Parser,
+    add_common,
+    prepare_completion,
+)
 
 
 def parser() -> Parser:
@@ -34,6 +38,13 @@ def parser() -> Parser:
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for topic in (run, plan, sweep, plot, reproduce, scenario, platform, failures, preparing):
         topic.declare(commands)
+    return whole
+
+
+def for_completion() -> Parser:
+    """Return the parser for ``shtab``, which writes the script by which a shell completes."""
+    whole = parser()
+    prepare_completion(whole)
     return whole
 
 

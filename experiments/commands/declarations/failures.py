@@ -40,13 +40,7 @@ def declare(commands: Commands) -> None:
         "({scenarios}, or a TOML file)",
     )
     draw.add_argument("--gpus", metavar="N", type=shared.gpus, help="GPUs of the job")
-    draw.add_argument(
-        "--days",
-        metavar="D",
-        type=shared.number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
-        default=54.0,
-        help="how long to draw (default: 54)",
-    )
+    _add_days(draw, "how long to draw (default: 54)", 54.0)
     shared.add_seed(draw)
     shared.add_settings(draw)
     shared.add_output(draw, "FILE", "draw a figure (PNG)")
@@ -72,15 +66,18 @@ def declare(commands: Commands) -> None:
         "failures:execute_fit",
         description="Fit a log of failures: rates by cause, Weibull shapes, how nodes differ, "
         "times to repair, each with a 95 % interval or the reason why it cannot be fitted.",
-        epilog="example: faultline failures fit sacct.txt --mix ours.toml -o fit.png",
+        epilog="example: faultline failures fit sacct.txt -o ours.toml -o fit.png",
     )
     _add_log(fit)
-    shared.add_output(fit, "FILE", "draw a figure (PNG)")
     fit.add_argument(
-        "--mix",
+        "-o",
+        "--output",
         metavar="FILE",
         type=Path,
-        help="write the fit as a mix that scenarios can use",
+        action="append",
+        default=[],
+        help="a mix that scenarios can use (.toml), or a figure (.png); may be given more than "
+        "once",
     )
 
 
@@ -104,12 +101,7 @@ def _add_log(parser: Parser) -> None:
         default=8,
         help="GPUs of a node (default: 8)",
     )
-    parser.add_argument(
-        "--span",
-        metavar="TIME",
-        type=shared.duration,
-        help="observation time of the cluster, if longer than the log covers, for example 90d",
-    )
+    _add_days(parser, "observation time of the cluster, if longer than the log covers")
     parser.add_argument(
         "--columns",
         metavar="PAIR",
@@ -117,9 +109,13 @@ def _add_log(parser: Parser) -> None:
         help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
         "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
     )
+
+
+def _add_days(parser: Parser, meaning: str, default: float | None = None) -> None:
     parser.add_argument(
-        "--smallest-job",
-        metavar="N",
-        type=shared.count,
-        help="nodes of the smallest Slurm job whose software failures count (default: 2)",
+        "--days",
+        metavar="D",
+        type=shared.number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
+        default=default,
+        help=meaning,
     )

@@ -38,6 +38,7 @@ class Parser(ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
         self._conditions: list[_Condition] = []
+        self._is_inside = False  # Of a call that parses in any order.
 
     def not_with(self, other: str, *options: str, values: Sequence[str] = ()) -> None:
         """Refuse options together with another one, or with some of its values."""
@@ -60,12 +61,17 @@ class Parser(ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse an option that has no effect with the others."""
         namespace = Namespace() if namespace is None else namespace
+        if with_nul := [each for each in args or () if "\0" in each]:
+            # A shell passes none, but a program that calls the command may.
+            self.error(f"{with_nul[0]!r}: has a NUL character; leave it out")
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
         actions = [self._option_string_actions[one.option] for one in self._conditions]
         # A list, since a repeated option appends to a copy of it.
         unstated: list[str] = []
         for action in actions:
             setattr(namespace, action.dest, unstated)
-        parsed, others = super().parse_known_args(args, namespace)
+        parsed, others = self._parse_in_any_order(args, namespace)
         stated = [getattr(parsed, action.dest) is not unstated for action in actions]
         for action in actions:
             if getattr(parsed, action.dest) is unstated:
@@ -75,10 +81,23 @@ class Parser(ArgumentParser):
                 self._check_effect(condition, parsed)
         return parsed, others
 
+    def _parse_in_any_order(self, args: Any, namespace: Namespace) -> Any:
+        """Parse; an argument that may be left out may follow options.
+
+        `parse_known_intermixed_args` does that, and calls `parse_known_args` twice.
+        """
+        if self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
     def _check_effect(self, condition: _Condition, parsed: Namespace) -> None:
         option, other, excluded, values = condition
         value = getattr(parsed, self._option_string_actions[other].dest)
-        is_there = value in values if values else value not in (None, False, [])
+        is_there = str(value) in values if values else value not in (None, False, [])
         if is_there and excluded:
             written = f"{other} {value}" if values else other
             self.error(f"{option}: has no effect with {written}; leave one of them out")

@@ -24,9 +24,6 @@ def declare(commands: Commands) -> None:
     cluster = plan.add_argument_group("the cluster, instead of the scenario's")
     cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
     cluster.add_argument(
-        "--groups", metavar="N", type=shared.count, help="data-parallel groups of the job"
-    )
-    cluster.add_argument(
         "--mtbf",
         metavar="TIME",
         type=shared.duration,
@@ -35,9 +32,6 @@ def declare(commands: Commands) -> None:
     )
     cluster.add_argument(
         "--restart", metavar="TIME", type=shared.duration, help="time of a restart"
-    )
-    cluster.add_argument(
-        "--save", metavar="TIME", type=shared.duration, help="time to write a checkpoint"
     )
 
     method = plan.add_argument_group("how it is planned")
@@ -64,10 +58,10 @@ def declare(commands: Commands) -> None:
     method.add_argument(
         "--verify",
         metavar="N",
-        type=shared.count,
+        type=shared.whole(": use a whole number from 0", 0),
         default=3,
         help="least number of choices to verify; each scheme's best over each protection always "
-        "is; default 3",
+        "is; 0: closed forms alone; default 3",
     )
     method.add_argument(
         "--steps",
@@ -75,9 +69,7 @@ def declare(commands: Commands) -> None:
         type=shared.count,
         help="steps of simulated jobs; default: enough for 1,000 failures, at most the whole job",
     )
-    either = method.add_mutually_exclusive_group()
-    either.add_argument("--no-simulation", action="store_true", help="closed forms alone")
-    either.add_argument(
+    method.add_argument(
         "--optimise",
         action="store_true",
         help="search the best redundancy and interval by simulation too",
@@ -97,5 +89,5 @@ def declare(commands: Commands) -> None:
         "FOLDER",
         "draw each scheme's time to train over redundancy and interval, with its table",
     )
-    plan.not_with("--no-simulation", "--seeds", "--verify", "--steps", "--output")
+    plan.not_with("--verify", "--seeds", "--steps", "--output", "--optimise", values=("0",))
     plan.not_with("--json", "--all")

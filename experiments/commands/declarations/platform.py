@@ -57,17 +57,17 @@ def declare(commands: Commands) -> None:
         description="Time the phases of a job on two platforms: its step and that step's parts, "
         "the all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
         "scenario, each scale-up domain is a group of the job.",
-        epilog="example: faultline platform diff servers.xml edited.xml --scenario mine.toml",
+        epilog="example: faultline platform diff servers.xml edited.xml mine.toml",
     )
     diff.add_argument("a", metavar="A", help="a platform XML, or a shipped cluster")
     diff.add_argument("b", metavar="B", help="another one")
     diff.add_argument(
-        "--scenario",
+        "scenario",
         metavar="SCENARIO",
+        nargs="?",
         help="the job: a TOML file, or the name of a shipped scenario",
     )
     shared.add_settings(diff)
-    diff.only_with("--scenario", "--set")
 
     import_ = add_command(
         platform,
@@ -78,7 +78,7 @@ def declare(commands: Commands) -> None:
         "cluster spec from the topology of one server (the output of `nvidia-smi topo -m`, or the "
         "XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of the switches of the adapters. "
         "docs/modelling-a-cluster.md describes these files.",
-        epilog="example: faultline platform import topo.txt --switches switches.csv --like "
+        epilog="example: faultline platform import topo.txt switches.csv --like "
         "hgx-h100 -o ours.toml",
     )
     import_.add_argument(
@@ -94,7 +94,11 @@ def declare(commands: Commands) -> None:
         required=True,
     )
     import_.add_argument(
-        "--switches", metavar="FILE", type=Path, help="CSV with the columns node, nic and switch"
+        "switches",
+        metavar="SWITCHES",
+        nargs="?",
+        type=Path,
+        help="CSV with the columns node, nic and switch",
     )
     import_.add_argument(
         "--like",
@@ -112,11 +116,11 @@ def declare(commands: Commands) -> None:
         "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
         "the alpha-beta time of the algorithm with all edges like the one between the first and "
         "the last rank. With --component, a GPU, host, scale-up domain, rack, switch or link "
-        "fails: print which ranks fail, which hang until their watchdog fires, and which finish "
-        "before.",
-        epilog="examples: faultline platform probe hgx-h100 --collective all-reduce --algorithm "
-        "ring --bytes 1GB --ranks 64; faultline platform probe hgx-h100 --ranks 64 --component "
-        "leaf-00000-03 --at 5ms --watchdog 30s. Algorithms: {algorithms}",
+        "fails: print which ranks fail, which hang until their watchdog fires (600 s), "
+        "and which finish before.",
+        epilog="examples: faultline platform probe hgx-h100 all-reduce ring "
+        "--bytes 1GB --gpus 64; faultline platform probe hgx-h100 --gpus 64 --component "
+        "leaf-00000-03 --at 5ms. Algorithms: {algorithms}",
     )
     _add_collective(probe)
     failure = probe.add_argument_group("a failure")
@@ -128,13 +132,7 @@ def declare(commands: Commands) -> None:
     failure.add_argument(
         "--at", metavar="TIME", default="1ms", help="time of the failure (default: 1ms)"
     )
-    failure.add_argument(
-        "--watchdog",
-        metavar="TIME",
-        default="600s",
-        help="time after which ranks stop waiting (default: 600s)",
-    )
-    probe.only_with("--component", "--at", "--watchdog")
+    probe.only_with("--component", "--at")
 
     collisions = add_command(
         platform,
@@ -144,16 +142,12 @@ def declare(commands: Commands) -> None:
         description="Compare routing by hash (ECMP, over several seeds) and by destination "
         "(D-mod-k) with adaptive routing: how much longer the all-reduce of a job takes. Groups "
         "get GPUs in order; GPU k of every group sends to GPU k of the next, all at once.",
-        epilog="example: faultline platform collisions hgx-h100 --set domains=64 --set "
-        "domains_per_leaf=16 --set spines=16 --groups 4",
+        epilog="example: faultline platform collisions hgx-h100 4 --set domains=64 --set "
+        "domains_per_leaf=16 --set spines=16",
     )
     _add_spec(collisions)
     collisions.add_argument(
-        "--groups",
-        metavar="N",
-        type=shared.count,
-        required=True,
-        help="number of groups of the job",
+        "groups", metavar="GROUPS", type=shared.count, help="number of groups of the job"
     )
     collisions.add_argument(
         "--seeds",
@@ -181,10 +175,17 @@ def _add_collective(parser: Parser) -> None:
         "file", metavar="FILE", help="a platform XML, or a shipped cluster: {clusters}"
     )
     parser.add_argument(
-        "--collective", metavar="NAME", default="all-reduce", help="default: all-reduce"
+        "collective",
+        metavar="COLLECTIVE",
+        nargs="?",
+        default="all-reduce",
+        help="default: all-reduce",
     )
     parser.add_argument(
-        "--algorithm", metavar="NAME", help="default: the first one of the collective"
+        "algorithm",
+        metavar="ALGORITHM",
+        nargs="?",
+        help="default: the first one of the collective",
     )
     parser.add_argument(
         "--bytes",
@@ -193,17 +194,5 @@ def _add_collective(parser: Parser) -> None:
         help="total bytes that a rank reduces, sends or gets, like 1GB or 64MiB (default: 1GB)",
     )
     parser.add_argument(
-        "--ranks", metavar="N", type=int, help="number of GPUs that take part (default: all)"
-    )
-    parser.add_argument(
-        "--fidelity",
-        choices=("flow", "chunk"),
-        default="flow",
-        help="one flow per edge of the algorithm (default), or every message",
-    )
-    parser.add_argument(
-        "--placement",
-        choices=("packed", "spread"),
-        default="packed",
-        help="ranks on the first GPUs (default), or on one GPU of each scale-up domain",
+        "--gpus", metavar="N", type=int, help="number of GPUs that take part (default: all)"
     )

@@ -18,7 +18,7 @@ def declare(commands: Commands) -> None:
         description="Draw the usual figures of a sweep, or the one you choose; or the course of "
         "one run, from its timeline.",
         epilog="examples: faultline plot results/mtbf --kind heat-map --x failures.mtbf_s --y "
-        "times.restart_s; faultline plot run.csv --window 0 3600 -o course.png",
+        "times.restart_s; faultline plot run.csv -o course.png",
     )
     plot.add_argument(
         "source",
@@ -50,17 +50,7 @@ def declare(commands: Commands) -> None:
     )
     sweep.add_argument("--y", metavar="KEY", help="key of the y axis of a map")
     sweep.add_argument("--metric", metavar="NAME", help="default: time_to_train_ratio")
-    sweep.add_argument("--hue", metavar="KEY", help="key of the lines; default: strategy.name")
-    sweep.add_argument("--column", metavar="KEY", help="key of the panels")
-
-    run = plot.add_argument_group("the course of a run")
-    run.add_argument(
-        "--window",
-        metavar=("START", "END"),
-        nargs=2,
-        type=float,
-        help="part of the run to be drawn larger, in simulated seconds",
-    )
+    sweep.add_argument("--by", metavar="KEY", help="key of the lines; default: strategy.name")
 
     report = add_command(
         commands,

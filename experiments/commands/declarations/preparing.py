@@ -1,8 +1,6 @@
-"""What stands beside the work: ``list``, ``new-scheme``, ``certificates``, ``doctor`` and such."""
+"""What stands beside the work: ``list``, ``new-scheme`` and ``doctor``."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
@@ -42,19 +40,7 @@ def declare(commands: Commands) -> None:
     scheme.add_argument("name", metavar="NAME", help="what the scheme is called in scenarios")
     shared.add_output(scheme, "DIR", "a new folder; default: NAME")
 
-    certificates = add_command(
-        commands,
-        "certificates",
-        "make the certificates by which machines of a cluster know one another",
-        "preparing:execute_certificates",
-        description="Make an authority, and one certificate with its key for all machines of a "
-        "cluster. The authority's key is not kept. See docs/many-machines.md.",
-    )
-    certificates.add_argument(
-        "dir", metavar="DIR", type=Path, help="a new folder, to be copied to every machine"
-    )
-
-    doctor = add_command(
+    add_command(
         commands,
         "doctor",
         "print versions, limits of this machine, and a self-test of the fabric",
@@ -62,20 +48,3 @@ def declare(commands: Commands) -> None:
         description="Print versions, the limits of this machine and what they mean, and let "
         "SimGrid play single flows. Exit status 1 if a check failed.",
     )
-    doctor.add_argument(
-        "--clean",
-        action="store_true",
-        help="empty the cache of generated platforms and measurements, and check nothing",
-    )
-
-    completion = add_command(
-        commands,
-        "completion",
-        "print what makes a shell complete commands and options",
-        "preparing:execute_completion",
-        has_json=False,
-        description="Print a script by which a shell completes commands, options and files.",
-        epilog="example: faultline completion bash > "
-        "~/.local/share/bash-completion/completions/faultline",
-    )
-    completion.add_argument("shell", metavar="SHELL", help="one of: bash, zsh, tcsh")

@@ -41,12 +41,6 @@ def declare(commands: Commands) -> None:
     )
     match.add_argument("--quick", action="store_true", help="a coarse grid and few seeds")
     match.add_argument(
-        "--side",
-        metavar="N",
-        type=shared.count,
-        help="cells on a side of a plane; default: 20, or 4",
-    )
-    match.add_argument(
         "--seeds", metavar="K", type=shared.count, help="seeds of a cell; default: 3, or 1"
     )
     shared.add_schemes(match, "schemes, or one as spare/reft; default: all")
@@ -58,4 +52,4 @@ def declare(commands: Commands) -> None:
     )
     shared.add_workers(match)
     shared.add_output(match, "DIR", "default: results/head-to-head")
-    match.not_with("--only", "--side", "--seeds", values=_TABLES)
+    match.not_with("--only", "--seeds", values=_TABLES)

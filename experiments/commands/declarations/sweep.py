@@ -32,13 +32,7 @@ def declare(commands: Commands) -> None:
         "--scheduler",
         metavar="ADDRESS",
         help="run on the workers of a Dask scheduler: tls://HOST:PORT with certificates, "
-        "tcp://127.0.0.1:PORT without",
-    )
-    sweep.add_argument(
-        "--certificates",
-        metavar="DIR",
-        type=Path,
-        help="the folder that faultline certificates made",
+        "tcp://127.0.0.1:PORT without (docs/many-machines.md)",
     )
     sweep.add_argument(
         "--time-limit",
@@ -55,12 +49,6 @@ def declare(commands: Commands) -> None:
     sweep.add_argument(
         "--retry-failed", action="store_true", help="play runs that failed before once more"
     )
-    sweep.add_argument(
-        "--accept-other-code",
-        action="store_true",
-        help="keep results that were made before the simulation's source changed",
-    )
-    sweep.only_with("--scheduler", "--certificates")
 
     compare = add_command(
         commands,

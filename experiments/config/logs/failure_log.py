@@ -69,7 +69,6 @@ class LogFile:
     gpus_per_node: int
     span_s: float | None  # For how long it was watched, if longer than the log shows.
     # Nodes of the smallest job whose failures of software count; None: 2, or 1 if no job has more.
-    smallest_job: int | None = None
     # What a CSV file calls its columns, by the names that they have here; empty: the same.
     columns: Mapping[str, str] = field(default_factory=dict)
 

@@ -82,7 +82,7 @@ _ALIKE = {
 """What other people call the columns."""
 _LEAST_UNIX_S = 1e9
 _NONE = "leave the option out"
-_ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --span"
+_ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
 
 
 def read_log(
@@ -91,7 +91,6 @@ def read_log(
     gpus_per_node: int = 8,
     span_s: float | None = None,
     columns: Mapping[str, str] | None = None,
-    smallest_job: int | None = None,
 ) -> FailureLog:
     """Read a log of failures, whatever its format.
 
@@ -107,9 +106,6 @@ def read_log(
         For how many seconds the cluster was watched, if longer than the log shows.
     columns : mapping, optional
         What a CSV file calls its columns, by the names that they have here; others are left out.
-    smallest_job : int, optional
-        Nodes of the smallest job of Slurm whose failures of software count; 2 if None, or 1 if no
-        job has more.
 
     Raises
     ------
@@ -121,7 +117,7 @@ def read_log(
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a log of failures") from error
     first = next((line for line in text.splitlines() if line.strip()), "")
-    file = LogFile(path, text, nodes, gpus_per_node, span_s, smallest_job, dict(columns or {}))
+    file = LogFile(path, text, nodes, gpus_per_node, span_s, dict(columns or {}))
     log = _reader_of(file, first)(file)
     if not log.failures:
         raise UserError(f"{path}: nothing fails in it ({log.form}); choose a longer time")
@@ -149,8 +145,6 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
         raise UserError(f"{file.path}:1: this is no log that is known here; give {_FORMATS}")
     if file.columns and not is_csv:
         raise UserError(f"--columns: {file.path} is no CSV file with columns of its own; {_NONE}")
-    if file.smallest_job is not None and read is not read_sacct:
-        raise UserError(f"--smallest-job: {file.path} is no log of jobs; {_NONE}")
     return read
 
 
@@ -242,11 +236,12 @@ def _watched(log: FailureLog, span_s: float | None) -> FailureLog:
     last_s = log.failures[-1].time_s
     if span_s is not None and last_s > span_s:
         raise UserError(
-            f"--span {span_s:g}s: {log.name} has a failure at {last_s:g} s; give at least that"
+            f"--days {span_s / 86_400:g}: {log.name} has a failure after {last_s / 86_400:g} "
+            "days; give at least that"
         )
     end_s = last_s if span_s is None else span_s
     if end_s <= 0.0:
-        raise UserError(f"{log.name}: all failures are at time 0; say with --span how long it is")
+        raise UserError(f"{log.name}: all failures are at time 0; say with --days how long it is")
     return replace(log, span_s=end_s, node_s=end_s * len(log.nodes))
 
 

@@ -34,6 +34,8 @@ from faultline.experiments.config.logs.failure_log import (
 from faultline.experiments.config.trace_file import parse_timestamp
 from faultline.simulator.failures.failure import Kind
 
+_SMALLEST_JOB = 2
+"""Nodes of the smallest job whose failures of software count; 1 if no job has more."""
 NEEDED = ("State", "Start", "End", "NodeList")
 FAILED: dict[str, tuple[str, Kind]] = {
     "NODE_FAIL": ("node-fail", "hardware"),
@@ -230,7 +232,7 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         if state in FAILED and (culprit := _culprit(held, failed, number_of)) is not None
     }
     largest_job = max(len(held) for *_, held, _ in jobs.ran)
-    smallest_job = file.smallest_job or min(2, largest_job)
+    smallest_job = min(_SMALLEST_JOB, largest_job)
     node_s = small_node_s = 0.0
     # Jobs share their lists.
     failing: dict[int, list[str]] = {}
@@ -274,7 +276,7 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         "exact duplicates": jobs.duplicates,
         "steps of jobs": jobs.steps,
         "jobs that never ran": jobs.never_ran,
-        f"failures of software on jobs of fewer than {smallest_job} nodes (--smallest-job)": small,
+        f"failures of software on jobs of fewer than {smallest_job} nodes": small,
     }
     notes += left_out(counted)
     failures.sort(key=lambda one: one.time_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.player import message_console
 from faultline.platforms import load_preset, write_xml
 
+from tests.docs.pages import ROOT
 from tests.experiments.asking import Ask
 
 
@@ -101,6 +103,14 @@ def test_another_pipe_that_breaks_is_an_error(
     assert capsys.readouterr().err == "faultline: a worker: Broken pipe\n"
 
 
+@pytest.mark.parametrize("option", ["--timeline", "--set"])
+def test_a_nul_is_refused_in_one_line(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "spare-sound", option, "a\0.json"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
     assert ask("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
 
@@ -151,26 +161,25 @@ def test_no_color_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[32m" not in printed.get()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_shells_complete_commands(shell: str, ask: Ask) -> None:
-    pytest.importorskip("shtab")
-    assert "reproduce" in ask("completion", shell)
+def completion(shell: str) -> str:
+    """Return the script that the README's line prints."""
+    (words,) = re.findall(
+        r"`\S+/shtab --shell bash (\S+)`", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    shtab = [sys.executable, "-m", "shtab", "--shell", shell, words]
+    return subprocess.run(shtab, capture_output=True, text=True, check=True).stdout
 
 
-def test_bash_completes_what_was_begun(tmp_path: Path, ask: Ask) -> None:
+def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
     pytest.importorskip("shtab")
     script = tmp_path / "completion"
-    script.write_text(ask("completion", "bash"))
+    script.write_text(completion("bash"))
     asks = (
         f"source {script}; COMP_WORDS=(faultline platform ge); COMP_CWORD=2; "
         'COMP_LINE="faultline platform ge"; _shtab_faultline; echo "${COMPREPLY[@]}"'
     )
     done = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["generate"]
-
-
-def test_another_shell_is_refused(ask: Ask) -> None:
-    assert "use one of bash, zsh, tcsh" in ask.refused("completion", "fish")
 
 
 @pytest.mark.parametrize(
@@ -218,13 +227,11 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
     ("words", "told"),
     [
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
-        ("plan spare-sound --no-simulation --seeds 3", "--seeds: has no effect with --no-sim"),
+        ("plan spare-sound --verify 0 --seeds 3", "--seeds: has no effect with --verify 0"),
         ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
         ("platform probe hgx-h100 --at 1ms", "--at: has no effect without --component"),
-        ("platform diff a b --set job.steps=5", "--set: has no effect without --scenario"),
-        ("plot . --window 0 1", "--window: has no effect on pictures of a sweep"),
-        ("head-to-head --only stalls --side 3", "--side: has no effect with --only stalls"),
-        ("sweep first-look -o . --certificates .", "--certificates: has no effect without --sch"),
+        ("platform diff a b --set job.steps=5", "--set: has no effect without SCENARIO"),
+        ("head-to-head --only stalls --seeds 3", "--seeds: has no effect with --only stalls"),
         ("list studies --gpus 8", "--gpus: has no effect on studies"),
         (
             "run spare-sound --set detection.watchdog_s=9",
@@ -286,8 +293,9 @@ def test_help_names_what_is_shipped(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_names_what_is_shipped_too(shell: str, ask: Ask) -> None:
+def test_completion_names_what_is_shipped_too(shell: str) -> None:
     pytest.importorskip("shtab")
-    script = ask("completion", shell)
+    script = completion(shell)
+    assert "reproduce" in script
     assert "{scenarios}" not in script
     assert ("spare-study" in script) == (shell == "zsh")

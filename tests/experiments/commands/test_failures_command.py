@@ -168,8 +168,8 @@ def test_columns_are_mapped_on_the_command_line(tmp_path: Path, ask: Ask) -> Non
 
 def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     mix, figure = tmp_path / "ours.toml", tmp_path / "fit.png"
-    asked = ("fit", log, "--nodes", "16", "--span", "3d")
-    assert "59 failures of 16 nodes in 3 d" in ask(*asked, "--mix", mix, "-o", figure)
+    asked = ("fit", log, "--nodes", "16", "--days", "3")
+    assert "59 failures of 16 nodes in 3 d" in ask(*asked, "-o", mix, "-o", figure)
     assert figure.is_file()
     told = ask.json(*asked)
     memory = next(cause for cause in told["causes"] if cause["name"] == "memory")
@@ -183,7 +183,7 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     [
         (["fit", "{log}", "--nodes", "3"], "--nodes 3: "),
         (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
-        (["fit", "{log}", "--mix", "{folder}/no/mix.toml"], "--mix "),
+        (["fit", "{log}", "-o", "{folder}/no/mix.toml"], "-o "),
         (["import", "{log}", "-o", "{folder}"], "-o "),
         (["import", "{folder}", "-o", "x.csv"], "a folder, and no regular file; name a log"),
     ],

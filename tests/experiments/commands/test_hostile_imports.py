@@ -112,5 +112,5 @@ def test_imports_read_regular_files_alone(tmp_path: Path, ask: Ask) -> None:
         os.mkfifo(pipe)
         endless.symlink_to("/dev/zero")
         for odd in (pipe, endless, tmp_path, tmp_path / f"nothing{ending}"):
-            words = (odd,) if ending != ".csv" else (topology, "--switches", odd)
+            words = (odd,) if ending != ".csv" else (topology, odd)
             assert str(odd) in ask.refused("platform", "import", *words, "-o", tmp_path / "out")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -55,23 +54,6 @@ def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask:
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
     told = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
     assert f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in told
-
-
-def test_commands_of_a_cluster_name_its_folder_for_a_shell(tmp_path: Path, ask: Ask) -> None:
-    folder = tmp_path / "our keys;touch pwned"
-    told = ask("certificates", folder)
-    for line in told.splitlines()[1:]:
-        words = [word for word in shlex.split(line) if "our keys" in word]
-        assert words
-        assert all(word.startswith(str(folder)) for word in words)
-
-
-def test_a_folder_that_others_can_write_gets_no_certificates(tmp_path: Path, ask: Ask) -> None:
-    folder = tmp_path / "keys"
-    folder.mkdir()
-    folder.chmod(0o777)
-    assert "others can write there" in ask.refused("certificates", folder)
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("port", ["99999999", "0", "65536"])

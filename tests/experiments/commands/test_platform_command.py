@@ -96,7 +96,7 @@ class TestSpines:
 
     def test_collisions(self, ask: Ask) -> None:
         words = ["collisions", "hgx-h100", *self.SPINES, "--set", "domains=16"]
-        words += ["--set", "domains_per_leaf=4", "--set", "spines=4", "--groups", "4"]
+        words += ["--set", "domains_per_leaf=4", "--set", "spines=4", "4"]
         cost = ask.json(*words, "--seeds", 5)
         assert (cost["leaf_flows"], cost["leaf_links"], cost["d_mod_k"]) == (4, 4, 1.0)
         assert [len(slowdowns) for slowdowns in cost["ecmp"].values()] == [5, 5, 5]
@@ -105,7 +105,7 @@ class TestSpines:
         assert f"{cost['busiest_over_mean']:.2f} times the mean" in " ".join(printed.split())
 
     def test_collisions_that_cannot_be(self, ask: Ask) -> None:
-        told = ask.refused("collisions", "hgx-h100", *self.SPINES, "--groups", 5)
+        told = ask.refused("collisions", "hgx-h100", *self.SPINES, 5)
         assert "hgx-h100: 5 groups do not divide its 32 GPUs" in told
 
 
@@ -277,7 +277,7 @@ def test_half_of_the_adapters_doubles_the_all_reduce(ask: Ask, servers: Path) ->
 def test_slower_gpus_slow_the_compute_of_a_model(ask: Ask, servers: Path) -> None:
     slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
     model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
-    job = ("--scenario", "llama3-70b-hgx", *model)
+    job = ("llama3-70b-hgx", *model)
     told = ask.json("diff", servers, slower, *job)
     changes = {one["phase"].strip(): one["change"] for one in told["phases"]}
     assert changes["computing"] > 0.3
@@ -293,7 +293,7 @@ def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
 
 def test_what_cannot_be_compared_is_told(ask: Ask, servers: Path) -> None:
     assert "no such file" in ask.refused("diff", servers, "nowhere.xml")
-    job = ("--scenario", "llama3-70b-hgx")
+    job = ("llama3-70b-hgx",)
     assert "has 16 GPUs, the job takes 256" in ask.refused("diff", servers, servers, *job)
 
 

@@ -64,7 +64,7 @@ def test_one_picture_in_the_format_asked_for(
         (["--kind", "schemes", "--x", "strategy.redundancy"], "schemes.png"),
         (["--kind", "badput"], "badput.png"),
         (["--kind", "best-map", "--x", "strategy.name", "--y", "strategy.redundancy",
-          "--hue", "strategy.redundancy"], None),
+          "--by", "strategy.redundancy"], None),
     ],
 )  # fmt: skip
 def test_other_kinds(
@@ -115,8 +115,8 @@ def test_so_many_parts_that_nobody_could_read_them_are_refused() -> None:
     frame = frame.assign(status="ok", seed=0, time_to_train_ratio=2.0, strategy="spare")
     for wanted in (
         Wanted(kind="badput", x="failures.mtbf_s"),
-        Wanted(x="failures.mtbf_s", column="failures.mtbf_s"),
-        Wanted(kind="schemes", x="failures.mtbf_s", hue="failures.mtbf_s"),
+        Wanted(x="failures.mtbf_s", by="failures.mtbf_s"),
+        Wanted(kind="schemes", x="failures.mtbf_s", by="failures.mtbf_s"),
     ):
         with pytest.raises(UserError, match="at most"):
             chosen_figure(frame, wanted)
@@ -137,9 +137,8 @@ def test_a_title_can_be_left_to_the_caption(timeline: Path, tmp_path: Path, ask:
 
 
 def test_a_timeline_is_drawn_beside_its_file(timeline: Path, tmp_path: Path, ask: Ask) -> None:
-    ask(str(timeline), "--window", "0", "500")
+    ask(str(timeline))
     assert (tmp_path / "run.png").read_bytes().startswith(MAGIC["png"])
-    assert "window" in ask.refused(str(timeline), "--window", "500", "0")
     assert "--kind: has no effect" in ask.refused(str(timeline), "--kind", "badput")
     odd = str(tmp_path / "run.odd")
     assert "ends in .png" in ask.refused(str(timeline), "-o", odd)

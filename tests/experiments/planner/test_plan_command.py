@@ -13,7 +13,7 @@ from tests.experiments.asking import Ask
 COMMAND = ("plan",)
 JOB = [
     "spare-study",
-    *("--groups", "30", "--gpus", "3000", "--mtbf", "20min", "--restart", "20min"),
+    *("--set", "job.groups=30", "--gpus", "3000", "--mtbf", "20min", "--restart", "20min"),
     *("--set", "job.steps=300", "--set", "restart.failure_during=absorbed"),
     *("--protections", "storage"),
 ]
@@ -49,7 +49,7 @@ def test_the_answer_is_the_same_every_time(ask: Ask) -> None:
 
 
 def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
-    printed = ask(*JOB, "--no-simulation")
+    printed = ask(*JOB, "--verify", "0")
     assert "SPARe + checkpoint" in printed
     assert "checkpoint only" in printed
     assert printed.splitlines()[-1].startswith("No advice: nothing was verified")
@@ -84,12 +84,12 @@ def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
         (["--mtbf", "0s"], "above zero"),
         (["--mtbf", "5"], "no unit"),
         (["--set", "failures.mtbf_s=0"], "failures.mtbf_s"),
-        (["--gpus", "10", "--groups", "200"], "10 GPUs cannot make 200 groups"),
+        (["--gpus", "10", "--set", "job.groups=200"], "10 GPUs cannot make 200 groups"),
         (["--gpus", "0"], "whole number from 1"),
         (["--schemes", "spare,wishful"], "no such scheme"),
-        (["--groups", "30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
+        (["--set", "job.groups=30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "gets through without another failure"),
-        (["--no-simulation", "-o", "figures"], "has no effect with --no-simulation"),
+        (["--verify", "0", "-o", "figures"], "has no effect with --verify 0"),
         (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
     ],
 )
@@ -102,7 +102,7 @@ def test_bad_input_is_answered_in_one_line(
 
 
 def test_no_scheme_at_all_is_status_1(ask: Ask) -> None:
-    hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--no-simulation"]
+    hopeless = ["--set", "job.time_limit_s=1000", "--schemes", "checkpoint", "--verify", "0"]
     status, printed, _ = ask.all(*JOB, *hopeless)
     assert status == 1
     assert "No scheme would finish" in printed

@@ -85,7 +85,6 @@ def sweep(
     executor: Executor,
     *,
     retry_failed: bool = False,
-    accept_other_code: bool = False,
 ) -> tuple[Outcome, str]:
     """Play a plan into a directory; returns what came of it, and what a user would have read."""
     said = io.StringIO()
@@ -95,7 +94,6 @@ def sweep(
         lambda: executor,
         Screen(file=said, width=1000),
         retry_failed=retry_failed,
-        accept_other_code=accept_other_code,
     )
     return outcome, said.getvalue()
 

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import dask.config
 import psutil
 import pytest
 from distributed import Client
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.certificates import (
-    AUTHORITY,
-    CERTIFICATE,
-    KEY,
-    cluster_commands,
-    make_certificates,
-    security_for,
-)
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.dask_cluster import DaskExecutor
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Limits
 
-from tests.experiments.asking import Ask
+from tests.docs.pages import ROOT, page
 from tests.experiments.runs.processes import free_port, request, wait_for, with_tests
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cluster") / "keys"
+    folder = tmp_path_factory.mktemp("cluster") / "our keys;touch 'pwned'"
     make_certificates(folder)
     return folder
 
 
+def make_certificates(folder: Path) -> None:
+    script = ROOT / "docs" / "examples" / "certificates.sh"
+    subprocess.run(["sh", script, folder], check=True, capture_output=True)
+
+
+@contextmanager
+def configured(folder: Path) -> Iterator[None]:
+    """Let Dask's configuration be that of a folder, as it is with ``DASK_CONFIG``."""
+    named = dask.config.collect([str(folder)], env={})
+    with dask.config.set(dask.config.merge(dask.config.config, named)):
+        yield
+
+
 SCHEDULER, WORKER = "127.0.0.2", "127.0.0.3"
+PAGE = "many-machines.md"
 
 
 def start(keys: Path, kind: str, port: int, *more: str) -> subprocess.Popen[bytes]:
@@ -49,13 +58,15 @@ def start(keys: Path, kind: str, port: int, *more: str) -> subprocess.Popen[byte
     for name in ("json", "multiprocessing", "distributed", "numpy", "faultline"):
         shadow = f"open({str(keys.parent / 'ran')!r}, 'a').write('{name} ')\n"
         (work / f"{name}.py").write_text(shadow, encoding="utf-8")
-    command = cluster_commands(keys)[kind].replace("WORKER_ADDRESS", WORKER)
-    words = shlex.split(command.replace("ADDRESS", SCHEDULER).replace("8786", str(port)))
+    (command,) = re.findall(rf"^\S+python (-I -m dask {kind} .*192.*)$", page(PAGE), re.MULTILINE)
+    replaced = {"192.0.2.1": SCHEDULER, "192.0.2.2": WORKER, "8786": str(port), "16": "1"}
+    for old, new in replaced.items():
+        command = command.replace(old, new)
     return subprocess.Popen(
-        [sys.executable, *words[1:], *more],
+        [sys.executable, *shlex.split(command), *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=with_tests(),
+        env={**with_tests(), "DASK_CONFIG": str(keys)},
         cwd=work,
     )
 
@@ -97,49 +108,55 @@ def scheduler(keys: Path) -> Iterator[str]:
 
 
 def test_only_their_owner_reads_the_keys(keys: Path) -> None:
-    assert {path.name for path in keys.iterdir()} == {AUTHORITY, CERTIFICATE, KEY}
-    assert [stat.S_IMODE(path.stat().st_mode) for path in keys.iterdir()] == [0o600] * 3
+    files = {path.name for path in keys.iterdir()}
+    assert files == {"authority.pem", "certificate.pem", "key.pem", "dask.yaml"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys.iterdir()} == {0o600}
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+    assert [path.name for path in keys.parent.iterdir()] == [keys.name]
 
 
-def test_certificates_are_not_made_twice_into_one_folder(keys: Path, ask: Ask) -> None:
+def test_certificates_are_not_made_twice_into_one_folder(keys: Path) -> None:
     before = {path: path.read_bytes() for path in keys.iterdir()}
-    assert "not empty" in ask.refused("certificates", keys)
+    with pytest.raises(subprocess.CalledProcessError):
+        make_certificates(keys)
     assert {path: path.read_bytes() for path in keys.iterdir()} == before
 
 
 @pytest.mark.parametrize(
-    ("address", "with_keys", "told"),
+    ("address", "told"),
     [
-        ("tcp://192.0.2.1:8786", False, "can run anything"),
-        ("192.0.2.1:8786", False, "can run anything"),
-        ("tcp://[2001:db8::1]:8786", False, "can run anything"),
-        ("tcp://127.0.0.1.example.org:8786", False, "can run anything"),
-        ("tls://127.0.0.1:8786", False, "needs --certificates"),
-        ("tcp://127.0.0.1:8786", True, "give tls://HOST:PORT"),
+        ("tcp://192.0.2.1:8786", "can run anything"),
+        ("192.0.2.1:8786", "can run anything"),
+        ("tcp://[2001:db8::1]:8786", "can run anything"),
+        ("tcp://127.0.0.1.example.org:8786", "can run anything"),
+        ("tls://127.0.0.1:8786", "names no certificates; set DASK_CONFIG"),
     ],
 )
-def test_nobody_talks_in_the_clear_beyond_this_machine(
-    address: str, with_keys: bool, told: str, keys: Path
-) -> None:
+def test_nobody_talks_in_the_clear_beyond_this_machine(address: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
-        security_for(address, keys if with_keys else None)
+        security_for(address)
+
+
+def test_missing_certificates_are_named(keys: Path, tmp_path: Path) -> None:
+    moved = {"distributed.comm.tls.ca-file": str(tmp_path / "gone.pem")}
+    with configured(keys), dask.config.set(moved), pytest.raises(UserError, match=r"gone\.pem: no"):
+        security_for("tls://127.0.0.1:8786")
 
 
 def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -> None:
     other_keys = tmp_path / "other"
     make_certificates(other_keys)
-    for address, security in (
-        (scheduler.replace("tls:", "tcp:"), None),
-        (scheduler, security_for("tls://x", other_keys)),
-    ):
+    with configured(other_keys):
+        foreign = security_for("tls://x")
+    for address, security in ((scheduler.replace("tls:", "tcp:"), None), (scheduler, foreign)):
 
         async def break_in(address: str = address, security: object = security) -> None:
             await Client(address, security=security, timeout=3, asynchronous=True)
 
         with pytest.raises(Exception, match=r"(?i)timed out|certificate|handshake|closed|connect"):
             asyncio.run(break_in())
-    with pytest.raises(UserError) as caught:
-        list(DaskExecutor(scheduler, other_keys).play([request("a")], Limits()))
+    with configured(other_keys), pytest.raises(UserError) as caught:
+        list(DaskExecutor(scheduler).play([request("a")], Limits()))
     assert str(caught.value).startswith(f"scheduler {scheduler}: ")
 
 
@@ -149,10 +166,11 @@ def test_runs_are_played_by_those_who_have_the_certificates(scheduler: str, keys
     worker = start(keys, "worker", int(scheduler.rpartition(":")[2]))
     try:
         asked = [request("a"), request("b", seed=1)]
-        played = {
-            one.run_id: one.played.value
-            for one in DaskExecutor(scheduler, keys).play(asked, Limits())
-        }
+        with configured(keys):
+            played = {
+                one.run_id: one.played.value
+                for one in DaskExecutor(scheduler).play(asked, Limits())
+            }
         places = listening(worker)
         assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
         assert not any(b"HTTP" in answer_to_http(one) for one in places if one[0] == WORKER)

@@ -379,7 +379,7 @@ def test_a_sweep_that_is_ended_goes_on(how: signal.Signals, tmp_path: Path) -> N
     assert started.returncode == (130 if how == signal.SIGINT else -how)
     assert "Traceback" not in said
     plan = plan_of(tmp_path, grid.read_text(encoding="utf-8"))
-    outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record), accept_other_code=True)
+    outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record))
     assert outcome.failed == 0
 
 

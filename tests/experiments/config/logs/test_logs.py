@@ -57,8 +57,11 @@ def log_of(folder: Path, text: str, **how: object) -> FailureLog:
     return read_log(path, **how)  # type: ignore[arg-type]
 
 
-def test_jobs_of_slurm_fail_where_the_log_says(tmp_path: Path) -> None:
-    log = log_of(tmp_path, SACCT, smallest_job=1)
+def test_jobs_of_slurm_fail_where_the_log_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "_SMALLEST_JOB", 1)
+    log = log_of(tmp_path, SACCT)
     assert log.nodes == ("gpu01", "gpu02", "gpu03", "gpu04")
     assert log.failures == (
         Logged(7_200.0, "host", 3, "failed", "software", None),
@@ -84,7 +87,7 @@ def test_small_jobs_and_duplicates_are_left_out_and_counted(tmp_path: Path) -> N
     ]
     assert log.notes[-1] == (
         "left out: 1 exact duplicates, 1 steps of jobs, 1 jobs that never ran, 1 failures of "
-        "software on jobs of fewer than 2 nodes (--smallest-job)"
+        "software on jobs of fewer than 2 nodes"
     )
     # Failures of software would have counted in 2 x 1, 3 x 2 and 2 x 1 hours of large jobs.
     assert log.gpu_s_of("hardware") == 12.5 * 3_600 * 8
@@ -149,7 +152,6 @@ def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None
         (FOREIGN, {"columns": {"time": "when"}}, "--columns time=when: "),
         (FOREIGN, {"columns": {"nodes": "hostname"}}, "did you mean 'node'?"),
         (SACCT, {"columns": {"time": "End"}}, "no CSV file with columns of its own; leave"),
-        (NAMED, {"smallest_job": 2}, "no log of jobs; leave the option out"),
     ],
 )
 def test_an_option_without_effect_is_refused(
@@ -230,7 +232,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: s
 def test_more_nodes_than_there_are_and_a_span_that_is_too_short(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--nodes 1: .* names 2 nodes"):
         log_of(tmp_path, NAMED, nodes=1)
-    with pytest.raises(UserError, match=r"--span 60s: .* has a failure at 129600 s"):
+    with pytest.raises(UserError, match=r"--days 0.000694444: .* has a failure after 1.5 days"):
         log_of(tmp_path, NAMED, span_s=60.0)
 
 

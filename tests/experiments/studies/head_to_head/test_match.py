@@ -418,10 +418,10 @@ def test_planes_reach_from_corner_to_corner() -> None:
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--schemes", "checkpoint/reft", "replication/reft", "--workers", "1"]
-    few = ["--only", "restart", "--side", "2", "--seeds", "1", "-o", str(tmp_path)]
+    few = ["--only", "restart", "--quick", "--seeds", "1", "-o", str(tmp_path)]
     assert main(["head-to-head", *few, *chosen]) == 0
     table = pd.read_csv(tmp_path / "head-to-head-restart.csv")
-    assert len(table) == 8
+    assert len(table) == 32
     assert table.groupby(["x", "y"])["best_time"].sum().eq(1).all()
     assert "the first by cells" in capsys.readouterr().out
 
