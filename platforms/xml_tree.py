@@ -78,7 +78,7 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_elements) > _DEEPEST:
-            refuse(f"elements are nested more than {_DEEPEST} deep, SimGrid's limit")
+            refuse(f"elements are nested more than {_DEEPEST} deep: flatten them")
         inside = open_elements[-1].tag
         if tag not in known[inside]:
             refuse(_not_allowed(tag, inside, known[inside]))
