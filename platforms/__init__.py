@@ -1,8 +1,8 @@
-"""Where a job runs: cluster specs, and SimGrid platforms made from them and read back.
+"""Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
-Nothing here imports SimGrid; `check_in_simgrid`, `play_flows` and `single_flow` start it in
-processes of their own. Each name is imported when it is first used. Three functions have the names
-of their modules, and are imported from these: `failure_domains`, `outages`, `spec_differences`.
+This package does not import SimGrid. `check_in_simgrid`, `play_flows` and `single_flow` run it in
+a separate process. Each name is imported when it is first used. Three functions have the names of
+their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What a platform file is, in numbers: the content of ``faultline platform check``."""
+"""The content of ``faultline platform check``: counts and rates of a platform file."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check_report(path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Counts, bandwidths in bytes/s, latencies in s, memory in bytes; None for what the platform
-        does not have. All of it comes from the file's hosts, cables and links;
-        ``differs_from_spec`` says where they are not those of the spec that the file keeps, and
-        what of it counts for the measured phases of a job (`platforms.spec_differences.Effect`).
+        Counts, bandwidths in bytes/s, latencies in s, memory in bytes; None for parts that the
+        platform does not have. All values come from the file's hosts, cables and links.
+        ``differs_from_spec`` lists their differences from the spec in the file, and the effect of
+        each on the measured phases of a job (`platforms.spec_differences.Effect`).
 
     Raises
     ------
@@ -37,7 +37,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
     """
     platform = read_platform(path)
     if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
-        raise PlatformError(f"has no document type, which SimGrid wants: add {_TYPE}", f"{path}:2")
+        raise PlatformError(f"has no document type, which SimGrid needs: add {_TYPE}", f"{path}:2")
     loaded = load_in_simgrid(path)
     rates, differences = storage_rates(platform), spec_differences(platform)
     racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}
@@ -65,13 +65,13 @@ def check_report(path: str | Path) -> dict[str, Any]:
 
 
 def _as_json(found: LinkClass | Layer) -> dict[str, Any]:
-    """Return the fields as JSON has them: ranges are lists."""
+    """Return the fields for JSON, with ranges as lists."""
     fields = asdict(found).items()
     return {key: list(value) if isinstance(value, tuple) else value for key, value in fields}
 
 
 def _switches(platform: Platform) -> dict[str, int]:
-    """Return the number of switches by kind; both ports of an NVSwitch are one."""
+    """Return the number of switches by kind; the two ports of an NVSwitch count once."""
     names = {name.removesuffix("-in").removesuffix("-out") for name in platform.switches}
     kinds = Counter(map(xml_names.link_class, sorted(names)))
     return {kind: count for kind, count in kinds.items() if kind != xml_names.MANAGEMENT}

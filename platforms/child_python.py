@@ -1,7 +1,7 @@
-"""How every Python process is started: it imports what its owner does, and nothing else.
+"""Start child Python processes with the module path of their parent, and no other folder.
 
-Python puts the working folder first on the module path of ``-c`` and ``-m``. A file ``json.py`` in
-a folder with results would then run in each child.
+With ``-c`` and ``-m``, Python puts the working folder first on the module path. A file ``json.py``
+in a results folder would then run in each child.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from multiprocessing import current_process, util
 from tempfile import TemporaryDirectory, gettempdir
 
 _SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
-"""Leaves the working folder out, also for what the child starts. Python 3.10 has only ``-I``."""
+"""Omits the working folder, also in processes of the child. Python 3.10 has only ``-I``."""
 
 _LONGEST_FOLDER = 70
-"""Of the 107 bytes of a socket's name, without the rest of it."""
+"""Bytes for the folder, of the 107 bytes that the name of a socket may have."""
 
 _flags_of_owner = subprocess._args_from_interpreter_flags  # type: ignore[attr-defined]
 
 
 def python_command(code: str) -> list[str]:
-    """Return the command of a fresh interpreter that runs code with the module path of this one."""
+    """Return the command that runs code in a new interpreter with this process's module path."""
     path = f"import sys; sys.path[:] = {sys.path!r}"
     return [sys.executable, _SAFE_PATH, "-c", f"{path}; {code}"]
 
 
 @contextmanager
 def helpers_on_safe_path() -> Iterator[None]:
-    """Start the helpers of `multiprocessing` meanwhile: fork server and resource tracker.
+    """Keep the working folder off the module path of `multiprocessing`'s helper processes.
 
-    They are started with ``-c``, by one function that states their flags.
+    The fork server and the resource tracker start with ``-c`` and the flags of one function. The
+    context replaces that function.
     """
     vars(util)["_args_from_interpreter_flags"] = _safe_flags
     _shorten_sockets()
@@ -44,7 +45,7 @@ def helpers_on_safe_path() -> Iterator[None]:
 
 
 def _shorten_sockets() -> None:
-    """Keep the sockets of `multiprocessing` in /tmp where TMPDIR is too long for their names."""
+    """Put the sockets of `multiprocessing` into /tmp if TMPDIR is too long for their names."""
     config = vars(current_process())["_config"]
     if "tempdir" not in config and len(os.fsencode(gettempdir())) > _LONGEST_FOLDER:
         folder = TemporaryDirectory(prefix="pymp-", dir="/tmp")

@@ -1,4 +1,4 @@
-"""What it costs an all-reduce that flows are hashed onto spines instead of being sprayed."""
+"""The slowdown of an all-reduce if its flows are hashed onto spines instead of sprayed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ _Series = npt.NDArray[np.float64]
 
 
 CONNECTIONS = (1, 4, 16)
-"""Over how many connections a pair of GPUs may send: Llama 3 was trained with sixteen."""
+"""Connections between a pair of GPUs; Llama 3 was trained with 16."""
 
 
 @dataclass(frozen=True)
 class HashingCost:
-    """What hashing costs the all-reduce of a job.
+    """The cost of hashed routing for the all-reduce of a job.
 
     Attributes
     ----------
     leaf_flows, leaf_links
-        The most flows that one leaf switch sends to the spines, and its links to them.
+        Largest number of flows from one leaf switch to the spines, and its links to them.
     busiest_over_mean
         Expected load of the busiest of these links over the mean, by `busiest_over_mean`.
     d_mod_k
-        How many times as long the all-reduce takes as with adaptive routing if the destination
-        chooses the spine.
+        All-reduce time over that with adaptive routing, if the destination selects the spine.
     ecmp
-        The same by hash, for each number of connections a pair: a value a seed, in their order.
+        The same ratio with a hash, by connections per pair; one value per seed, in seed order.
     """
 
     leaf_flows: int
@@ -51,12 +50,12 @@ class HashingCost:
 
 
 def hashing_cost(spec: ClusterSpec, groups: int, seeds: int) -> HashingCost:
-    """Return what hashing costs the all-reduce of a number of groups, with the seeds from 0 on.
+    """Return the cost of hashing for the all-reduce of `groups` groups, for seeds from 0.
 
     Raises
     ------
     PlatformError
-        The groups do not divide the GPUs, no flow passes a spine, or the spec counts no spines.
+        The groups do not divide the GPUs, no flow passes a spine, or the spec has no spines.
     """
     rings = Rings(spec, groups)
     flows, links = rings.most_flows_of_a_leaf, len(spec.scale_out.spines_left)
@@ -79,9 +78,10 @@ def hashing_cost(spec: ClusterSpec, groups: int, seeds: int) -> HashingCost:
 def busiest_over_mean(flows: int, links: int) -> float:
     """Return the expected load of the busiest link over the mean, with flows hashed at random.
 
-    The flows are equal, and choose each on its own, all links alike. Exact: given their sum,
-    independent Poisson numbers are multinomial, so the probability that no link has more than m
-    flows is a coefficient of the n-th power of the Poisson distribution cut off above m.
+    All flows have the same size. Each selects a link independently, with equal probabilities. The
+    result is exact: given their sum, independent Poisson counts are multinomial. So the
+    probability that no link has more than m flows is a coefficient of a polynomial: the Poisson
+    probabilities up to m, to the power of `links`.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def busiest_over_mean(flows: int, links: int) -> float:
     poisson = np.exp(numbers * log(mean) - mean - factorials)
     of_all = exp(flows * log(flows) - flows - factorials[flows])
     expected = 0.0
-    # E max = sum over m of P(max > m); below the mean, some link always has more.
+    # E max = sum over m of P(max > m). Below the mean, this probability is 1.
     for most in range(flows):
         none_above = 0.0
         if most * links >= flows:
@@ -106,23 +106,23 @@ def busiest_over_mean(flows: int, links: int) -> float:
 
 
 class Rings:
-    """The rings of an all-reduce over groups: GPU k of every group with GPU k of the next, at once.
+    """The rings of an all-reduce: GPU k of each group sends to GPU k of the next group.
 
-    Groups take GPUs in order. All flows are equal and begin together, so those over the link with
-    the most of them for its bandwidth end last: max-min fairness gives nobody less than them.
+    Groups take GPUs in order. All flows have the same size and start together. With max-min
+    fairness, the flows over the link with the most flows per bandwidth finish last.
 
     Raises
     ------
     PlatformError
-        The groups do not divide the GPUs, or the spec counts no spines.
+        The groups do not divide the GPUs, or the spec has no spines.
     """
 
     def __init__(self, spec: ClusterSpec, groups: int) -> None:
         if spec.scale_out.spines is None:
-            raise PlatformError("scale_out.spines is missing: say how many there are", spec.name)
+            raise PlatformError("scale_out.spines is missing: write their number", spec.name)
         if groups < 2 or spec.gpus % groups:
             raise PlatformError(
-                f"{groups} groups do not divide its {spec.gpus} GPUs, or are less than two",
+                f"{groups} groups do not divide its {spec.gpus} GPUs, or are fewer than two",
                 spec.name,
             )
         self._spec = spec
@@ -137,15 +137,15 @@ class Rings:
 
     @property
     def most_flows_of_a_leaf(self) -> int:
-        """How many GPUs below one leaf switch send over the spines, where they are most."""
+        """Largest number of GPUs below one leaf switch that send over the spines."""
         sources = Counter(pair[0].leaf for pair in self._pairs if passes_spines(*pair))
         return max(sources.values(), default=0)
 
     def slowdown(self, routing: str, seed: int | None = None, connections: int = 1) -> float:
-        """Return how many times as long the rings take as with adaptive routing.
+        """Return the time of the rings over that with adaptive routing.
 
-        Under ``"d-mod-k"``, or ``"ecmp"`` with the seed of its hash, where a pair of GPUs splits
-        its bytes over so many connections, each hashed for itself.
+        `routing` is ``"d-mod-k"`` or ``"ecmp"``. `seed` is that of the hash. A pair of GPUs splits
+        its bytes over `connections` connections, each of which has its own hash.
         """
         out = self._routed(routing, seed).scale_out
         choice = SpineChoice(out, self._places)
@@ -168,13 +168,13 @@ class Rings:
         return max(elsewhere, busiest) / max(elsewhere, self._seconds_per_byte_in_trunks)
 
     def _routed(self, routing: str, seed: int | None = None) -> ClusterSpec:
-        """Return the spec with another routing: nothing is written, so its size is no matter."""
+        """Return the spec with another routing, without the size limit of routes in a file."""
         out = self._spec.scale_out.model_copy(update={"routing": routing, "routing_seed": seed})
         return self._spec.model_copy(update={"scale_out": out})
 
     @cached_property
     def _seconds_per_byte_in_trunks(self) -> float:
-        """What adaptive routing needs for a byte of each pair: all uplinks of a leaf are one."""
+        """Time per byte of each pair with adaptive routing, which uses a leaf's uplinks as one."""
         flows: Counter[tuple[str, str]] = Counter()
         for source, destination in self._pairs:
             if passes_spines(source, destination):
@@ -184,7 +184,7 @@ class Rings:
 
     @cached_property
     def _seconds_per_byte_at_ends(self) -> float:
-        """What NVLink, PCIe and adapters need for a byte of each pair."""
+        """Time per byte of each pair on NVLink, PCIe and adapters."""
         nic, up = self._spec.nic, self._spec.scale_up
         adapters: Counter[tuple[str, int]] = Counter()
         slowest = 0.0

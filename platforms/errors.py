@@ -1,4 +1,4 @@
-"""The one exception that this package raises for anything a user can get wrong, and its words."""
+"""The exception that this package raises for wrong input, and the text of its messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Iterable
 class PlatformError(ValueError):
     """A quantity, a cluster spec or a platform file is wrong.
 
-    The message is a single line: where it is, what is wrong, and what would be right.
+    The message is a single line: the place, the mistake and the remedy.
 
     Parameters
     ----------
     what
-        What is wrong and what would be right.
+        The mistake and the remedy.
     where
         The place, for example ``"cluster.toml:12: scale_up.bandwidth"``; empty if unknown.
     """
@@ -27,7 +27,7 @@ class PlatformError(ValueError):
 
 
 class KeyedError(ValueError):
-    """A rule over several keys is broken; carries the key to blame. Internal to the package."""
+    """A rule over several keys is broken; `key` is the wrong one. Internal to the package."""
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(what)
@@ -41,10 +41,10 @@ _NO_LIBRARY = ("failed to map segment", "cannot allocate memory")
 
 
 def one_line(text: str) -> str:
-    """Return a message as one line that a terminal shows as it is.
+    """Return a message as one printable line of bounded length.
 
-    Line breaks become blanks, what cannot be printed is escaped, and of a longer text the beginning
-    and the end are left.
+    Line breaks become blanks. Unprintable characters are escaped. A text above the limit keeps its
+    beginning and end.
     """
     line = printable(" ".join(text.split()))
     if len(line) <= _LONGEST_LINE:
@@ -54,7 +54,7 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with everything escaped that a terminal would obey, or not show."""
+    """Return a text with control and other unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -69,7 +69,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     if close:
         return f" (did you mean {close[0]!r}?)"
-    # A forgotten or an added word ("latency" for "link_latency") scores low as a spelling.
+    # A missing or extra word ("latency" for "link_latency") scores low as a spelling.
     longer = [known_name for known_name in candidates if name in known_name or known_name in name]
     return f" (did you mean {longer[0]!r}?)" if longer else ""
 
@@ -77,8 +77,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def shortage(error: Exception) -> str | None:
     """Return one line if an error is a lack of memory, threads, processes or open files; else None.
 
-    C++ libraries report threads and processes by the text of the system alone, and the loader of
-    shared libraries has a text of its own.
+    C++ libraries report a lack of threads and processes only by the system's message text. The
+    loader of shared libraries has its own texts.
     """
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

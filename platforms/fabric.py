@@ -1,7 +1,7 @@
-"""What the links of a platform file add up to: oversubscription, bisection, storage.
+"""Aggregate bandwidths of a platform file: oversubscription, bisection, storage.
 
-Everything is computed from the links and cables of the file, never from the spec that it was made
-from, so that it is true of an edited file as well.
+All values are computed from the links and cables of the file, not from its spec. So they also hold
+for an edited file.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _NO_NETWORK = {xml_names.NVSWITCH, xml_names.MANAGEMENT}
 
 @dataclass(frozen=True)
 class Layer:
-    """The switches of one layer, and how their uplinks compare with what is below.
+    """The switches of one layer, and the bandwidth of their downlinks and uplinks.
 
     Attributes
     ----------
     name
-        What the switches are called: ``leaf``, ``pod``, ``core``.
+        Kind of switch: ``leaf``, ``pod``, ``core``.
     switches
-        How many they are.
+        Number of switches.
     down_bytes_per_s, up_bytes_per_s
         Bandwidth of all links down and up, each way. The top layer has no uplinks.
     oversubscription
-        Of the best and the worst switch; None where a layer has no uplinks.
+        Of the best and the worst switch; None if the layer has no uplinks.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Bisection:
-    """Between the first half of the domains and the second, by network alone, each way.
+    """Network bandwidth between the first and the second half of the domains, each way.
 
-    `bandwidth_bytes_per_s` is the largest flow from half to half, `full_bytes_per_s` what the
-    network adapters of the smaller half carry.
+    `bandwidth_bytes_per_s` is the maximum flow between the halves. `full_bytes_per_s` is the
+    bandwidth of all network adapters of the half that has less.
     """
 
     bandwidth_bytes_per_s: float
@@ -52,7 +52,7 @@ class Bisection:
 
 @dataclass(frozen=True)
 class StorageRates:
-    """Aggregate bandwidths of the file system, and what one transfer gets at most (bytes/s)."""
+    """Aggregate bandwidths of the file system, and the limit of one transfer (bytes/s)."""
 
     read_bytes_per_s: float
     write_bytes_per_s: float
@@ -65,7 +65,7 @@ def network_switches(platform: Platform) -> list[str]:
 
 
 def switch_levels(platform: Platform) -> dict[str, int]:
-    """Return the layer of every network switch, from 1 for those that GPUs are cabled to."""
+    """Return the layer of each network switch: 1 is next to the GPUs."""
     network = set(network_switches(platform))
     levels: dict[str, int] = {}
     front: Iterable[str] = platform.gpu_names
@@ -109,7 +109,7 @@ def fabric_layers(platform: Platform) -> list[Layer]:
 def bisection(platform: Platform) -> Bisection | None:
     """Return the bandwidth between two halves of the domains, or None if there is one domain.
 
-    A maximum flow over the network's switches: neither NVLink nor other GPUs pass traffic on.
+    It is the maximum flow over network switches. NVLink and other GPUs forward no traffic.
     """
     import networkx as nx
 
@@ -134,7 +134,7 @@ def bisection(platform: Platform) -> Bisection | None:
         for gpu in half:
             for neighbour, cable in platform.edges.get(gpu, ()):
                 if neighbour in network:
-                    # As seen from the switch, whose port comes first.
+                    # `_width` expects the switch's port first.
                     ports.setdefault(neighbour, []).append((gpu, cable[::-1]))
         widths = {switch: _width(platform, cables) for switch, cables in ports.items()}
         totals.append(sum(widths.values()))
@@ -156,7 +156,7 @@ def storage_rates(platform: Platform) -> StorageRates | None:
     rates = []
     for links in (reads, writes):
         wide = [link for link in links if link.sharing != "FATPIPE"]
-        # A file system whose links have other names is as fast as the way to it.
+        # Without links named "storage...", the whole route to the file system counts.
         own = [link for link in wide if link.link_class.startswith("storage")] or wide or links
         rates.append(min(link.bandwidth_bytes_per_s for link in own))
     return StorageRates(rates[0], rates[1], min(caps) if caps else None)
@@ -170,7 +170,7 @@ def _is_below(platform: Platform, hop: Hop, levels: dict[str, int], level: int) 
 
 
 def _width(platform: Platform, hops: Iterable[Hop]) -> float:
-    """Return the bandwidth of the ports of a switch; the port is the first link of a cable.
+    """Return the bandwidth of a switch's ports, which are the first links of its cables.
 
     A port that several cables share counts once.
     """

@@ -1,4 +1,4 @@
-"""What fails together: every component of a platform, and what goes down with it."""
+"""Failure domains: each component of a platform, and the GPUs and links that fail with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Level = Literal["gpu", "host", "domain", "rack", "switch", "link"]
 _NO_LINKS = {xml_names.MANAGEMENT, xml_names.NVSWITCH}
 
 VITAL_LINKS = {"nvlink", "hostlink", "hostmemory"}
-"""Links that no network path needs, and yet no job can do without."""
+"""Links that are on no network path, but that each job needs."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class FailureDomain:
         ``gpu-000017``, ``host-00002``, ``domain-00002``, ``rack-00000``, or the name of the switch
         or link. Unique among the components of a platform.
     level
-        What it is.
+        Kind of component.
     gpus
-        GPU hosts that go down, or are cut off from the network or from their NVLink domain. A job
-        that holds one of them cannot go on as it was.
+        GPU hosts that fail, or are cut off from the network or from their NVLink domain. A job
+        that has one of them cannot continue unchanged.
     links
-        Links that go down: those that lead nowhere without the component.
+        Links that fail: those that lead nowhere without the component.
     """
 
     name: str
@@ -44,15 +44,15 @@ class FailureDomain:
 
 
 def failure_domains(platform: Platform) -> tuple[FailureDomain, ...]:
-    """Return every GPU, host, scale-up domain, rack, switch and link of a platform.
+    """Return each GPU, host, scale-up domain, rack, switch and link of a platform.
 
-    With adaptive routing all uplinks of a switch are one trunk in a platform, and the spines of a
-    layer are one switch. Their failures are those of the whole: a single cable or spine of many
-    takes some bandwidth and cuts nobody off. A file that names no racks has none here. The
-    management network does not fail.
+    With adaptive routing, all uplinks of a switch are one trunk, and the spines of a layer are one
+    switch. Each fails as a whole here. A single failed cable or spine of many would take some
+    bandwidth and cut no GPU off. A file that names no racks has none here. The management network
+    does not fail.
 
-    Cut off here is who loses its own adapter's way. `platforms.outages` counts the way over NVLink
-    and a neighbour's adapter, too, and says what bandwidth is left.
+    Here a GPU is cut off if the path of its own adapter is lost. `platforms.outages` also counts
+    the path over NVLink and a neighbour's adapter, and computes the bandwidth left.
     """
     return tuple(_Components(platform).all())
 
@@ -131,14 +131,14 @@ class _Components:
         return points
 
     def _with_nvswitches(self, gpus: Collection[GpuHost]) -> set[str]:
-        """Return GPU hosts, their doors, and both ports of the NVSwitches that they are on."""
+        """Return GPU hosts, their doors, and both ports of their NVSwitches."""
         links = {link for gpu in gpus for link in self.links_at.get(gpu.name, ())}
         ends = {end for link in links for cable in self.cables[link] for end in cable}
         ports = {end for end in ends if xml_names.link_class(end) == xml_names.NVSWITCH}
         return self._with_doors(gpus) | ports
 
     def _links(self, points: Collection[str]) -> tuple[str, ...]:
-        """Return the links all of whose cables end at one of these points."""
+        """Return the links that are only on cables with an end at one of these points."""
         candidates = {link for point in points for link in self.links_at.get(point, ())}
         return tuple(
             sorted(
@@ -150,10 +150,10 @@ class _Components:
 
 
 def _cut_off(platform: Platform) -> dict[str, list[str]]:
-    """Return, for every switch and link of the network, the GPUs that only it leads to.
+    """Return the GPUs that each switch and link of the network cuts off if it fails.
 
-    In a graph of switches, links and GPUs, those are the GPUs that it dominates on all ways from
-    the top layer. GPUs pass nothing on.
+    In a graph of switches, links and GPUs, it dominates these GPUs on all paths from the top
+    layer. GPUs forward no traffic.
     """
     import networkx as nx
 
@@ -165,7 +165,7 @@ def _cut_off(platform: Platform) -> dict[str, list[str]]:
             graph.add_edge("", switch)
         for neighbour, cable in platform.edges[switch]:
             if neighbour in levels or platform.roles.get(neighbour) == "gpu":
-                # Links and points have names of their own kind: links get a mark.
+                # A link may have the name of a switch or host, so links get a prefix.
                 nx.add_path(graph, (switch, *(f"link {name}" for name in cable), neighbour))
     if top == 0:
         return {}

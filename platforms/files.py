@@ -1,8 +1,7 @@
-"""The one reader and the one writer of files: both bounded, neither trusts what lies at a path.
+"""The only reader and the only writer of files; neither trusts the content of a shared folder.
 
-A file comes from a user, or from a stranger with whom a folder is shared. So nothing but a regular
-file is read, and no more of it than was agreed; and a file is written beside its place and renamed
-into it, so that it is there as a whole or not at all, and no link is followed on the way.
+The reader accepts regular files up to a given size. The writer creates a draft beside the target
+and renames it, so the target is complete or absent. It follows no symbolic link.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
     path : str or Path
         The file.
     most_bytes : int
-        A larger one is refused, also one that grows meanwhile or has no end.
+        A larger file is refused, also one that grows while it is read or has no end.
     follow : bool
         Whether it may be a symbolic link.
 
     Raises
     ------
     OSError
-        If there is no such file, it is a pipe, a device, a folder or a socket, too large, or cannot
-        be read; `OSError.strerror` says so in a few words, and `OSError.filename` is the path.
+        The file is missing, no regular file, too large, or unreadable. `OSError.strerror` is the
+        reason in a few words, and `OSError.filename` is the path.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
-        # Looked at before it is opened, too: to open a device may do something.
-        _check_regular(os.stat(path, follow_symlinks=follow), path)  # noqa: PTH116 - asked often
+        # Checked before it is opened, too: opening a device may have an effect.
+        _check_regular(os.stat(path, follow_symlinks=follow), path)  # noqa: PTH116 - called often
         descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
@@ -49,7 +48,7 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
         _check_regular(found, path)
         pieces: list[bytes] = []
         left = most_bytes + 1 if found.st_size <= most_bytes else 0
-        # A file of the kernel says that it has no size, and may have nothing to say for now.
+        # A file of the kernel reports size 0, and may block because it has no data yet.
         with suppress(BlockingIOError):
             while left and (
                 piece := os.read(
@@ -67,12 +66,12 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
 
 
 def read_text(path: str | Path, most_bytes: int) -> str:
-    """Return the text of a regular file in UTF-8; a byte order mark before it is left out.
+    """Return the text of a regular UTF-8 file without its byte order mark.
 
     Raises
     ------
     OSError
-        As `read_file`, or if it is no text in UTF-8.
+        As for `read_file`, or the file is not UTF-8.
     """
     try:
         return read_file(path, most_bytes).decode("utf-8-sig")
@@ -81,15 +80,15 @@ def read_text(path: str | Path, most_bytes: int) -> str:
 
 
 def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
-    """Put a file in its place, all at once, also if the machine loses power.
+    """Write a file atomically, also if the machine loses power.
 
-    What was there stays as it was until the new one is whole on the disk. The process's mask is
-    taken off `mode`, as of any new file.
+    The old file stays until the new one is complete on the disk. The process's umask applies to
+    `mode`.
 
     Raises
     ------
     OSError
-        If it cannot be written, or something else than a regular file is in its place;
+        The file cannot be written, or its path has something other than a regular file.
         `OSError.filename` is the path.
     """
     draft = path.parent / f".{secrets.token_hex(8)}{DRAFT_SUFFIX}"
@@ -112,12 +111,12 @@ def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
 
 
 def own_folder(path: Path) -> Path:
-    """Return a folder that is made unless it is there; a link to another place is refused.
+    """Create a folder unless it exists, and return it; a symbolic link is refused.
 
     Raises
     ------
     OSError
-        If it cannot be made, or something else is in its place.
+        The folder cannot be created, or its path has something else.
     """
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
@@ -126,12 +125,12 @@ def own_folder(path: Path) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """Find out before long work, and not after it, that a file could not be put in its place.
+    """Check before long work that `write_file` could write a file.
 
     Raises
     ------
     OSError
-        As `write_file`.
+        As for `write_file`.
     """
     check_replaceable(path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -141,7 +140,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse to put a file where a link, a folder, a pipe or a device is."""
+    """Refuse a path that has a link, a folder, a pipe or a device."""
     try:
         _check_regular(path.lstat(), path)
     except FileNotFoundError:
@@ -151,7 +150,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def is_draft(name: str) -> bool:
-    """Tell whether a file of this name is one that `write_file` had no time to finish."""
+    """Return whether a name is that of a draft, which `write_file` leaves if it is killed."""
     return name.startswith(".") and name.endswith(DRAFT_SUFFIX)
 
 

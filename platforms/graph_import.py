@@ -1,10 +1,13 @@
-"""A platform from a graph of GPUs, switches and cables, for people who have that and no spec.
+"""Make a platform from a graph of GPUs, switches and cables, for clusters without a spec.
 
-The graph is undirected: NetworkX's node-link JSON, or GraphML. Nodes say their ``role`` (``gpu``,
-``switch`` or ``storage``; by default what their name begins with, else a switch), a GPU its
-``speed`` ("989TFLOP/s") and, where they are known, the numbers of its ``host``, ``domain`` and
-``rack``. Edges say ``bandwidth`` ("50GB/s", each way), ``latency`` (0 by default) and their
-``kind``, which the link's name begins with: by default ``nic`` at a GPU, ``storage`` at the file
+The graph is undirected, in NetworkX's node-link JSON or GraphML.
+
+Nodes have a ``role``: ``gpu``, ``switch`` or ``storage``. The default is the role that the name
+begins with, else ``switch``. A GPU has a ``speed`` ("989TFLOP/s") and optionally the numbers of its
+``host``, ``domain`` and ``rack``.
+
+Edges have a ``bandwidth`` ("50GB/s", each way), a ``latency`` (0 by default) and a ``kind``, which
+is the first part of the link's name. The default is ``nic`` at a GPU, ``storage`` at the file
 system, else ``up``.
 """
 
@@ -39,7 +42,7 @@ def read_graph(path: Path) -> nx.Graph:
     Raises
     ------
     PlatformError
-        If it is no graph, or one of another kind.
+        The file has no graph, or a graph that is directed or has parallel edges.
     """
     where = str(path)
     try:
@@ -55,25 +58,25 @@ def read_graph(path: Path) -> nx.Graph:
             graph = nx.node_link_graph(content, edges=edges)
         named = nx.relabel_nodes(graph, str)
     except Exception as error:
-        # NetworkX checks nothing: any error of any kind comes from another content.
+        # NetworkX does not validate its input: wrong content raises exceptions of any type.
         reason = f"{type(error).__name__}: {error}"
         what = f"is no graph: {reason}; write node-link JSON or GraphML with NetworkX"
         raise PlatformError(what, where) from None
     if graph.is_directed() or graph.is_multigraph():
-        what = "is directed, or has several edges between two nodes: write one undirected edge each"
+        what = "is directed, or has several edges between two nodes: write one undirected edge"
         raise PlatformError(what, where)
     if len(named) < len(graph):
-        raise PlatformError("has two nodes of one name, such as 1 and '1': rename one", where)
+        raise PlatformError("has two nodes of the same name, such as 1 and '1': rename one", where)
     return named
 
 
 def graph_xml(graph: nx.Graph, where: str) -> str:
-    """Return the SimGrid platform of a graph as text, which `read_platform` understands.
+    """Return the SimGrid platform of a graph as text for `read_platform`.
 
     Raises
     ------
     PlatformError
-        Names the node or edge at fault; `where` is how the message calls the graph.
+        A node or an edge is wrong. The message names it, and the graph as `where`.
     """
     roles = {name: _role(name, node, where) for name, node in graph.nodes(data=True)}
     gpus = [name for name, role in roles.items() if role == "gpu"]
@@ -81,7 +84,7 @@ def graph_xml(graph: nx.Graph, where: str) -> str:
         raise PlatformError("has no node whose role is gpu", where)
     if not nx.is_connected(graph):
         lost = min(nx.connected_components(graph), key=len)
-        raise PlatformError(f"no way leads from {min(lost)!r} to all others", where)
+        raise PlatformError(f"no path leads from {min(lost)!r} to all others", where)
     platform = ET.Element("platform", version="4.1")
     root = ET.SubElement(platform, "zone", id=xml_names.ROOT_ZONE, routing="Full")
     prop(root, xml_names.VERSION_PROPERTY, xml_names.FORMAT_VERSION)
@@ -115,7 +118,7 @@ def graph_xml(graph: nx.Graph, where: str) -> str:
     try:
         platform_from_xml(text.encode(), "the platform")
     except (PlatformError, UnicodeEncodeError) as error:
-        raise PlatformError(f"makes no platform that can be read again: {error}", where) from None
+        raise PlatformError(f"makes no valid platform: {error}", where) from None
     return text
 
 
@@ -126,7 +129,7 @@ def _role(name: str, node: Mapping[str, Any], where: str) -> str:
         what = f"node {name!r}: role is {role!r}: write one of {', '.join(_ROLES)}"
         raise PlatformError(what, where)
     if name.startswith(_OURS) or not name:
-        raise PlatformError(f"node {name!r} has a name that is taken: choose another", where)
+        raise PlatformError(f"node {name!r} has a reserved name: choose another", where)
     return str(role)
 
 
@@ -144,7 +147,7 @@ def _properties(
 
 
 def _place(name: str, node: Mapping[str, Any], key: str, where: str) -> str:
-    """Return the number of a host, a domain or a rack, as GraphML or JSON states it."""
+    """Return the number of a host, domain or rack, which GraphML and JSON type differently."""
     stated = node[key]
     number = str(int(stated)) if isinstance(stated, float) and stated.is_integer() else str(stated)
     if isinstance(stated, bool) or not _WHOLE_NUMBER.fullmatch(number):
@@ -154,11 +157,11 @@ def _place(name: str, node: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _quantity(
-    said: Mapping[str, Any], key: str, kind: Kind, where: str, default: str | None = None
+    values: Mapping[str, Any], key: str, kind: Kind, where: str, default: str | None = None
 ) -> float:
-    if key not in said and default is None:
+    if key not in values and default is None:
         raise PlatformError(f"has no {key}: write one like {kind.example}", where)
-    value = parse_quantity(said.get(key, default), kind, f"{where}: {key}")
+    value = parse_quantity(values.get(key, default), kind, f"{where}: {key}")
     if value == 0 and kind is not TIME:
         raise PlatformError(f"{key} is zero: write one like {kind.example}", where)
     return value

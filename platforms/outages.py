@@ -1,8 +1,8 @@
-"""Who is cut off when a component fails, and who goes on with less of the network.
+"""GPUs that a failed component cuts off, and servers that lose network bandwidth.
 
-In a rail-optimised fabric a leaf switch serves one GPU of every server below it. Without it these
-GPUs still reach the network: over NVLink, and a neighbour's adapter on another rail, as NCCL's PXN
-passes traffic on. So the servers are slowed, and nobody is cut off.
+In a rail-optimised fabric, a leaf switch serves one GPU of each server below it. If it fails, these
+GPUs still reach the network over NVLink and a neighbour's adapter on another rail (NCCL's PXN). So
+the servers become slower, and no GPU is cut off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
 from faultline.platforms.platform_data import Hop, Platform
 
 _Node = tuple[str, str]
-"""What it is ("point", or a link's direction and end), and its name."""
+"""A kind ("point", or a link's direction and end), and the name."""
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 _WHOLE: frozenset[str] = frozenset({"gpu", "host", "domain", "rack"})
 """Levels of components that are made of GPUs."""
 
-_EVERYBODY: _Node = ("source", "")
-_OUTSIDE: _Node = ("sink", "")
+_SOURCE: _Node = ("source", "")
+_SINK: _Node = ("sink", "")
 
 
 @dataclass(frozen=True)
 class Outage:
-    """What a failed component leaves of a platform.
+    """The effect of a failed component on a platform.
 
     Attributes
     ----------
     component
         The name of the `FailureDomain`.
     cut_off
-        GPU hosts that are down, have lost their NVLink domain or their host, or have no way to the
+        GPU hosts that are down, have lost their NVLink domain or their host, or have no path to the
         top layer of the network, not even over NVLink and a neighbour's adapter. A group that has
-        one of them cannot go on.
+        one of them cannot continue.
     bandwidth_left
-        Share of the network bandwidth that a GPU keeps if all send at once, between 0 and 1, for
-        every server that goes on with less, by its number. Counted is what the cables carry, spread
-        as well as can be: hashed flows may get less.
+        Share of the network bandwidth that a GPU keeps if all GPUs send at once, from 0 to 1, by
+        server number. Only servers that lose bandwidth are listed. The share assumes an ideal
+        spread over the cables: hashed flows may get less.
     """
 
     component: str
@@ -54,21 +54,21 @@ class Outage:
 
 
 def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator[Outage]:
-    """Yield what each of some components of a platform leaves of it when it fails alone.
+    """Yield the outage of each component, failed alone.
 
-    The GPUs of a scale-up domain share all its adapters, as NVLink lets them. Of what a switch has
-    upwards each domain has the share of its adapters below the switch.
+    NVLink lets the GPUs of a scale-up domain share all its adapters. Each domain gets a share of a
+    switch's uplinks, in proportion to its adapters below the switch.
     """
     ways = _Ways(platform)
     for component in components:
-        yield ways.without(component)
+        yield ways.outage(component)
 
 
 def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
-    """Return how many GPUs a failed leaf switch cuts off; 0 where all have another way.
+    """Return how many GPUs a failed leaf switch cuts off; 0 if all have another path.
 
-    None where leaf switches are unlike one another, or those that one cuts off are not neighbours:
-    GPUs are cut off in runs of this many, in their order, the last run maybe shorter.
+    Each leaf switch cuts off this many consecutive GPUs; the last one may cut off fewer. The
+    result is None if a leaf switch breaks this rule.
     """
     levels = switch_levels(platform)
     ways = _Ways(platform)
@@ -87,12 +87,12 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
 
 
 def switches_with_a_way_around(platform: Platform) -> tuple[str, ...]:
-    """Return the switches of the network without which every GPU still reaches its top layer."""
+    """Return the network switches that can fail without cutting a GPU off from the top layer."""
     return _with_a_way_around(platform, switch_levels(platform))
 
 
 def cables_with_a_way_around(platform: Platform) -> tuple[str, ...]:
-    """Return the cables between switches without which every GPU still does."""
+    """Return the cables between switches that can fail without cutting a GPU off."""
     return _with_a_way_around(platform, cables_between_switches(platform))
 
 
@@ -102,14 +102,14 @@ def _with_a_way_around(platform: Platform, parts: Iterable[str]) -> tuple[str, .
 
 
 def cables_between_switches(platform: Platform) -> tuple[str, ...]:
-    """Return the links between two switches of the network, by name; a trunk may be one of them."""
+    """Return the links between two network switches, sorted by name; a trunk is one link."""
     levels = switch_levels(platform)
     cables = (cable for here in levels for near, cable in platform.edges[here] if near in levels)
     return tuple(sorted({link for cable in cables for link in cable}))
 
 
 def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) -> tuple[str, ...]:
-    """Return a GPU's links to NVLink's switches, or on the way to the network: PCIe, adapters."""
+    """Return a GPU's links to its NVSwitches, or its PCIe links or adapters to the network."""
     if level == "nvlink":
         scale_up = xml_names.NVSWITCH
         mine = (cable for near, cable in cables if xml_names.link_class(near) == scale_up)
@@ -121,14 +121,14 @@ def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) ->
 
 
 def links_of_component(platform: Platform, level: str, number: int) -> tuple[str, ...]:
-    """Return the links of what carries messages; none of anything else.
+    """Return the links of a component of the network or of NVLink.
 
     Parameters
     ----------
     platform : Platform
         The platform.
     level : str
-        "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable".
+        "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable". Other levels have no links.
     number : int
         Of the GPU; of the switch, leaf switches first; of the cable between switches, by name.
     """
@@ -146,16 +146,16 @@ def links_of_component(platform: Platform, level: str, number: int) -> tuple[str
 
 
 def bandwidths_without(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
-    """Return what is left of links without some switches or links, together, as shares by link.
+    """Return the share of bandwidth left on each slower link if some switches or links fail.
 
-    Servers that are slowed have as much less of each of their adapters, as what a GPU cannot send
-    over its own goes over NVLink and the others, and of each cable that serves only such servers:
-    what is gone goes over those beside it.
+    The parts fail together. The traffic of failed links moves to the adapters and cables beside
+    them. So each adapter of a slower server, and each cable that serves only such servers, keeps
+    the share that the server keeps.
     """
     if not parts:
         return {}
     ways = _Ways(platform)
-    outage = ways.without(FailureDomain(parts[0], "switch", (), tuple(parts)))
+    outage = ways.outage(FailureDomain(parts[0], "switch", (), tuple(parts)))
     left = dict.fromkeys(platform.domains, 1.0)
     for gpu in platform.gpus:
         server = gpu.domain if gpu.host < 0 else gpu.host
@@ -175,14 +175,14 @@ def bandwidths_without(platform: Platform, parts: Sequence[str]) -> dict[str, fl
 
 
 class _Ways:
-    """The ways of each scale-up domain to the top layer of the network."""
+    """The paths of each scale-up domain to the top layer of the network."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._levels = switch_levels(platform)
         self._top = max(self._levels.values(), default=0)
         self._shares = self._shares_of_switches()
-        # Grouped once: the property groups all GPUs anew.
+        # The property groups all GPUs at each access.
         self._domains = platform.domains
         self._graphs = {domain: self._graph(domain) for domain in self._domains}
         gpus = set(platform.gpu_names)
@@ -193,8 +193,8 @@ class _Ways:
             for _, name in graph:
                 self._domains_at.setdefault(name, set()).add(domain)
 
-    def without(self, component: FailureDomain) -> Outage:
-        """Return what is left without a component."""
+    def outage(self, component: FailureDomain) -> Outage:
+        """Return the outage of one failed component."""
         gone = _gone_with(component)
         left: dict[int, float] = {}
         for domain, still in self._reaching_without(gone):
@@ -208,11 +208,11 @@ class _Ways:
         return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
 
     def domains_at(self, name: str) -> Collection[int]:
-        """Return the domains that have ways over a host, switch or link."""
+        """Return the domains that have paths over a host, switch or link."""
         return self._domains_at.get(name, ())
 
     def cut_off(self, gone: Collection[str]) -> set[str]:
-        """Return the GPU hosts that are cut off without some hosts, switches and links."""
+        """Return the GPU hosts that are cut off if some hosts, switches and links fail."""
         return {
             name
             for domain, still in self._reaching_without(gone)
@@ -220,26 +220,26 @@ class _Ways:
         }
 
     def _reaching_without(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
-        """Yield the domains that have ways over what is gone, and their GPUs with a way left."""
+        """Yield the domains with paths over failed parts, and their GPUs that keep a path."""
         for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
             reaching = _reaching(self._graphs[domain], gone)
             yield domain, reaching & self._reaching[domain]
 
     def _graph(self, domain: int) -> nx.DiGraph[_Node]:
-        """Return the cables from the GPUs of a domain upwards, and NVLink among them."""
+        """Return the cables from the GPUs of a domain upwards, and its NVLink."""
         import networkx as nx
 
         graph: nx.DiGraph[_Node] = nx.DiGraph()
         names = {gpu.name for gpu in self._domains[domain]}
-        graph.add_node(_OUTSIDE)
+        graph.add_node(_SINK)
         for name in names:
-            graph.add_edge(_EVERYBODY, ("point", name))
+            graph.add_edge(_SOURCE, ("point", name))
         seen, stack = set(names), list(names)
         while stack:
             here = stack.pop()
             level = self._levels.get(here, 0)
             if level == self._top:
-                graph.add_edge(("point", here), _OUTSIDE)
+                graph.add_edge(("point", here), _SINK)
             share = self._shares[here][domain] if level else 1.0
             for neighbour, cable in self._platform.edges.get(here, ()):
                 is_nvlink = xml_names.link_class(neighbour) == xml_names.NVSWITCH
@@ -248,7 +248,7 @@ class _Ways:
                     continue
                 if to_gpu and level:
                     continue
-                # A link has a capacity each way; all cables that share it meet in its node.
+                # A link has a capacity each way. Cables that share the link share its nodes.
                 way = "in" if to_gpu else "out"
                 ends: list[_Node] = [("point", here)]
                 for link in cable:
@@ -290,14 +290,14 @@ class _Ways:
 def _gone_with(component: FailureDomain) -> set[str]:
     """Return the hosts, switches and links that fail with a component.
 
-    Some take their GPUs along, whatever other ways these have.
+    With some components, the GPUs fail even if they have other paths.
     """
     kind = xml_names.link_class(component.name)
     gone = {component.name, *component.links}
     if (
         component.level in _WHOLE
         or (component.level == "switch" and kind == xml_names.NVSWITCH)
-        # Without PCIe a GPU has lost its host, and not only the way to its adapter.
+        # Without PCIe, a GPU loses its host, not only the path to its adapter.
         or (component.level == "link" and kind in {*VITAL_LINKS, "pcie"})
     ):
         gone.update(component.gpus)
@@ -305,8 +305,8 @@ def _gone_with(component: FailureDomain) -> set[str]:
 
 
 def _reaching(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> set[str]:
-    """Return the names of all that lead to the top layer."""
-    seen, stack = {_OUTSIDE}, [_OUTSIDE]
+    """Return the names of all nodes with a path to the top layer."""
+    seen, stack = {_SINK}, [_SINK]
     while stack:
         for node in graph.pred[stack.pop()]:
             if node not in seen and node[1] not in gone:
@@ -319,4 +319,4 @@ def _largest_flow(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> float
     import networkx as nx
 
     left = graph.subgraph([node for node in graph if node[1] not in gone])
-    return float(nx.maximum_flow_value(left, _EVERYBODY, _OUTSIDE))
+    return float(nx.maximum_flow_value(left, _SOURCE, _SINK))

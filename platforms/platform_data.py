@@ -22,7 +22,7 @@ Hop = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class GpuHost:
-    """A GPU host: name, speed in FLOP/s, and place (-1 or empty where the file says nothing)."""
+    """A GPU host: name, speed in FLOP/s, and place (-1 or empty if the file has none)."""
 
     name: str
     speed_flop_per_s: float
@@ -61,7 +61,7 @@ class LinkClass:
 
 @dataclass(frozen=True)
 class Route:
-    """What a single flow takes: its links, in order."""
+    """The links of a single flow, in order."""
 
     links: tuple[Link, ...]
 
@@ -76,13 +76,13 @@ class Route:
         return sum(link.latency_s for link in self.links)
 
     def seconds(self, size_bytes: float) -> float:
-        """Return how long one flow alone takes here: latency + size / bandwidth."""
+        """Return the time of a single flow on idle links: latency + size / bandwidth."""
         return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What a platform file says. GPU hosts are in the order of their ranks: sorted by name."""
+    """The content of a platform file. GPU hosts are sorted by name, which is the rank order."""
 
     path: Path
     gpus: tuple[GpuHost, ...]
@@ -94,7 +94,7 @@ class Platform:
     edges: Mapping[str, tuple[Hop, ...]] = field(repr=False)
     """From each host or switch, the neighbours and the links of the cable to them."""
     flow_routes: Mapping[str, tuple[Hop, ...]] = field(repr=False, default_factory=dict)
-    """From each host, the hosts to which flows take a stated way over cables of switches."""
+    """From each host, the hosts with an explicit flow route, and its links on switch cables."""
     roles: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Role of every host: ``gpu``, ``memory``, ``disk``, ``storage``, ``controller``."""
 
@@ -110,7 +110,7 @@ class Platform:
 
     @property
     def hosts(self) -> dict[int, tuple[GpuHost, ...]]:
-        """The GPU hosts of every server; a file that names no servers has one a domain."""
+        """The GPU hosts of every server; a domain is one server if the file names none."""
         return _grouped(self.gpus, lambda gpu: gpu.domain if gpu.host < 0 else gpu.host)
 
     def memory_of(self, gpu: str) -> str | None:
@@ -127,7 +127,7 @@ class Platform:
 
     @property
     def gpus_per_rank(self) -> int:
-        """How many GPUs of the cluster a GPU host stands for; 1 unless this is a plane."""
+        """Number of the cluster's GPUs that a GPU host represents; 1 unless this is a plane."""
         text = self.properties.get(xml_names.GPUS_PER_RANK_PROPERTY, "1")
         if not text.isdigit() or int(text) == 0:
             raise PlatformError(
@@ -139,7 +139,7 @@ class Platform:
 
     @property
     def spec(self) -> ClusterSpec | None:
-        """The spec that the file was made from, if it says. Where they differ, the links count."""
+        """The spec in the file's properties, or None; if they differ, the file's links apply."""
         return spec_from_properties(self.properties, str(self.path))
 
     @property
@@ -149,12 +149,12 @@ class Platform:
         return {name: _summary(name, links) for name, links in sorted(members.items())}
 
     def route(self, source: str, destination: str) -> Route:
-        """Return the route inside the fabric that SimGrid takes: the one of fewest links.
+        """Return the route inside the fabric that SimGrid takes: the one with the fewest links.
 
         Raises
         ------
         PlatformError
-            A host is not in the fabric, or there is no way.
+            A host is not in the fabric, or there is no route.
         """
         for name in (source, destination):
             if name not in self.edges:
@@ -172,7 +172,7 @@ class Platform:
                     here, cable = before[here]
                     cables.append(cable)
                 return Route(tuple(self.links[name] for way in reversed(cables) for name in way))
-            # Nothing that begins here can still be shorter than the way that is known.
+            # No route through this point can be shorter than the known one.
             if cost > costs[here] or cost + 1 >= costs.get(destination, cost + 2):
                 continue
             for neighbour, cable in (*self.edges[here], *self.flow_routes.get(here, ())):
@@ -180,7 +180,7 @@ class Platform:
                     costs[neighbour] = cost + len(cable)
                     before[neighbour] = (here, cable)
                     heapq.heappush(queue, (costs[neighbour], neighbour))
-        raise PlatformError(f"no way leads from {source!r} to {destination!r}", str(self.path))
+        raise PlatformError(f"no route leads from {source!r} to {destination!r}", str(self.path))
 
 
 def _grouped(

@@ -43,13 +43,13 @@ def load_preset(name: str, **overrides: object) -> ClusterSpec:
     name
         One of `preset_names`.
     **overrides
-        New values, as they would stand in the TOML file, by dotted or short keys: see
+        New values as in the TOML file, by dotted or short keys: see
         `platforms.spec_file.with_overrides`.
 
     Raises
     ------
     PlatformError
-        No preset of this name, an unknown or ambiguous key, or a value that is wrong.
+        No preset has this name, a key is unknown or ambiguous, or a value is wrong.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Ask SimGrid, in a process of its own, about a platform file.
+"""Load a platform file in SimGrid, in a separate process, and compare single flows with its links.
 
-The first question about any platform: does a single flow get what the links say?
+A single flow must get the latency and the bandwidth of its links.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NOISE = re.compile(r"^\[.*?\]\s*(?:\[[^\]]*/(?:CRITICAL|ERROR|INFO)\]\s*)?")
 
 
 def check_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> str | None:
-    """Load a platform file in SimGrid; return its objection in one line, or None if all is well."""
+    """Load a platform file in SimGrid; return its error in one line, or None if it loads."""
     try:
-        _ask(path, [], timeout_s)
+        _run_child(path, [], timeout_s)
     except PlatformError as error:
         return str(error)
     return None
@@ -35,7 +35,7 @@ def check_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> str | None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A platform as SimGrid has loaded it: hosts of all roles, time in s, memory in bytes."""
+    """The result of loading a platform: hosts of all roles, time in s, memory in bytes."""
 
     hosts: int
     load_s: float
@@ -50,8 +50,8 @@ def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> Loaded:
     PlatformError
         SimGrid rejects the platform, crashes, or takes longer than `timeout_s`.
     """
-    answer = _ask(path, [], timeout_s)
-    return Loaded(answer["hosts"], answer["load_s"], answer["peak_memory_bytes"])
+    result = _run_child(path, [], timeout_s)
+    return Loaded(result["hosts"], result["load_s"], result["peak_memory_bytes"])
 
 
 def play_flows(path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0) -> list[float]:
@@ -64,10 +64,10 @@ def play_flows(path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0
     """
     if not flows:
         return []
-    return cast("list[float]", _ask(path, flows, timeout_s)["seconds"])
+    return cast("list[float]", _run_child(path, flows, timeout_s)["seconds"])
 
 
-def _ask(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str, Any]:
+def _run_child(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str, Any]:
     task = json.dumps({"platform": str(path), "flows": list(flows)})
     try:
         child = subprocess.run(
@@ -79,20 +79,18 @@ def _ask(path: str | Path, flows: Sequence[Flow], timeout_s: float) -> dict[str,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PlatformError(
-            f"SimGrid did not come to an end in {timeout_s:g} s", str(path)
-        ) from None
+        raise PlatformError(f"SimGrid did not finish in {timeout_s:g} s", str(path)) from None
     if child.returncode != 0:
         raise PlatformError(
-            f"SimGrid rejects it: {_complaint(child.stderr, child.returncode)}", str(path)
+            f"SimGrid rejects it: {_error_line(child.stderr, child.returncode)}", str(path)
         )
-    answer: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
-    return answer
+    result: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
+    return result
 
 
-def _complaint(errors: str, returncode: int) -> str:
+def _error_line(errors: str, returncode: int) -> str:
     lines = [_NOISE.sub("", line).strip() for line in errors.splitlines()]
-    told = [
+    messages = [
         line
         for line in lines
         if line
@@ -101,11 +99,11 @@ def _complaint(errors: str, returncode: int) -> str:
         )
         and not line.startswith(('File "', "^", "~"))
     ]
-    # A Python traceback tells the matter in its last line, SimGrid's own messages in their first.
+    # The error is the last line of a Python traceback, but the first line of SimGrid's messages.
     is_traceback = "Traceback (most recent call last)" in errors
-    if not told:
-        return f"it ended with status {returncode} and said nothing"
-    return told[-1] if is_traceback else told[0]
+    if not messages:
+        return f"it ended with status {returncode} and printed nothing"
+    return messages[-1] if is_traceback else messages[0]
 
 
 _SIZE_BYTES = 1e9
@@ -113,7 +111,7 @@ _SIZE_BYTES = 1e9
 
 @dataclass(frozen=True)
 class FlowCheck:
-    """One flow, as the links say and as SimGrid has it; in bytes, s and bytes/s.
+    """One flow, computed from its links and measured in SimGrid; in bytes, s and bytes/s.
 
     `kind` is ``nvlink`` for a flow inside a domain and ``nic`` for one between domains.
     """
@@ -138,15 +136,15 @@ class FlowCheck:
         return abs(self.measured_s - self.expected_s) / self.expected_s
 
     def passes(self, tolerance: float = 1e-6) -> bool:
-        """Tell whether measured and expected time agree."""
+        """Return whether measured and expected time agree."""
         return self.relative_error <= tolerance
 
 
 def single_flow(path: str | Path, size_bytes: float = _SIZE_BYTES) -> list[FlowCheck]:
-    """Send a flow inside a domain and one between domains, alone, and compare with the links.
+    """Run one flow inside a domain and one between domains, alone, and compare with the links.
 
-    A platform with domains of one GPU has no flow of the first kind, one with a single domain none
-    of the second. The partner in another domain is taken from the last one, which is as far as any.
+    A platform with domains of one GPU has no flow of the first kind. One with a single domain has
+    none of the second kind, which ends in the last domain: no other is farther away.
 
     Raises
     ------

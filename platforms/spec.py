@@ -1,7 +1,7 @@
-"""What a cluster is: GPUs in scale-up domains, domains on a fat-tree, storage.
+"""The spec of a cluster: GPUs in scale-up domains, domains on a fat-tree, storage.
 
-A `ClusterSpec` is read from TOML by `load_spec`. In the file every quantity is text with a unit
-(``bandwidth = "900GB/s"``); in Python it is a float in SI units, and its attribute says which
+`load_spec` reads a `ClusterSpec` from TOML. In the file each quantity is text with a unit
+(``bandwidth = "900GB/s"``). In Python it is a float in SI units, with the unit in its name
 (``bandwidth_bytes_per_s``).
 """
 
@@ -35,9 +35,9 @@ from pydantic import (
 
 
 class NvlinkGeneration(NamedTuple):
-    """What a GPU has of one generation: bandwidth of all its links each way, and how many they are.
+    """NVLink of one GPU: bandwidth of all its links, each way, and their number.
 
-    Datasheets state both ways together, which is twice this bandwidth.
+    Datasheets state the sum of both directions, which is twice this bandwidth.
     """
 
     bandwidth: str
@@ -50,14 +50,14 @@ GENERATIONS = {
     "nvlink4": NvlinkGeneration("450GB/s", 18),  # H100 datasheet: 900 GB/s both ways together
     "nvlink5": NvlinkGeneration("900GB/s", 18),  # GB200 NVL72 datasheet: 1.8 TB/s together
 }
-"""NVLink generations by the name that a spec gives them, so that it need not repeat a datasheet."""
+"""NVLink generations by their name in a spec, which then need not repeat a datasheet."""
 
-# Of one link and of the NVSwitch. NVIDIA states none; round numbers of the order that is measured.
+# NVIDIA states no latencies. These are round numbers of the order of published measurements.
 _NVLINK_LATENCIES = {"latency": "250ns", "switch_latency": "100ns"}
 
 
 class Table(BaseModel):
-    """A table of a spec: no unknown keys, nothing infinite, no change once it is read."""
+    """A table of a spec; it is immutable and refuses unknown keys and infinite values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -88,8 +88,8 @@ Ratio = Annotated[float, Field(ge=1)]
 class Gpu(Table):
     """``[gpu]``: one accelerator.
 
-    ``flops`` is what the simulator computes with: the dense peak unless the description says
-    otherwise. ``power`` is what it draws at most as it is rated.
+    ``flops`` is the speed in the simulation: the dense peak unless the description states another.
+    ``power`` is the rated maximum.
     """
 
     name: StrictStr
@@ -102,9 +102,9 @@ class ScaleUp(Table):
     """``[scale_up]``: NVLink domains. Bandwidth is each way and per GPU; latency is per link.
 
     A flow inside a domain takes the source's link, the NVSwitch and the destination's link: its
-    latency is ``2 * latency + switch_latency``. Domains of one GPU have no NVLink, and need no
-    values for it. `nvlink` names a generation (`GENERATIONS`) whose values hold where the
-    table says nothing itself.
+    latency is ``2 * latency + switch_latency``. Domains of one GPU have no NVLink and need no
+    values for it. `nvlink` names a generation (`GENERATIONS`), whose values are the defaults of
+    this table.
     """
 
     domains: Count
@@ -150,21 +150,23 @@ class ScaleOut(Table):
     """``[scale_out]``: a fat-tree of two or three levels.
 
     Two levels: leaf switches under one spine layer. Three: leaf switches under the spine layer of
-    their pod, pods under the core. `domains_per_leaf` domains share a leaf switch; in a
-    rail-optimised fabric they share one per position in the domain (rail), so GPU k of each goes to
-    leaf switch k of the set. Fewer `rails` than adapters in a domain are dealt in turn: with 4
-    rails and 18 hosts of 4 GPUs in a domain, GPU k of every host is on rail k.
+    their pod, pods under the core. `domains_per_leaf` domains share a leaf switch. In a
+    rail-optimised fabric they share one per position in the domain (rail): GPU k of each domain is
+    on leaf switch k of the set. If a domain has more adapters than `rails`, its adapters take the
+    rails in turn: with 4 rails and 18 hosts of 4 GPUs, GPU k of each host is on rail k.
 
-    With `routing` ``"adaptive"``, the default, the spine layer is one switch in the platform, and
-    the uplinks of a switch are one trunk whose bandwidth is the sum of the NICs below it over its
-    oversubscription: ideal spraying. With ``"ecmp"`` and ``"d-mod-k"`` each of the `spines` is a
-    switch, to which every leaf switch has a link of that bandwidth over `spines`, and each flow
-    keeps to one of them (`platforms.topology`): by a hash with `routing_seed` (0 by default) of its
-    two ends, or by the number of its destination. `failed_spines`, counted from 0, are gone: flows
-    choose among those left, a trunk is so much narrower.
+    With `routing` ``"adaptive"``, the default, routing is ideal spraying. The spine layer is one
+    switch in the platform. The uplinks of a switch are one trunk, with the bandwidth of all NICs
+    below it over its oversubscription.
 
-    A hop has its `link_latency`, a switch its `switch_latency`; a trunk carries both, a NIC link
-    carries half a switch, so that a path counts each switch once.
+    With ``"ecmp"`` and ``"d-mod-k"``, each of the `spines` is a switch. Each leaf switch has a link
+    to it with the trunk's bandwidth over `spines`. Each flow takes a single spine
+    (`platforms.topology`): by a hash of its two ends with `routing_seed` (0 by default), or by the
+    number of its destination. `failed_spines`, counted from 0, carry no flows, and a trunk loses
+    their share.
+
+    A cable has its `link_latency`, a switch its `switch_latency`. A trunk has both; a NIC link has
+    half of a switch's, so that a path counts each switch once.
     """
 
     levels: StrictInt = Field(ge=2, le=3)
@@ -182,25 +184,25 @@ class ScaleOut(Table):
 
     @property
     def keeps_flows_on_one_spine(self) -> bool:
-        """Tell whether spines are switches of their own, each flow passing one of them."""
+        """Return whether each spine is a separate switch and each flow takes a single spine."""
         return self.routing in ("ecmp", "d-mod-k")
 
     @property
     def spines_left(self) -> tuple[int, ...]:
-        """Numbers of the spines that have not failed; empty where the spec counts none."""
+        """Numbers of the spines that have not failed; empty if the spec has no `spines`."""
         return tuple(set(range(self.spines or 0)) - set(self.failed_spines or ()))
 
 
 class Host(Table):
     """``[host]``: the servers inside a domain, and the memory of one server.
 
-    `gpus_per_host` is the whole domain if it is left out. Memory and disks are kept as properties
-    of the platform. With `doors`, they can be simulated too: every GPU has a door to the memory of
-    its host (``memory-000017``) and to its disks (``disk-000017``). The way to memory is the GPU's
-    PCIe link, or a link of its own where it has one (`link_bandwidth`, NVLink-C2C), then the
-    memory, which the GPUs of the host share. Reading and writing share its bandwidth, as on a
-    memory bus. Doors triple the time that SimGrid takes to find routes, so they are off unless
-    asked for.
+    The default of `gpus_per_host` is the whole domain. Memory and disks are properties of the
+    platform. With `doors`, their traffic is simulated, too: each GPU has a door to the memory of
+    its host (``memory-000017``) and to the disks (``disk-000017``).
+
+    The path to memory is the GPU's PCIe link, or a separate link if `link_bandwidth` is set
+    (NVLink-C2C), then the memory bus. The GPUs of a host, reads and writes share the bus. Doors
+    triple SimGrid's time to find routes, so they are off by default.
     """
 
     gpus_per_host: Count | None = None
@@ -214,7 +216,7 @@ class Host(Table):
 class Disk(Table):
     """``[disk]``: the local disks of a host, together; its GPUs share the two bandwidths.
 
-    With `Host.doors`, a GPU's way to them is its PCIe link and then the disks.
+    With `Host.doors`, a GPU's path to them is its PCIe link and then the disks.
     """
 
     read_bandwidth_bytes_per_s: Bandwidth = Field(alias="read_bandwidth")
@@ -224,7 +226,7 @@ class Disk(Table):
 
 
 class Rack(Table):
-    """``[rack]``: what shares a rack, and so its power and its switches, fails together."""
+    """``[rack]``: domains of a rack share its power and switches, and fail together."""
 
     domains_per_rack: Count
 
@@ -243,19 +245,19 @@ class Storage(Table):
 
 
 class Plane(Table):
-    """``[plane]``: the platform is one rail plane, standing for a cluster of `cluster_gpus`.
+    """``[plane]``: the platform is one rail plane, which represents `cluster_gpus` GPUs.
 
-    Where all planes carry the same traffic at the same time, and no link is shared between planes
-    but by equal parts, the planes are copies of one another: what happens in one, happens in all.
-    So one GPU a group stands for the M = cluster_gpus / groups GPUs of the group (the ranks of one
-    group differ only in which 1/M of the model they hold). What the whole cluster shares, the plane
-    gets 1/M of: the file system's bandwidth. What a GPU has of its own, or of a trunk in
-    proportion, is unchanged: its NIC, its share of the uplinks. Sizes follow: a rank of the plane
-    carries 1/M of the bytes of its group.
+    The planes of a cluster are identical if all carry the same traffic at the same time and use
+    equal parts of the links that they share. Then one plane represents all.
+
+    One GPU per group represents the M = cluster_gpus / groups GPUs of the group. The ranks of a
+    group differ only in which 1/M of the model they hold. The plane gets 1/M of the file system's
+    bandwidth, which the whole cluster shares. A GPU keeps its NIC and its share of the uplinks. A
+    rank of the plane carries 1/M of the bytes of its group.
 
     `domain_gpus` is the size of the cluster's scale-up domains, whose links ``[scale_up]``
-    describes. The plane has none of them. `topology.servers_of` makes some, so that a step can be
-    timed.
+    describes. The plane has no such domains. `topology.servers_of` creates some, so that a step
+    can be timed.
     """
 
     cluster_gpus: Count
@@ -263,7 +265,7 @@ class Plane(Table):
 
 
 class ClusterSpec(Table):
-    """A cluster, as its engineers would describe it. See the classes of its tables."""
+    """A cluster. The classes of its tables describe the keys."""
 
     name: StrictStr
     description: StrictStr
@@ -290,12 +292,12 @@ class ClusterSpec(Table):
 
     @property
     def gpus_per_rank(self) -> int:
-        """How many GPUs of the cluster one GPU host stands for: 1, unless this is a plane."""
+        """Number of the cluster's GPUs that a GPU host represents; 1 unless this is a plane."""
         return self.plane.cluster_gpus // self.gpus if self.plane else 1
 
     @property
     def gpus_per_host(self) -> int:
-        """GPUs of one server: the whole scale-up domain, unless the spec says otherwise."""
+        """GPUs of one server; by default, the whole scale-up domain."""
         return self.host.gpus_per_host or self.scale_up.gpus_per_domain
 
     @property
@@ -305,9 +307,9 @@ class ClusterSpec(Table):
         return (self.scale_out.rails or adapters) if self.scale_out.rail_optimised else 1
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return the spec as nested dictionaries with quantities as text, as in its TOML file."""
+        """Return the spec as nested dictionaries with quantities as text, like its TOML file."""
         mapping: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # A host that says nothing but how many GPUs it has by default needs no table.
+        # A host with defaults only needs no table.
         if self.host == Host():
             del mapping["host"]
         return mapping

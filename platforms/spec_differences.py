@@ -1,4 +1,4 @@
-"""Where a platform file differs from the spec that its properties keep, and which of it counts."""
+"""Differences between a platform file and the spec in its properties, and their effects."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from faultline.platforms.xml_reader import platform_from_xml
 from faultline.platforms.xml_writer import xml_text
 
 Effect = Literal["network", "scale-up", "compute", "memory", "none"]
-"""What a difference changes in the measured phases of a job (step, all-reduce, checkpoint, load).
+"""Effect of a difference on the measured phases of a job (step, all-reduce, checkpoint, load).
 
-It is on the ways between scale-up domains and to the storage ("network"); on those inside a domain,
-which tensor parallelism takes and groups that share one ("scale-up"); at a GPU ("compute"); on the
-way to host memory alone, which snapshots take ("memory"); or at nothing that is measured.
+"network": it is on paths between scale-up domains or to the storage. "scale-up": it is on paths
+inside a domain, for tensor parallelism and for groups that share a domain. "compute": it changes a
+GPU. "memory": it is on the path to host memory, for snapshots. "none": no measured phase changes.
 """
 
 
 class Difference(NamedTuple):
-    """A difference in one line, and what it changes."""
+    """A difference in one line, and its effect."""
 
     text: str
     effect: Effect
 
 
 def spec_differences(platform: Platform) -> list[Difference] | None:
-    """Return each difference, or None if the file keeps no spec.
+    """Return each difference, or None if the file has no spec.
 
-    The spec is written out once more and compared with the file. Differences are no mistakes: the
-    file is what is simulated, as far as their effect says.
+    The file is compared with a new platform from the spec. A difference is no error: the file is
+    simulated, and the difference has its stated effect.
     """
     spec = platform.spec
     if spec is None:
@@ -43,7 +43,7 @@ def spec_differences(platform: Platform) -> list[Difference] | None:
 def platform_differences(
     platform: Platform, expected: Platform, other: str = "the spec"
 ) -> list[Difference]:
-    """Return in what a platform differs from another one, which lines call by its name."""
+    """Return the differences of a platform from another one, which the texts call `other`."""
     effects: dict[str, Effect] = {}
     for one in (expected, platform):
         effects |= _effects(one)
@@ -59,7 +59,7 @@ def platform_differences(
             dict.fromkeys(platform.gpu_names, "compute"),
             other,
         ),
-        # Routes follow cables: what a GPU is said to be part of does not count.
+        # Routes follow cables, so the place properties of a GPU have no effect.
         *_values(_gpus(platform), _gpus(expected), _PLACE, {}, other),
         *_cables(platform, expected, other),
     ]
@@ -116,14 +116,14 @@ def _counts(
     other: str,
 ) -> list[Difference]:
     has, should = set(names), set(expected)
-    told = []
+    differences = []
     for verb, found in (("is missing", should - has), (f"is not in {other}", has - should)):
         if found:
             first, *others = sorted(found)
             more = f" (and {len(others)} more)" if others else ""
             effect = min((effects.get(name, "none") for name in found), key=_ORDER.index)
-            told.append(Difference(f"{what} {first}{more} {verb}", effect))
-    return told
+            differences.append(Difference(f"{what} {first}{more} {verb}", effect))
+    return differences
 
 
 def _values(
@@ -133,7 +133,7 @@ def _values(
     effects: Mapping[str, Effect],
     other: str,
 ) -> list[Difference]:
-    """Return a line for each class of things and value that differ, with the first of them."""
+    """Return a line for each class of parts and each value that differs, with the first part."""
     changed: dict[tuple[str, str, Effect], list[tuple[str, str, str]]] = {}
     for name in sorted(found.keys() & expected.keys()):
         if found[name] == expected[name]:
@@ -165,7 +165,7 @@ def _cables(platform: Platform, expected: Platform, other: str) -> list[Differen
         }
         for one in (platform, expected)
     )
-    told = []
+    differences = []
     for verb, found, where in (
         ("is missing", should - has, expected),
         (f"is not in {other}", has - should, platform),
@@ -175,5 +175,5 @@ def _cables(platform: Platform, expected: Platform, other: str) -> list[Differen
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             text = f"route {source} to {destination} over {', '.join(links)}{more} {verb}"
             effect = min((_effect_between(where, *cable[:2]) for cable in found), key=_ORDER.index)
-            told.append(Difference(text, effect))
-    return told
+            differences.append(Difference(text, effect))
+    return differences

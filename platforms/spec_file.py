@@ -1,6 +1,6 @@
-"""Reading specs: from TOML text, with errors that name the file, the line and the key.
+"""Read specs from TOML text, with errors that name the file, the line and the key.
 
-Also with some keys changed, as on the command line; and as flat properties of a platform file.
+A spec may also have keys that the command line changes, or come from a platform file's properties.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ def load_spec(path: str | Path) -> ClusterSpec:
     Raises
     ------
     PlatformError
-        The file is missing, is no TOML, or says something wrong; the message names file, line and
-        key.
+        The file is missing, is no TOML, or has a wrong value. The message names file, line and key.
     """
     mapping, text = read_toml(path)
     return spec_from_mapping(mapping, str(path), text)
@@ -61,7 +60,7 @@ def _tables(text: str, where: str) -> dict[str, Any]:
 
 
 def spec_from_mapping(mapping: Mapping[str, Any], where: str, text: str = "") -> ClusterSpec:
-    """Check nested dictionaries as they come out of a TOML file.
+    """Check the nested dictionaries of a TOML file and return their spec.
 
     Parameters
     ----------
@@ -71,6 +70,11 @@ def spec_from_mapping(mapping: Mapping[str, Any], where: str, text: str = "") ->
         Name of the source in error messages.
     text
         The TOML text, to find the line of a key; may be empty.
+
+    Raises
+    ------
+    PlatformError
+        A key is unknown, missing or wrong.
     """
     try:
         return ClusterSpec.model_validate(dict(mapping))
@@ -143,9 +147,8 @@ def with_overrides(
     mapping
         Tables and keys as in a TOML file.
     overrides
-        New values, as they would stand in the file. A key is dotted (``nic.bandwidth``) or, where
-        only one table has a key of that name, short (``domains``). ``groups`` is another name of
-        ``scale_up.domains`` for planes.
+        New values as in the file. A key is dotted (``nic.bandwidth``), or short (``domains``) if
+        only one table has a key of that name. ``groups`` is ``scale_up.domains`` in planes.
     where
         Name of the spec in error messages.
 
@@ -190,7 +193,7 @@ def load_spec_with(path: str | Path, overrides: Mapping[str, object]) -> Cluster
     """Read a spec from a TOML file, with some of its keys changed."""
     if not overrides:
         return load_spec(path)
-    # Lines of the file would blame a value that is no longer there.
+    # No text, hence no line numbers: they would point to a replaced value.
     where = f"{path} with {', '.join(f'{key}={value}' for key, value in overrides.items())}"
     mapping, _ = read_toml(path)
     return spec_from_mapping(with_overrides(mapping, overrides, where), where)
@@ -248,7 +251,7 @@ def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSp
     Raises
     ------
     PlatformError
-        The properties were edited into something that is no spec.
+        The properties make no valid spec.
     """
     mapping: dict[str, Any] = {}
     for name, text in properties.items():
@@ -279,7 +282,7 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _value(key: str, text: str) -> object:
-    """Turn text back into what stood in the TOML file; what fits nothing stays, to be refused."""
+    """Return the TOML value of a property's text; invalid text is kept for the check to refuse."""
     try:
         if key in _LISTS:
             return [_LISTS[key](item) for item in text.split()]

@@ -1,4 +1,4 @@
-"""The rules of a spec that more than one key decides."""
+"""The rules of a spec that involve several keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 _MOST_GPUS = 200_000
-"""More GPU hosts fill the memory: their file alone is over 250 MB."""
+"""The file of so many GPU hosts has 250 MB; more hosts exhaust the memory."""
 
 _MOST_GPUS_WITH_ROUTES = 256
-"""Where each pair of GPUs has a route of its own: their file is 25 MB, and grows as the square."""
+"""Limit if each pair of GPUs has its own route: the file has 25 MB and grows quadratically."""
 
 
 def check(spec: ClusterSpec) -> None:
-    """Check a spec whose keys are right each for itself.
+    """Check the rules between keys, after each key was checked on its own.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def _plane(spec: ClusterSpec, cluster_gpus: int) -> None:
             'is missing: plane.domain_gpus needs it, written like nvlink = "nvlink5"',
         )
     if spec.scale_up.gpus_per_domain != 1:
-        raise KeyedError("scale_up.gpus_per_domain", "must be 1 in a plane: one GPU a group")
+        raise KeyedError("scale_up.gpus_per_domain", "must be 1 in a plane: one GPU per group")
     if cluster_gpus % groups != 0:
         fewer = range(min(groups, cluster_gpus), 0, -1)
         more = range(groups, cluster_gpus + 1)
@@ -78,7 +78,7 @@ def _domain(spec: ClusterSpec) -> None:
         raise KeyedError(
             "host.gpus_per_host",
             f"{spec.gpus_per_host} does not divide scale_up.gpus_per_domain = "
-            f"{up.gpus_per_domain}: a domain is made of whole hosts",
+            f"{up.gpus_per_domain}: a domain consists of whole hosts",
         )
     host = spec.host
     if host.memory_bandwidth_bytes_per_s is None and host.link_bandwidth_bytes_per_s is not None:
@@ -97,7 +97,7 @@ def _adapters(spec: ClusterSpec) -> None:
     if nic.gpus_per_nic > 1:
         if nic.per_gpu > 1:
             raise KeyedError(
-                "nic.gpus_per_nic", "is above 1 and so is nic.per_gpu: only one of them can be"
+                "nic.gpus_per_nic", "is above 1 and so is nic.per_gpu: set one of them to 1"
             )
         if spec.gpus_per_host % nic.gpus_per_nic:
             raise KeyedError(
@@ -107,7 +107,7 @@ def _adapters(spec: ClusterSpec) -> None:
     if out.rails is None:
         return
     if not out.rail_optimised:
-        raise KeyedError("scale_out.rails", "has no meaning in a fabric that is not rail-optimised")
+        raise KeyedError("scale_out.rails", "has no effect without rail_optimised: remove it")
     adapters = spec.scale_up.gpus_per_domain // nic.gpus_per_nic
     if adapters % out.rails:
         raise KeyedError(
@@ -122,14 +122,14 @@ def _levels(spec: ClusterSpec) -> None:
         raise KeyedError(
             "scale_out.oversubscription",
             f"has {len(out.oversubscription)} values: {out.levels} levels need "
-            f"{out.levels - 1}, one a layer of uplinks, from the leaf switches up",
+            f"{out.levels - 1}, one per layer of uplinks, from the leaf switches up",
         )
     if out.levels == 3 and out.leaves_per_pod is None:
         raise KeyedError("scale_out.leaves_per_pod", "is missing: three levels need it")
     if out.levels == 2 and out.leaves_per_pod is not None:
         raise KeyedError(
             "scale_out.leaves_per_pod",
-            "has no meaning with 2 levels: remove it or write levels = 3",
+            "has no effect with 2 levels: remove it or write levels = 3",
         )
 
 
@@ -139,9 +139,9 @@ def _spines(spec: ClusterSpec) -> None:
         if out.keeps_flows_on_one_spine:
             raise KeyedError("scale_out.spines", f'is missing: routing = "{out.routing}" needs it')
         if out.failed_spines is not None:
-            raise KeyedError("scale_out.spines", "is missing: scale_out.failed_spines counts them")
+            raise KeyedError("scale_out.spines", "is missing: scale_out.failed_spines needs it")
     elif out.levels == 3:
-        raise KeyedError("scale_out.spines", "has no meaning with 3 levels: write levels = 2")
+        raise KeyedError("scale_out.spines", "has no effect with 3 levels: write levels = 2")
     for failed in out.failed_spines or ():
         if not 0 <= failed < (out.spines or 0):
             raise KeyedError(
@@ -149,13 +149,13 @@ def _spines(spec: ClusterSpec) -> None:
                 f"{failed} is no spine: there are 0 to {(out.spines or 0) - 1}",
             )
     if out.spines is not None and not out.spines_left:
-        raise KeyedError("scale_out.failed_spines", "are all spines: nothing would get through")
+        raise KeyedError("scale_out.failed_spines", "has all spines: leave at least one out")
     if out.routing_seed is not None and out.routing != "ecmp":
-        raise KeyedError("scale_out.routing_seed", 'has no meaning without routing = "ecmp"')
+        raise KeyedError("scale_out.routing_seed", 'has no effect without routing = "ecmp"')
     if out.keeps_flows_on_one_spine and spec.gpus > _MOST_GPUS_WITH_ROUTES:
         raise KeyedError(
             "scale_out.routing",
-            f'"{out.routing}" writes a route for each pair of GPUs, for {_MOST_GPUS_WITH_ROUTES} '
-            f"GPU hosts at most, and there are {spec.gpus}: simulate one rail plane, or write "
-            'routing = "adaptive"',
+            f'"{out.routing}" writes a route for each pair of GPUs, for at most '
+            f"{_MOST_GPUS_WITH_ROUTES} GPU hosts (got {spec.gpus}): simulate one rail plane, or "
+            'write routing = "adaptive"',
         )

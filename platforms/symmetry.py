@@ -1,8 +1,8 @@
-"""Which parts of a platform may stand for others: checked on its cables, link by link.
+"""Find the identical parts of a platform by a comparison of all cables and links.
 
-GPUs lie in scale-up domains, domains below leaf switches, these in pods. Two such parts are alike
-if the same cables, over links of the same values, join what is in them and lead to the same
-switches outside. Exchanging them leaves the graph as it is, so that flows meet in the same way.
+GPUs are in scale-up domains, domains are below leaf switches, and leaf switches are in pods. Two
+such parts are identical if they have the same cables inside and to the same switches outside, over
+links of equal values. A swap of the two leaves the graph unchanged, so flows share the same links.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 from faultline.platforms.platform_data import Hop, Platform
 
 _Part = tuple[object, ...]
-"""A part by its place: nothing for the whole platform, then pod, leaf switches and domain."""
+"""A part by its place: empty for the whole platform, then pod, leaf switches and domain."""
 
 _Label = object
 _Cable = tuple[str, str, tuple[str, ...]]
@@ -24,15 +24,15 @@ _Key = TypeVar("_Key")
 
 
 class Symmetry:
-    """The parts of a platform that are alike.
+    """The identical parts of a platform.
 
-    A platform has none if it lays down routes of single flows, or has several shortest routes
-    between two hosts: which of them a flow takes does not follow from the graph.
+    A platform has none if it defines routes of single flows. It also has none if two hosts have
+    several shortest routes, because the graph does not determine the route of a flow.
 
     Parameters
     ----------
     platform : Platform
-        The platform as its file says it.
+        The platform of a file.
     """
 
     def __init__(self, platform: Platform) -> None:
@@ -42,10 +42,10 @@ class Symmetry:
         self._kind: dict[_Part, int] = {}
         self._alike: dict[tuple[_Part, int], list[_Part]] = defaultdict(list)
         if not platform.flow_routes:
-            looked_at = _Parts(platform)
-            looked_at.compare(self._nodes, self._kind)
-            if _has_unique_routes(platform, self._first_of_each(platform, looked_at.owner)):
-                self._owner = looked_at.owner
+            parts = _Parts(platform)
+            parts.compare(self._nodes, self._kind)
+            if _has_unique_routes(platform, self._first_of_each(platform, parts.owner)):
+                self._owner = parts.owner
                 for part, kind in self._kind.items():
                     self._alike[part[:-1], kind].append(part)
                 for part, nodes in self._nodes.items():
@@ -53,9 +53,9 @@ class Symmetry:
                     self._place.update({n: at for at, n in places if self._owner[n] == part})
 
     def stand_ins(self, hosts: Iterable[str]) -> dict[str, str]:
-        """Return who stands for each of some hosts: the first of all parts that are alike.
+        """Return the host that represents each host: it is in the first of the identical parts.
 
-        Which they are depends on the order in which the hosts come.
+        The result depends on the order of `hosts`.
         """
         found: dict[str, str] = {}
         taken: dict[_Part, _Part] = {_WHOLE: _WHOLE}
@@ -72,7 +72,7 @@ class Symmetry:
         return found
 
     def _first_of_each(self, platform: Platform, owner: Mapping[str, _Part]) -> list[str]:
-        """Return hosts from which the graph looks different, those of alike parts once."""
+        """Return one host per kind of place: the hosts of identical parts appear once."""
         first: dict[object, str] = {}
         places = {part: {n: at for at, n in enumerate(ns)} for part, ns in self._nodes.items()}
         for host in _hosts_of_flows(platform):
@@ -83,7 +83,7 @@ class Symmetry:
 
 
 class _Parts:
-    """What is in each part of a platform, and how it is joined."""
+    """The hosts, switches and cables of each part of a platform."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
@@ -110,7 +110,7 @@ class _Parts:
                     self.owner_of_link[link] = _common(known, deeper)
 
     def _owners(self) -> dict[str, _Part]:
-        """Return the smallest part that each host or switch is in: that of all that it joins."""
+        """Return the smallest part of each host or switch; a switch's part has all neighbours."""
         leaves = {
             domain: tuple(gpu.leaf for gpu in gpus)
             for domain, gpus in self.platform.domains.items()
@@ -131,7 +131,10 @@ class _Parts:
         return owner
 
     def compare(self, nodes: dict[_Part, list[str]], kinds: dict[_Part, int]) -> None:
-        """Note what is in each part, in the order in which it is found, and who is alike."""
+        """Fill in the nodes of each part, in the order of the search, and its kind.
+
+        Identical parts have the same kind.
+        """
         numbers: dict[object, int] = {}
         labels: dict[_Part, tuple[dict[str, int], dict[str, int]]] = {}
         for part in sorted(self.inside, key=len):
@@ -143,7 +146,7 @@ class _Parts:
     def _described(
         self, part: _Part, above: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]
     ) -> tuple[list[str], dict[str, int], object]:
-        """Return nodes and links of a part, numbered as they are found, and all its cables."""
+        """Return nodes and links of a part, numbered in search order, and all its cables."""
         inside, depth, roles_of = self.inside[part], len(part), self.platform.roles
         own = set(inside)
         order, of_links = [n for n in inside if roles_of.get(n) == "gpu"], dict[str, int]()
@@ -173,7 +176,7 @@ class _Parts:
 
 
 def _outside(name: str, above: Sequence[Mapping[str, int]]) -> _Label:
-    """Return what something is called that lies outside: by its place in what both are in."""
+    """Return a label for a node or link outside a part: its place in the smallest common part."""
     for distance, labels in enumerate(above):
         if name in labels:
             return distance, labels[name]
@@ -181,7 +184,7 @@ def _outside(name: str, above: Sequence[Mapping[str, int]]) -> _Label:
 
 
 def _common(one: _Part, other: _Part) -> _Part:
-    """Return the smallest part that both are in."""
+    """Return the smallest part that contains both."""
     depth = 0
     while depth < min(len(one), len(other)) and one[depth] == other[depth]:
         depth += 1
@@ -189,7 +192,7 @@ def _common(one: _Part, other: _Part) -> _Part:
 
 
 def _has_unique_routes(platform: Platform, sources: Iterable[str]) -> bool:
-    """Return whether one shortest route leads from some hosts to each other host."""
+    """Return whether each source has exactly one shortest route to each host."""
     hosts = _hosts_of_flows(platform)
     from_each = (_shortest_ways(platform.edges, source) for source in sources)
     return all(ways.get(host) == 1 for ways in from_each for host in hosts)

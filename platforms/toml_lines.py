@@ -1,8 +1,7 @@
-"""Read TOML of anybody within bounds, and find the line of a key for error messages.
+"""Read untrusted TOML within bounds, and find the line of a key for error messages.
 
 The standard library's parser keeps no positions. A scan for table headers and keys at the start of
-a line is enough for configuration files; where it finds nothing, the closest enclosing table is
-named.
+a line is enough for configuration files. If it finds no key, the closest enclosing table is named.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ else:
 _HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_\-."' ]+?)\s*=""")
 
-# The library's time grows with the square of the parts of a key.
+# The parser's time is quadratic in the number of parts of a key.
 _ENDLESS_KEY = re.compile(
     r"""(?<![\w\-"'.])(?:(?:[\w\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}"""
 )

@@ -1,9 +1,9 @@
-"""A spec unfolded: which GPU sits where, how wide trunks are, which spine switch a flow passes.
+"""The topology of a spec: places of GPUs, bandwidths of trunks, and the spine of each flow.
 
-Where the fabric hashes flows instead of spraying them, a flow is everything from one GPU to
-another, or between a GPU and the storage. All of it keeps to one spine, as equal-cost multi-path
-routing (ECMP) keeps the packets of a connection in order: so two flows can meet on one link while
-another is idle.
+If the fabric hashes flows instead of spraying them, a flow is all traffic from one GPU to another,
+or between a GPU and the storage. A flow takes a single spine, as equal-cost multi-path routing
+(ECMP) keeps the packets of a connection in order. So two flows can share one link while another
+is idle.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from faultline.platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
 class GpuPlace:
     """The place of one GPU: index, domain, position in it, host, rack, adapter, leaf switch, pod.
 
-    Hosts, racks and adapters are counted through the cluster; `rack` is None where the spec says
-    nothing of racks.
+    Numbers of hosts, racks and adapters are unique in the cluster. `rack` is None if the spec has
+    no racks.
     """
 
     index: int
@@ -44,7 +44,7 @@ class GpuPlace:
 
 @dataclass(frozen=True)
 class Trunk:
-    """All uplinks of one switch, as one link to the layer above; bandwidth in bytes/s each way."""
+    """All uplinks of a switch as one link to the layer above; bandwidth in bytes/s each way."""
 
     name: str
     below: str
@@ -53,7 +53,7 @@ class Trunk:
 
 
 def nic_bandwidth_bytes_per_s(spec: ClusterSpec) -> float:
-    """Return the bandwidth of a NIC link: all adapters of a GPU, or one that GPUs share."""
+    """Return the bandwidth of a NIC link: all adapters of a GPU, or a shared one."""
     return spec.nic.bandwidth_bytes_per_s * spec.nic.per_gpu
 
 
@@ -79,7 +79,7 @@ def gpu_places(spec: ClusterSpec) -> Iterator[GpuPlace]:
 
 
 def top_switches(spec: ClusterSpec) -> list[str]:
-    """Return the switches of the top layer: the core, or each spine where flows keep to one."""
+    """Return the switches of the top layer: the core, or the spines if they are separate."""
     if spec.scale_out.keeps_flows_on_one_spine:
         return [xml_names.spine(number) for number in spec.scale_out.spines_left]
     return [xml_names.TOP_SWITCH]
@@ -88,9 +88,9 @@ def top_switches(spec: ClusterSpec) -> list[str]:
 def trunks(spec: ClusterSpec) -> list[Trunk]:
     """Return the trunks of all switches, leaf switches first.
 
-    A trunk is as wide as the NICs that are below its switch, divided by the oversubscriptions up to
-    there: a layer passes upwards what it got from below, over k. Where spines are switches of their
-    own, it is split into a link to each of them. Either way, a failed spine takes its share along.
+    The bandwidth of a trunk is that of the NICs below its switch, divided by the oversubscriptions
+    up to its layer. If spines are separate switches, the trunk is split into a link to each. In
+    both cases, a failed spine takes its share.
     """
     out = spec.scale_out
     three_levels = out.levels == 3
@@ -127,12 +127,12 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
 
 
 def rail_plane(spec: ClusterSpec) -> ClusterSpec:
-    """Return the plane of one rail: one GPU a domain, on the leaf switches of its rail.
+    """Return the plane of one rail: one GPU per domain, on the leaf switches of its rail.
 
-    GPU k of every domain is on leaf switches of its own, so traffic that stays on its rail meets
-    that of other rails at most in trunks that are as many times wider. Where all rails carry the
-    same, one tells the time of all. What the cluster shares (storage) the plane gets its part of,
-    and so with what the GPUs of a host share (memory, disks, an adapter).
+    The leaf switches of a rail carry no traffic of other rails. Trunks above them may be shared,
+    and are wider by the number of rails. So if all rails carry the same traffic, one plane has the
+    times of all. The plane gets its part of shared bandwidth: of the storage, and of the memory,
+    disks and adapters that the GPUs of a host share.
 
     Raises
     ------
@@ -168,9 +168,9 @@ def rail_plane(spec: ClusterSpec) -> ClusterSpec:
 
 
 def servers_of(spec: ClusterSpec, groups: int, domains_per_group: int) -> ClusterSpec:
-    """Return some groups of whole scale-up domains of the cluster that a plane stands for.
+    """Return some groups of whole scale-up domains, from the cluster that a plane represents.
 
-    A group fills the leaf switches of its rails, as its GPU does in the plane.
+    Each group has its own leaf switches, like its GPU in the plane.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def hashed(source: str, destination: str, choices: int, seed: int = 0) -> int:
 def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace | None, int]]:
     """Yield source, destination and spine of every flow that passes a spine; None is the storage.
 
-    Flows inside a domain take NVLink, those below one leaf switch turn there.
+    Flows inside a domain take NVLink. Flows below one leaf switch do not reach a spine.
     """
     places = list(gpu_places(spec))
     choice = SpineChoice(spec.scale_out, places)
@@ -220,28 +220,28 @@ def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace 
 
 
 def passes_spines(source: GpuPlace, destination: GpuPlace) -> bool:
-    """Tell whether flows between two GPUs leave both their domain and their leaf switch."""
+    """Return whether flows between two GPUs leave both their domain and their leaf switch."""
     return source.domain != destination.domain and source.leaf != destination.leaf
 
 
 class SpineChoice:
-    """Chooses the spine of each flow among those left, as the fabric's routing says."""
+    """Selects the spine of each flow among those left, by the fabric's routing."""
 
     def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
         self._out = out
         self._left = out.spines_left
-        # Leaf switch by leaf switch, so that neighbours below one are spread in turn on any rail.
+        # In the order of leaf switches, so that the GPUs below one take the spines in turn.
         by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
         self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
 
     def of(self, source: GpuPlace | None, destination: GpuPlace | None, connection: int = 0) -> int:
         """Return the number of the spine; as an end, None is the storage.
 
-        Of several connections between two ends the hashes differ, as RDMA over several queue pairs
-        has them. A platform has one.
+        Connections between the same two ends have different hashes, like RDMA queue pairs. A
+        platform has one connection.
         """
         if self._out.routing == "d-mod-k":
-            # The storage is many servers: there the client decides for both directions.
+            # The storage has many servers, so the client determines the spine both ways.
             gpu = destination or source
             return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
         name = host_name(source) if connection == 0 else f"{host_name(source)}#{connection}"

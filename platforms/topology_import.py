@@ -1,9 +1,9 @@
-"""A cluster spec from what operators have at hand: one server's topology and a table of switches.
+"""Make a cluster spec from one server's topology and a table of switches.
 
-``nvidia-smi topo -m`` prints the topology as a matrix; NCCL writes it as XML
-(``NCCL_TOPO_DUMP_FILE``). Both say how the GPUs of one server reach one another and which adapters
-it has. The table says into which switch each adapter of each server is plugged. What neither says,
-the GPU, its memory, the hosts and the storage, is taken from a shipped cluster.
+``nvidia-smi topo -m`` prints the topology as a matrix. NCCL writes it as XML
+(``NCCL_TOPO_DUMP_FILE``). Both contain the connections between the GPUs of a server, and its
+adapters. The table contains the switch of each adapter of each server. All other values are those
+of a shipped cluster: GPU, memory, hosts and storage.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Server:
     Attributes
     ----------
     gpus, nics : int
-        How many it has.
+        Number of GPUs and of network adapters.
     nvlinks : int
-        Links of NVLink from a GPU to its domain.
+        NVLink links from a GPU to its domain.
     nic_mbit_per_s : float or None
-        Speed of an adapter; None if the topology does not say.
+        Speed of an adapter in Mbit/s; None if the topology does not contain it.
     """
 
     gpus: int
@@ -68,12 +68,12 @@ class Server:
 
 
 def read_matrix(text: str, where: str) -> Server:
-    """Read what ``nvidia-smi topo -m`` prints.
+    """Read the output of ``nvidia-smi topo -m``.
 
     Raises
     ------
     PlatformError
-        If it is something else, or the GPUs are not all alike.
+        The text is no such output, or the GPUs differ.
     """
     rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
@@ -89,18 +89,19 @@ def read_matrix(text: str, where: str) -> Server:
     }
     for gpu in gpus:
         if len(cells.get(gpu, ())) < len(names):
-            raise PlatformError(f"has no whole row of {gpu}", where)
+            raise PlatformError(f"has no complete row of {gpu}", where)
     joined = {one: {one} for one in gpus}
     counts = set()
     for one, two in product(gpus, gpus):
         if (cell := cells[one][two]).startswith("NV"):
             if not _LINKS.fullmatch(cell):
-                raise PlatformError(f"says {cell!r} of {one} and {two}: NV and a number", where)
+                what = f"has {cell!r} for {one} and {two}: write NV and a number"
+                raise PlatformError(what, where)
             joined[one].add(two)
             counts.add(int(cell[2:]))
     if len(counts) > 1 or (counts and any(each != set(gpus) for each in joined.values())):
-        told = ", ".join(f"NV{count}" for count in sorted(counts))
-        what = f"has GPUs that NVLink joins unequally ({told}): import its graph instead"
+        found = ", ".join(f"NV{count}" for count in sorted(counts))
+        what = f"has GPUs that NVLink joins unequally ({found}): import its graph instead"
         raise PlatformError(what, where)
     return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
 
@@ -111,13 +112,13 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     Raises
     ------
     PlatformError
-        If it is something else, or the GPUs or adapters are not all alike.
+        The content is no such XML, or the GPUs or adapters differ.
     """
     try:
         system = parse_xml(content, where, _OF_NCCL)
     except PlatformError as error:
         raise PlatformError(f"is no topology of NCCL: {error}; {READS}", where) from None
-    # The GPU of a device is below its place on the PCI bus, by which NVLink names its other end.
+    # A GPU is below its PCI bus address, which NVLink uses to name its target.
     gpus = {
         device.attributes.get("busid", ""): gpu
         for device in system.all("pci")
@@ -133,16 +134,16 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
         {link.attribute("target", where) for link in gpu.all("nvlink")} & gpus.keys()
         for gpu in gpus.values()
     )
-    # Links that lead to no GPU lead to NVSwitches, which join all.
+    # A link that does not end at a GPU ends at an NVSwitch, which joins all GPUs.
     if len(counts) > 1 or any(others and len(others) < len(gpus) - 1 for others in reached):
-        told = ", ".join(map(str, sorted(counts)))
-        what = f"has GPUs that NVLink joins unequally ({told} links): import its graph instead"
+        found = ", ".join(map(str, sorted(counts)))
+        what = f"has GPUs that NVLink joins unequally ({found} links): import its graph instead"
         raise PlatformError(what, where)
     adapters = {net.attribute("name", where): net for net in system.all("net")}
     speeds = {_number(net, "speed", where) for net in adapters.values()}
     if len(speeds) > 1:
-        told = ", ".join(map(str, sorted(speeds)))
-        raise PlatformError(f"has adapters of unequal speed ({told} Mbit/s)", where)
+        found = ", ".join(map(str, sorted(speeds)))
+        raise PlatformError(f"has adapters of unequal speed ({found} Mbit/s)", where)
     return Server(len(gpus), len(adapters), counts.pop(), float(max(speeds, default=0)) or None)
 
 
@@ -160,7 +161,7 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
     Raises
     ------
     PlatformError
-        If it is no such table; names the line.
+        The file is no such table. The message names the line.
     """
     try:
         reader = csv.DictReader(StringIO(read_text(path, LARGEST_BYTES), newline=""))
@@ -176,9 +177,9 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
         node, nic, switch = (row[name] or "" for name in ("node", "nic", "switch"))
         place = f"{path}:{number}"
         if not (node and nic and switch):
-            raise PlatformError("names no node, adapter or switch", place)
+            raise PlatformError("has no node, adapter or switch", place)
         if nic in switches[node]:
-            raise PlatformError(f"plugs {nic} of {node} in once more", place)
+            raise PlatformError(f"lists {nic} of {node} a second time", place)
         switches[node][nic] = switch
     if not switches:
         raise PlatformError("has no row", str(path))
@@ -188,19 +189,27 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of servers that are all like one.
+    """Return the spec of a cluster of identical servers.
 
-    Without `switches`, of one server alone. What else there is says the shipped cluster `like`;
-    messages call all that `where`.
+    Parameters
+    ----------
+    server
+        One of the servers.
+    switches
+        The switch of each adapter of each server; None for a cluster of one server.
+    like
+        Name of the shipped cluster with all other values.
+    where
+        Name of the sources in error messages.
 
     Raises
     ------
     PlatformError
-        If the servers are plugged in unequally, or the shipped cluster has other GPUs.
+        The servers differ in their adapters or switches, or the shipped cluster has other GPUs.
     """
     base = load_preset(like)
     generation = GENERATIONS[base.scale_up.nvlink or "nvlink4"]
-    own = generation.links  # NV18 are eighteen.
+    own = generation.links
     if server.nvlinks > own:
         what = f"has NV{server.nvlinks}, and a GPU of {like} has {own} links: name another --like"
         raise PlatformError(what, where)
@@ -219,20 +228,20 @@ def imported_spec(
         changes["nic.bandwidth"] = f"{server.nic_mbit_per_s:g}Mbps"
     if switches:
         changes |= _plugged(switches, server, where)
-    said = f"What a server's topology and a table of switches say; the rest is that of {like}"
+    sources = f"From a server's topology and a table of switches; all else is that of {like}"
     spec = load_preset(like, **changes)
-    return spec.model_copy(update={"name": "imported", "description": said})
+    return spec.model_copy(update={"name": "imported", "description": sources})
 
 
 def _plugged(
     switches: Mapping[str, Mapping[str, str]], server: Server, where: str
 ) -> dict[str, object]:
-    """Return what the table says of the fabric: how many servers, which share a leaf switch."""
+    """Return the spec keys that follow from the table: servers, and servers per leaf switch."""
     below: dict[str, set[str]] = defaultdict(set)
     leaves_of_node = {}
     for node, ports in switches.items():
         if len(ports) != server.nics:
-            what = f"plugs in {len(ports)} adapters of {node}, and a server has {server.nics}"
+            what = f"has {len(ports)} adapters of {node}, but a server has {server.nics}"
             raise PlatformError(what, where)
         for switch in ports.values():
             below[switch].add(node)
@@ -240,11 +249,11 @@ def _plugged(
     per_leaf = {len(nodes) for nodes in below.values()}
     if len(set(leaves_of_node.values())) > 1 or len(per_leaf) > 2:
         few = min(below, key=lambda switch: (len(below[switch]), switch))
-        what = f"plugs servers in unequally, {len(below[few])} of them into {few}"
+        what = f"connects servers unequally, {len(below[few])} of them to {few}"
         raise PlatformError(f"{what}: import its graph instead", where)
     (leaves,) = set(leaves_of_node.values())
     if leaves not in (1, server.nics):
-        what = f"plugs the {server.nics} adapters of a server into {leaves} switches"
+        what = f"connects the {server.nics} adapters of a server to {leaves} switches"
         raise PlatformError(f"{what}: import its graph instead", where)
     return {
         "domains": len(switches),

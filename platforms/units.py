@@ -1,11 +1,11 @@
 """Quantities as people write them: ``"400Gbps"``, ``"50GB/s"``, ``"1us"``, ``"80GB"``.
 
-Everything inside Faultline is in SI units without a prefix: bytes, bytes/s, seconds, FLOP and
-FLOP/s. Only here do units exist as text. Three rules keep a factor of eight or a thousand from
-slipping in:
+All values inside Faultline are in SI units without a prefix: bytes, bytes/s, seconds, FLOP and
+FLOP/s. Only this module converts text with units. Three rules prevent errors by a factor of eight
+or a thousand:
 
 * bits (``b``, ``bit``) and bytes (``B``) are different units, never guessed from context;
-* SI prefixes (``GB`` = 10^9) and binary ones (``GiB`` = 2^30) are both understood and differ;
+* SI prefixes (``GB`` = 10^9) and binary prefixes (``GiB`` = 2^30) are both accepted and differ;
 * a number without a unit is refused, unless it is zero.
 """
 
@@ -39,12 +39,12 @@ def _scaled(spellings: dict[str, Fraction], binary: bool) -> _Units:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of quantity: its units, how it is written out, and an example for error messages.
+    """A kind of quantity: its units, its output format, and an example for error messages.
 
     Attributes
     ----------
     name
-        What the quantity is, with an article: ``"a bandwidth"``.
+        The kind with its article: ``"a bandwidth"``.
     units
         Size of every accepted unit in the SI unit of the kind, exact.
     written
@@ -84,7 +84,7 @@ TIME = Kind(
         "ns": Fraction(1, 10**9),
         "us": Fraction(1, 10**6),
         "µs": Fraction(1, 10**6),  # micro sign
-        "μs": Fraction(1, 10**6),  # Greek mu: what many keyboards give instead
+        "μs": Fraction(1, 10**6),  # Greek mu, as from many keyboards
         "ms": Fraction(1, 1000),
         "s": Fraction(1),
         "min": Fraction(60),
@@ -125,7 +125,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
     text
         A string with a unit, or the number zero.
     kind
-        What is expected: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
+        The expected kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
         `SPEED` (FLOP/s), `POWER` (W).
     where
         The place, for error messages.
@@ -144,7 +144,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
     """
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise PlatformError(f"{text!r} is not {kind.name}: write for example {kind.example}", where)
-    # Stripped here: blanks that two parts of a pattern may take are tried over and over again.
+    # Stripped here: blanks that match two parts of a pattern cause backtracking.
     match = _NUMBER.fullmatch(str(text).strip())
     if match is None:
         raise PlatformError(
@@ -188,7 +188,7 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
     if kind is SIZE and unit[-1:] == "b":
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
-    # The case of b and B tells bits from bytes, so it is never guessed.
+    # The case of b and B distinguishes bits from bytes, so it is never guessed.
     if kind in (TIME, WORK, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
     for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED, POWER):
@@ -199,9 +199,9 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
 
 @lru_cache(maxsize=1024)
 def format_quantity(value: float, kind: Kind) -> str:
-    """Write a quantity so that `parse_quantity` gives back exactly the same number.
+    """Format a quantity so that `parse_quantity` returns exactly the same number.
 
-    The largest unit that leaves a number of at least one is taken, if it is exact.
+    The unit is the largest one that gives an exact number of at least one.
 
     Examples
     --------

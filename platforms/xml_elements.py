@@ -1,6 +1,6 @@
-"""A platform file and its elements: hosts, properties, links and routes; the management network.
+"""The elements of a platform file: hosts, properties, links, routes and the management network.
 
-By that the controller reaches every GPU, beside the fabric and never in its way.
+The controller reaches each GPU over the management network, which shares no link with the fabric.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def route(
     symmetrical: bool = True,
     undirected: Collection[str] = (),
 ) -> ET.Element:
-    """Return a cable between two neighbours, and back unless it is not symmetrical.
+    """Return a cable between two neighbours; it has both directions if it is symmetrical.
 
-    `direction` (``UP``, ``DOWN``) is that of the split links on the way from the source; links
-    without directions in the same cable are named in `undirected`.
+    `direction` (``UP``, ``DOWN``) is that of the split links from the source to the destination.
+    `undirected` names the links of the cable that have no direction.
     """
     ways = [(name, "" if name in undirected else direction) for name in cable]
     return flow_route(source, destination, ways, symmetrical)
@@ -64,9 +64,9 @@ def route(
 def flow_route(
     source: str, destination: str, ways: Iterable[tuple[str, str]], symmetrical: bool = False
 ) -> ET.Element:
-    """Return what flows from one host to another pass: links in order, each with its direction.
+    """Return the route of flows from one host to another: links in order, with directions.
 
-    The direction of a link that has none is empty.
+    The direction of an undirected link is empty.
     """
     element = ET.Element("route", src=source, dst=destination)
     if not symmetrical:
@@ -87,13 +87,13 @@ _PORTS = "management-ports"
 _CONTROLLER_LINK = "management-controller"
 _DETOUR = "management-detour"
 _DETOUR_LENGTH = 16
-"""Links of the cable that is never taken: twice the eight of the longest path between GPUs."""
+"""Links of the cable that no route takes: twice the eight of the longest path between GPUs."""
 
 
 def add_ports(
     zone: ET.Element, links: list[ET.Element], routes: list[ET.Element], gpus: Iterable[str]
 ) -> None:
-    """Give every GPU of a fabric a way to the controller and back; nothing else passes there."""
+    """Add a path from each GPU of a fabric to the controller and back, for its messages only."""
     for router in (_INTO, _OUT_OF):
         ET.SubElement(zone, "router", id=router)
     links += [link(name, _BANDWIDTH_BYTES_PER_S, 0.0, "FATPIPE") for name in (_PORTS, _DETOUR)]
@@ -106,7 +106,7 @@ def add_ports(
 def add_management(root: ET.Element) -> None:
     """Add the controller's zone, joined to the fabric by a gateway for each direction.
 
-    A single gateway would be a short cut of two links between any two GPUs.
+    A single gateway would be a shortcut of two links between any two GPUs.
     """
     zone = ET.SubElement(root, "zone", id=xml_names.MANAGEMENT_ZONE, routing="Full")
     controller = xml_names.CONTROLLER_HOST

@@ -1,7 +1,7 @@
-"""Names that the writer gives and the reader knows again: hosts, switches, links, properties.
+"""Names in platform files, for writer and reader: hosts, switches, links, properties.
 
-A link's class is its name up to the first hyphen (``nic-000017`` is of class ``nic``), so that an
-edited or added link needs no further mark.
+The class of a link is its name up to the first hyphen: ``nic-000017`` is of class ``nic``. So an
+edited or added link needs no property for its class.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FORMAT_VERSION = "1"
 PROPERTY_PREFIX = "faultline:"
 VERSION_PROPERTY = PROPERTY_PREFIX + "version"
 SPEC_PROPERTY_PREFIX = PROPERTY_PREFIX + "spec."
-"""Before the dotted key of a spec's field: ``faultline:spec.nic.bandwidth``."""
+"""Prefix of the dotted key of a spec: ``faultline:spec.nic.bandwidth``."""
 GPUS_PER_RANK_PROPERTY = PROPERTY_PREFIX + "gpus_per_rank"
-"""How many GPUs of the cluster a GPU host stands for."""
+"""Number of the cluster's GPUs that a GPU host represents."""
 
 DOMAIN_PROPERTY = "domain"
 POSITION_PROPERTY = "position"
@@ -55,7 +55,7 @@ def leaf(group: int, rail: int | None) -> str:
 
 
 def spine(number: int) -> str:
-    """Return the name of a spine switch, where spines are switches of their own."""
+    """Return the name of a spine switch, for fabrics with separate spines."""
     return f"spine-{number:02d}"
 
 

@@ -1,9 +1,8 @@
-"""Read a platform file without SimGrid, and find what is wrong in it beforehand.
+"""Read a platform file without SimGrid, and report its mistakes before SimGrid loads it.
 
-SimGrid ends the whole process at many mistakes, and at some it never ends. What `write_xml` writes,
-edited or not, is understood here in full: zones of hosts, routers, links, cables, and routes over
-cables of switches.
-`check_in_simgrid` then asks SimGrid itself.
+SimGrid ends the whole process at many mistakes, and hangs at others. This reader accepts all
+elements that `write_xml` writes: zones of hosts, routers, links, cables, and routes over cables of
+switches. `check_in_simgrid` then loads the file in SimGrid.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ _MOST_DIGITS = 15
 _LONGEST_NAME = 200
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
 LARGEST_BYTES = 2**28
-"""More than the XML of a million hosts has."""
+"""More than the XML of a million hosts."""
 
 
 def read_platform(path: str | Path) -> Platform:
@@ -81,8 +80,8 @@ def read_platform(path: str | Path) -> Platform:
     Raises
     ------
     PlatformError
-        The file is missing, no XML, has no GPU hosts, or its routes do not hold together. The
-        message is one line, and names the line of the file.
+        The file is missing or no XML, has no GPU hosts, or its routes are inconsistent. The
+        message names the line of the file.
     """
     where = str(path)
     try:
@@ -100,7 +99,7 @@ def platform_from_xml(content: bytes, where: str) -> Platform:
 
 
 class _Reader:
-    """One pass over the elements of a file; keeps what has been seen."""
+    """One pass over the elements of a file."""
 
     def __init__(self, where: str, root: Element) -> None:
         self.where = where
@@ -136,7 +135,7 @@ class _Reader:
             flow_routes=flow_routes,
             roles=self.roles,
         )
-        # Properties that make no sense show now and not in the middle of a run.
+        # Checks the properties now, not in the middle of a run.
         _ = platform.gpus_per_rank, platform.spec
         return platform
 
@@ -157,14 +156,14 @@ class _Reader:
         return f"{self.where}:{element.line}"
 
     def _once(self, element: Element) -> str:
-        """Return the name of a declared thing, which nothing else of its kind may have."""
+        """Return the name of a declared element, which must be unique among its kind."""
         name = element.attribute("id", self.where)
         if not 0 < len(name) <= _LONGEST_NAME:
             raise PlatformError(
                 f"{element.tag} has a name of {len(name):,} letters: write 1 to {_LONGEST_NAME}",
                 self._place(element),
             )
-        # Hosts, routers and zones share one space of names in SimGrid, links have another.
+        # Hosts, routers and zones share one name space in SimGrid; links have another.
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
             raise PlatformError(
@@ -187,7 +186,7 @@ class _Reader:
         by_name = "gpu" if name.startswith("gpu-") else name
         role = properties.get(xml_names.ROLE_PROPERTY, by_name)
         self.roles[name] = role
-        # A list holds the speeds of the host's power states; it starts in the first.
+        # A list has the speeds of the host's power states; the first is the initial one.
         text = element.attribute("speed", self.where).split(",")[0].strip()
         speed_flop_per_s = parse_simgrid(text, SPEED_UNITS, "989Tf", f"{where}: speed")
         if role != "gpu":
@@ -241,7 +240,7 @@ _Hops = dict[str, tuple[Hop, ...]]
 
 
 class _RouteReader:
-    """Reads the routes of all zones, checks them, and turns them into a graph."""
+    """Reads the routes of all zones, checks them, and converts them to a graph."""
 
     def __init__(self, declared: _Reader) -> None:
         self.where, self.root, self.links = declared.where, declared.root, declared.links
@@ -253,13 +252,13 @@ class _RouteReader:
     def edges(self) -> tuple[_Hops, _Hops]:
         """Return the neighbours of every host and router with the cables to them, and flow routes.
 
-        A route between two hosts all of whose links are on cables of switches is no cable of its
-        own: it says which of them the flows between the two take.
+        A route between two hosts is a flow route if all its links are on cables of switches. It
+        then selects the cables of the flows between the two hosts.
 
         Raises
         ------
         PlatformError
-            A route names what is not there, or a host or router is left without one.
+            A route names an unknown element, or a host or router has no route.
         """
         for zone in self.root.all("zone"):
             self._zone(zone)
@@ -317,7 +316,7 @@ class _RouteReader:
             self._complete(points, forwards, zone)
 
     def _complete(self, points: Mapping[str, Element], forwards: _Graph, zone: Element) -> None:
-        """Check that each host has a route to each other, where SimGrid puts none together."""
+        """Check that each host has a route to each other; with Full, SimGrid composes none."""
         hosts = [name for name in points if name in self.hosts]
         for source in hosts:
             there = {source, *forwards[source]}
@@ -330,7 +329,7 @@ class _RouteReader:
                 )
 
     def _edge(self, source: str, destination: str, cable: tuple[str, ...], route: Element) -> None:
-        # Some routers have thousands of cables: duplicates are found in a table of their own.
+        # Some routers have thousands of cables, so a search in `_edges` would be slow.
         if (source, destination) in self._lines:
             line = self._lines[source, destination]
             raise PlatformError(
@@ -351,7 +350,7 @@ class _RouteReader:
             place = self._place(container)
             if name not in self.links:
                 hint = nearest(name, self.links)
-                raise PlatformError(f"route takes link {name!r}, which is not there{hint}", place)
+                raise PlatformError(f"route has an unknown link {name!r}{hint}", place)
             direction = container.attributes.get("direction", "NONE")
             if direction not in _DIRECTIONS:
                 raise PlatformError(f"direction is {direction!r}: write UP or DOWN", place)
@@ -362,7 +361,7 @@ class _RouteReader:
                 )
             if sharing != "SPLITDUPLEX" and direction != "NONE":
                 raise PlatformError(
-                    f"link {name!r} is {sharing} and has no directions: leave it out", place
+                    f"link {name!r} is {sharing} and has no directions: remove direction", place
                 )
             names.append(name)
         return tuple(names)
@@ -370,10 +369,10 @@ class _RouteReader:
     def _connected(
         self, points: Mapping[str, Element], forwards: _Graph, backwards: _Graph
     ) -> None:
-        """Check that everything reaches everything.
+        """Check that each host and router can reach all others.
 
-        SimGrid's Dijkstra crashes at a host without a cable, and never ends if the source does not
-        reach every router.
+        SimGrid's Dijkstra crashes at a host without a cable. It hangs if the source cannot reach
+        each router.
         """
         if not points:
             return
@@ -403,8 +402,7 @@ class _RouteReader:
                 name = route.attribute(end, self.where)
                 if name not in known:
                     raise PlatformError(
-                        f"zoneRoute names {name!r} as {end}, which is not there"
-                        f"{nearest(name, known)}",
+                        f"zoneRoute has an unknown {end} {name!r}{nearest(name, known)}",
                         self._place(route),
                     )
 

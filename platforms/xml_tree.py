@@ -1,9 +1,9 @@
-"""A small XML tree whose elements know their line, and what may stand in it: nothing but a cluster.
+"""A small XML tree with line numbers, and the allowed elements of a platform file.
 
-SimGrid's own language can do more than describe a cluster. An option names a file that SimGrid
-writes, ``<include>`` and the files of availability one that it reads, and ``<actor>`` starts what
-nobody asked for. A file may come from anybody, so whatever is not listed here is refused before
-SimGrid sees it.
+SimGrid's format can do more than describe a cluster. An option makes SimGrid write a file,
+``<include>`` and availability files make it read one, and ``<actor>`` starts code. A file may come
+from an untrusted source. So each element that is not listed here is refused before SimGrid loads
+the file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from xml.parsers import expat
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.network_model import ENGINE_CONFIGURATION
 
-# SimGrid's reader ends the process where an element stands in a thousand others.
+# SimGrid's parser ends the process at a depth of 1,000 elements.
 _DEEPEST = 100
-# It has a million bytes for the attributes of all open elements.
+# Its buffer for the attributes of all open elements has a million bytes.
 _LONGEST = 4_000
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
 
@@ -34,7 +34,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def attribute(self, name: str, where: str) -> str:
-        """Return an attribute that must be there; `where` is the file, for the error message."""
+        """Return a required attribute; `where` is the file, for the error message."""
         if name not in self.attributes:
             raise PlatformError(f"<{self.tag}> has no {name!r}", f"{where}:{self.line}")
         return self.attributes[name]
@@ -50,20 +50,21 @@ class Element:
 
 
 Listed = Mapping[str, tuple[str, ...]]
-"""Which elements may stand in which; the key of the root is empty."""
+"""Allowed children of each element; the key of the root is empty."""
 
 
 def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Element:
     """Parse an XML document and return its root; by default, a platform of SimGrid.
 
-    Only what SimGrid's reader takes for the same is let through: plain elements and attributes in
-    UTF-8, of bounded depth and length. The first element that is not on the list ends it: a file of
-    others takes no memory.
+    The document may have plain elements and attributes in UTF-8, of bounded depth and length:
+    SimGrid's parser reads these in the same way. Parsing stops at the first element that is not
+    listed, so a large file of other elements takes no memory.
 
     Raises
     ------
     PlatformError
-        The document is not well-formed, or has what a platform file never needs; names the line.
+        The document is not well-formed, or has an element that is not listed. The message names
+        the line.
     """
     known = _INSIDE if listed is None else listed
     _check_encoding(content, where)
@@ -77,15 +78,15 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_elements) > _DEEPEST:
-            refuse(f"more than {_DEEPEST} elements stand in one another: SimGrid reads no more")
+            refuse(f"elements are nested more than {_DEEPEST} deep: flatten them")
         inside = open_elements[-1].tag
         if tag not in known[inside]:
-            refuse(_not_understood(tag, inside, known[inside]))
+            refuse(_not_allowed(tag, inside, known[inside]))
         for name, value in attributes.items():
             if len(value) > _LONGEST:
                 refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
             if not value.isprintable():
-                refuse(f"{name} is {value!r}: leave out what cannot be printed")
+                refuse(f"{name} is {value!r}: remove unprintable characters")
         element = Element(tag, attributes, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
@@ -95,16 +96,16 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
 
     def text(characters: str) -> None:
         if not characters.isspace():
-            refuse(f"{characters.strip()[:20]!r} stands between elements: write elements only")
+            refuse(f"{characters.strip()[:20]!r} is between elements: write elements only")
 
     def document_type(_name: str, _system: str | None, _public: str | None, internal: bool) -> None:
         if internal:
-            refuse("the document type declares something of its own: leave out what is in [ ]")
+            refuse("the document type has declarations: remove its [ ] part")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = text
-    parser.StartCdataSectionHandler = lambda: refuse("<![CDATA[ is not understood: leave it out")
+    parser.StartCdataSectionHandler = lambda: refuse("<![CDATA[ is not allowed: remove it")
     parser.StartDoctypeDeclHandler = document_type
     try:
         parser.Parse(content, True)
@@ -114,16 +115,16 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
     return document.children[0]
 
 
-def _not_understood(tag: str, inside: str, listed: tuple[str, ...]) -> str:
+def _not_allowed(tag: str, inside: str, listed: tuple[str, ...]) -> str:
     known = ", ".join(f"<{one}>" for one in listed) or "nothing"
     if not inside:
         what = "a SimGrid platform" if listed == _INSIDE[""] else "such a file"
         return f"starts with <{tag}>: {what} starts with {known}"
-    return f"<{tag}> is not understood in <{inside}>: what may stand there is {known}"
+    return f"<{tag}> is not allowed in <{inside}>: allowed are {known}"
 
 
 def _check_encoding(content: bytes, where: str) -> None:
-    """Refuse whatever another reader may take for other letters."""
+    """Refuse a document that another parser may decode to other characters."""
     remedy = "save it as UTF-8 without a byte order mark"
     if content.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")) or b"\0" in content[:64]:
         raise PlatformError(f"begins with a byte order mark, or is UTF-16: {remedy}", f"{where}:1")
@@ -178,7 +179,7 @@ def check_elements(root: Element, where: str) -> None:
     Raises
     ------
     PlatformError
-        Names the first one with its line, and what may stand in its place.
+        An attribute or option is not allowed. The message names its line and the allowed ones.
     """
     waiting = [root]
     while waiting:
@@ -194,8 +195,8 @@ def _check(element: Element, place: str) -> None:
     for name in attributes:
         if name not in _ATTRIBUTES[tag]:
             raise PlatformError(
-                f"{name!r} of <{tag}> is not understood{nearest(name, _ATTRIBUTES[tag])}: leave it "
-                f"out; known are {', '.join(_ATTRIBUTES[tag])}",
+                f"{name!r} of <{tag}> is not allowed{nearest(name, _ATTRIBUTES[tag])}: remove it; "
+                f"allowed are {', '.join(_ATTRIBUTES[tag])}",
                 place,
             )
     choices = {
@@ -226,12 +227,11 @@ def _check_options(config: Element, where: str) -> None:
                 )
         elif name not in ENGINE_CONFIGURATION:
             raise PlatformError(
-                f"is not allowed: leave it out; allowed are {', '.join(_PRECISIONS)}", place
+                f"is not allowed: remove it; allowed are {', '.join(_PRECISIONS)}", place
             )
         elif value != ENGINE_CONFIGURATION[name]:
             raise PlatformError(
-                f"is {value!r}, and {ENGINE_CONFIGURATION[name]} in every simulation of Faultline: "
-                "leave it out",
+                f"is {value!r}, but Faultline always uses {ENGINE_CONFIGURATION[name]}: remove it",
                 place,
             )
 

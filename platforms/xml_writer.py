@@ -1,7 +1,7 @@
 """Write a cluster spec as SimGrid platform XML.
 
-The file is what is simulated, and it is meant to be edited. Every ``<route>`` in it is a cable
-between two neighbours, so it grows linearly with the cluster, and a bandwidth stands in one place::
+The simulation uses the file, and users may edit it. Each ``<route>`` is a cable between two
+neighbours. So the file grows linearly with the cluster, and each bandwidth is defined once::
 
     GPU -nvlink- NVSwitch in -nvswitch- NVSwitch out -nvlink- GPU        three links
     GPU -pcie, nic- leaf switch -nic, pcie- GPU                          four
@@ -9,18 +9,18 @@ between two neighbours, so it grows linearly with the cluster, and a bandwidth s
     GPU -pcie, hostmemory- memory of its host                            two
     GPU -pcie, disk_write- disks of its host                             two
 
-SimGrid's Dijkstra routing takes the path of the fewest links. Counting decides three things:
+SimGrid's Dijkstra routing takes the path with the fewest links. The link counts ensure:
 
-* inside a domain NVLink wins (3 links) over the network (4);
-* between leaf switches of different rails the spine layer wins (2 links) over a detour through a
-  neighbour's NIC (its NVLink costs 3);
-* nothing passes through the management network or the storage: the first has a router for each
-  direction, and only a very long cable joins the two; the second has one cable.
+* flows inside a domain take NVLink (3 links), not the network (4);
+* flows between leaf switches of different rails take the spine layer (2 links), not a detour
+  through a neighbour's NIC (its NVLink has 3);
+* no flow passes through the management network or the storage. The first has a router for each
+  direction, joined only by a very long cable. The second has one cable.
 
-Memory and disks have a door for each GPU, which leads nowhere else: one door a host would be a way
-between its GPUs, and the way to it from afar would be ambiguous.
+The long cable is needed because SimGrid's Dijkstra hangs if a router cannot be reached.
 
-That long cable has to be: SimGrid's Dijkstra does not end if some router cannot be reached.
+Memory and disks have a door for each GPU, which leads nowhere else. One door per host would be a
+path between its GPUs, and the route to it from other hosts would be ambiguous.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from faultline.platforms.xml_elements import (
 
 
 def write_xml(spec: ClusterSpec, path: str | Path) -> None:
-    """Write the SimGrid platform of a spec to a file, all of it or nothing.
+    """Write the SimGrid platform of a spec to a file, atomically.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def write_xml(spec: ClusterSpec, path: str | Path) -> None:
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a platform's text to a file, all of it or nothing.
+    """Write a platform's text to a file, atomically.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def write_text(text: str, path: str | Path) -> None:
 
 
 def xml_text(spec: ClusterSpec) -> str:
-    """Return the SimGrid platform of a spec as text; the same spec gives the same text."""
+    """Return the SimGrid platform of a spec as text, deterministically."""
     platform = ET.Element("platform", version="4.1")
     root = ET.SubElement(platform, "zone", id=xml_names.ROOT_ZONE, routing="Full")
     for key, value in spec_properties(spec):
@@ -94,8 +94,8 @@ def as_text(platform: ET.Element) -> str:
 class _Fabric:
     """The zone of GPUs, switches and storage.
 
-    SimGrid's parser wants the hosts and routers of a zone, then links, then routes; so they are
-    kept apart until all are there.
+    SimGrid's parser needs the hosts and routers of a zone first, then links, then routes. So links
+    and routes are collected until the end.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
@@ -141,7 +141,7 @@ class _Fabric:
             way_in, way_out = _nvswitch_ports(domain)
             self._router(way_in)
             self._router(way_out)
-            # As wide as all ports together: never in the way, unless somebody edits it to be.
+            # As wide as all ports together, so it limits no flow unless the file is edited.
             crossbar = f"nvswitch-{domain:05d}"
             width = up.bandwidth_bytes_per_s * up.gpus_per_domain
             self._link(crossbar, width, up.switch_latency_s, "SHARED")
@@ -204,7 +204,7 @@ class _Fabric:
         name = xml_names.STORAGE_HOST
         host(self.zone, name, "1Gf", {xml_names.ROLE_PROPERTY: "storage"})
         latency_s = storage.latency_s + self.spec.scale_out.switch_latency_s / 2
-        # A plane gets its part of what the whole cluster shares.
+        # The whole cluster shares the storage, so a plane gets its part.
         planes = self.spec.gpus_per_rank
         self._link("storage-read", storage.read_bandwidth_bytes_per_s / planes, latency_s, "SHARED")
         self._link(
@@ -212,7 +212,7 @@ class _Fabric:
         )
         client = self._storage_client()
         if storage.client_bandwidth_bytes_per_s is not None:
-            # A fat pipe limits every transfer for itself.
+            # A fat pipe limits each transfer on its own.
             self._link(client[0], storage.client_bandwidth_bytes_per_s, 0.0, "FATPIPE")
         for top in self.top:
             self._one_way(name, top, *client, "storage-read")
@@ -223,10 +223,10 @@ class _Fabric:
         return ["storage-client"] if capped else []
 
     def _add_spine_routes(self) -> None:
-        """Say of each pair of hosts which spine their flows pass, where each keeps to one.
+        """Add a route for each pair of hosts if each flow takes a single spine.
 
-        SimGrid has a route as long as this over any spine. It takes this one, as it knows it
-        before all that leads past a switch, and changes it only for one of fewer links.
+        SimGrid finds a route of this length over each spine. It takes this one because it finds it
+        before those over a switch, and replaces it only by one with fewer links.
         """
         if not self.spec.scale_out.keeps_flows_on_one_spine:
             return
@@ -265,16 +265,16 @@ def _nvswitch_ports(domain: int) -> tuple[str, str]:
 
 
 _ORDER = ("prop", "host", "router", "link", "route")
-"""In which SimGrid's parser wants what is in a zone."""
+"""The order in which SimGrid's parser needs the elements of a zone."""
 
 
 def _add_memory_doors(
     zone: ET.Element, spec: ClusterSpec, gpus: Iterable[tuple[int, int, list[str]]]
 ) -> None:
-    """Add a door to the memory of its host for each GPU of a zone, if the spec tells its bandwidth.
+    """Add a door to host memory for each GPU of a zone, if the spec has the memory's bandwidth.
 
-    GPUs come with their number, that of their host, and the links on their way to it. The way to
-    memory is the GPU's PCIe link, or a link of its own where it has one (NVLink-C2C).
+    `gpus` has the number of each GPU, the number of its host, and the links to the host. The path
+    to memory is the GPU's PCIe link, or a separate link if the spec has one (NVLink-C2C).
     """
     memory = spec.host
     if memory.memory_bandwidth_bytes_per_s is None:
@@ -299,12 +299,12 @@ def _add_memory_doors(
 
 
 def with_memory_doors(platform: Platform, spec: ClusterSpec) -> str:
-    """Return the XML of a platform file with doors to its memories; as it is if it has some.
+    """Return the XML of a platform file with doors to host memory; unchanged if it has some.
 
     Raises
     ------
     PlatformError
-        Its GPUs are not those that its spec counts.
+        The GPUs of the file are not those of its spec.
     """
     content = platform.path.read_text(encoding="utf-8")
     if "memory" in platform.roles.values():
@@ -313,8 +313,8 @@ def with_memory_doors(platform: Platform, spec: ClusterSpec) -> str:
     if platform.gpu_names != expected:
         strange = sorted(set(platform.gpu_names) ^ set(expected))[0]
         raise PlatformError(
-            f"{strange} is not in both the file and the spec that it keeps: state in host memory "
-            "can be measured with the GPUs of the spec alone",
+            f"{strange} is not in both the file and its spec: state in host memory needs exactly "
+            "the GPUs of the spec",
             str(platform.path),
         )
     root = ET.fromstring(content)

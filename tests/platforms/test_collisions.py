@@ -95,8 +95,8 @@ def test_a_lost_spine_doubles_up_destinations() -> None:
     ("overrides", "groups", "message"),
     [
         ({}, 3, "3 groups do not divide its 64 GPUs"),
-        ({}, 1, "1 groups do not divide its 64 GPUs, or are less than two"),
-        ({"spines": None}, 4, "scale_out.spines is missing: say how many there are"),
+        ({}, 1, "1 groups do not divide its 64 GPUs, or are fewer than two"),
+        ({"spines": None}, 4, "scale_out.spines is missing: write their number"),
         ({"domains_per_leaf": 16}, 4, "the rings of 4 groups pass no spine"),
     ],
 )

@@ -62,7 +62,7 @@ WRONG = [
     (
         "domains_per_leaf = 32",
         "domains_per_leaf = 32\nleaves_per_pod = 2",
-        "scale_out.leaves_per_pod has no meaning with 2 levels",
+        "scale_out.leaves_per_pod has no effect with 2 levels",
     ),
     (
         'nvlink = "nvlink4"',
@@ -88,7 +88,7 @@ WRONG = [
     (
         "rail_optimised = true",
         "rail_optimised = false\nrails = 4",
-        "scale_out.rails has no meaning in a fabric that is not",
+        "scale_out.rails has no effect without rail_optimised",
     ),
     ("domains = 32", "domains = 30000", "scale_up.domains makes 240000 GPU hosts, more than"),
     ("domains_per_rack = 4", "domains_per_rack = 0", "rack.domains_per_rack: 0 is wrong"),

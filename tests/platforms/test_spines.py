@@ -184,26 +184,26 @@ def test_destinations_below_one_leaf_switch_are_spread_on_each_rail(write: Write
         ({"routing": "flowlet"}, "scale_out.routing: 'flowlet' is wrong: input should be"),
         (
             {"levels": 3, "leaves_per_pod": 2, "oversubscription": [1, 1]},
-            "scale_out.spines has no meaning with 3 levels",
+            "scale_out.spines has no effect with 3 levels",
         ),
         ({"failed_spines": [4]}, "scale_out.failed_spines: 4 is no spine: there are 0 to 3"),
         ({"failed_spines": [-1]}, "scale_out.failed_spines: -1 is no spine"),
         (
             {"failed_spines": [3, 1, 2, 0]},
-            "scale_out.failed_spines: are all spines: nothing would get through",
+            "scale_out.failed_spines has all spines: leave at least one out",
         ),
         (
             {"routing": None, "spines": None, "failed_spines": [0]},
-            "scale_out.spines is missing: scale_out.failed_spines counts them",
+            "scale_out.spines is missing: scale_out.failed_spines needs it",
         ),
         (
             {"routing": "d-mod-k", "routing_seed": 1},
-            'scale_out.routing_seed has no meaning without routing = "ecmp"',
+            'scale_out.routing_seed has no effect without routing = "ecmp"',
         ),
         (
             {"domains": 65},
-            'scale_out.routing: "ecmp" writes a route for each pair of GPUs, for 256 GPU hosts at '
-            "most, and there are 260: simulate one rail plane",
+            'scale_out.routing: "ecmp" writes a route for each pair of GPUs, for at most 256 '
+            "GPU hosts (got 260): simulate one rail plane",
         ),
     ],
 )

@@ -112,14 +112,14 @@ BROKEN = [
     (
         r'<link_ctn id="nic-000000"',
         '<link_ctn id="nic-00000"',
-        "route takes link 'nic-00000', which is not there (did you mean 'nic-",
+        "route has an unknown link 'nic-00000' (did you mean 'nic-",
     ),
     (
         r'dst="leaf-00000-00"',
         'dst="leaf-0"',
         "route names 'leaf-0', which is no host or router of zone 'fabric'",
     ),
-    (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute names 'control' as gw_dst"),
+    (r'gw_dst="controller"', 'gw_dst="control"', "zoneRoute has an unknown gw_dst 'control'"),
     (
         r'<link_ctn id="nic-000000" direction="UP" />',
         '<link_ctn id="nic-000000" />',
@@ -161,7 +161,7 @@ BROKEN = [
     (
         r'(<zone id="management".*\n)',
         r'<cluster id="c"/>\1',
-        "<cluster> is not understood in <zone>: what may stand there is <prop>, <zone>, <host>",
+        "<cluster> is not allowed in <zone>: allowed are <prop>, <zone>, <host>",
     ),
 ]
 
@@ -246,7 +246,7 @@ def test_what_simgrid_says_comes_as_one_line(
 def test_simgrid_that_does_not_end_is_cut_short(small: ClusterSpec, write: Write) -> None:
     complaint = check_in_simgrid(write(small), timeout_s=0.01)
     assert complaint is not None
-    assert complaint.endswith("SimGrid did not come to an end in 0.01 s")
+    assert complaint.endswith("SimGrid did not finish in 0.01 s")
 
 
 def test_only_rail_optimised_clusters_have_planes(small: ClusterSpec) -> None:
