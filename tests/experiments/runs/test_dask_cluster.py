@@ -185,7 +185,7 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
     (deadly,) = DaskExecutor(cluster.address).play([request("deadly", ENDLESS)], Limits())
     killer.join(PATIENCE_S)
     assert (deadly.run_id, deadly.played.value) == ("deadly", None)
-    assert deadly.played.error == "the workers that it was given to died, 1 in a row"
+    assert deadly.played.error == "its workers failed, 1 in a row"
 
 
 CLIENT = """
@@ -228,7 +228,7 @@ def test_a_cluster_without_workers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(dask_cluster, "_EMPTY_S", 0.1)
     monkeypatch.setattr(dask_cluster, "_SIZE_INTERVAL_S", 0.1)
     cluster = start_cluster()
     told: list[str] = []
