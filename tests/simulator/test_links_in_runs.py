@@ -209,7 +209,7 @@ def test_a_cable_that_is_the_only_way_is_not_gone_around(on_cables: On, tmp_path
     platform = read_platform(path)
     assert len(cables_between_switches(platform)) == 4
     assert cables_with_a_way_around(platform) == ()
-    with pytest.raises(UserError, match=r"cable-2 \(.*\) is the only way of some GPUs"):
+    with pytest.raises(UserError, match=r"cable-2 \(.*\) is the only route of some GPUs"):
         resolve(on_cables("0,cable-2,partial,100", platform=path))
 
 

@@ -419,4 +419,4 @@ def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.M
     assert ask("check", file) == f"{file}: ok\n"
     file.write_text("version = 2\n[job]\ngroups = 24\n")
     _, out, _ = ask.all("check", file)
-    assert "stands for 256 GPUs, the job has 24 groups of 10" in out
+    assert "represents 256 GPUs, the job has 24 groups of 10" in out
