@@ -16,11 +16,11 @@ def latex_table(
     Parameters
     ----------
     title : str
-        Its caption.
+        Caption.
     headings : sequence of (str, bool)
-        Of its columns, each with whether numbers stand below it: these go to the right.
+        Headings of the columns, each with whether the column has numbers, which are right-aligned.
     rows : sequence of sequence of str
-        Its cells.
+        Cells by row and column.
     """
     names = [_plain(name) for name, _ in headings]
     frame = pd.DataFrame([[_plain(cell) for cell in row] for row in rows])
@@ -43,10 +43,10 @@ def latex_of(table: Table) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what LaTeX's default fonts lack."""
+    """Return a text without characters that LaTeX's default fonts lack."""
     return text.replace("\N{MINUS SIGN}", "-").replace("\n", " ")
 
 
 def _escaped(text: str) -> str:
-    # pandas escapes cells, and neither headings nor captions.
+    # pandas escapes only cells, not headings and captions.
     return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)

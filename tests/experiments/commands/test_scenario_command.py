@@ -325,7 +325,7 @@ mode = "x"
         (
             "[times]\nall_reduce_s = 1\n[detection]\nmode = 'watchdog'\nwatchdog_s = 1e-3\n",
             5,
-            "sound all-reduce",
+            "healthy all-reduce",
         ),
         ("version = 3\n[job]\nnew_key = 3\n", 1, "this Faultline reads version 2"),
         ("version = 0\n", 1, "reads version 2"),
