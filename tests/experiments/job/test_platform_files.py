@@ -11,7 +11,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
-from faultline.platforms import ClusterSpec, load_preset, write_xml
+from faultline.platforms import ClusterSpec, load_preset, write_xml, xml_writer
 from faultline.platforms.platform_data import Platform
 from faultline.strategies.recovery import Move, SentMove
 
