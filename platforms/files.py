@@ -146,6 +146,8 @@ def check_replaceable(path: Path) -> None:
         _check_regular(path.lstat(), path)
     except FileNotFoundError:
         return
+    except ValueError as error:  # A name with a NUL.
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
 
 
 def is_draft(name: str) -> bool:

@@ -175,7 +175,9 @@ class StrategyOptions(BaseModel):
     They give access to the layout of the job, whose facts are no choices of the scheme.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
     table: ClassVar[str] = ""
     """The scheme whose table of a scenario holds them; empty: the scheme's own table."""
     _job: JobShape = PrivateAttr(default_factory=JobShape)

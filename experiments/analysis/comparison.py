@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import grouped_by, half_width
-from faultline.experiments.analysis.printing import folded_table
+from faultline.experiments.analysis.intervals import paired_differences
 from faultline.experiments.analysis.quantities import (
-    MISSING,
     counted,
     is_missing,
-    number_text,
     quantity,
-    shown_value,
     value_text,
 )
 from faultline.experiments.analysis.selection import (
@@ -33,24 +27,10 @@ from faultline.experiments.analysis.selection import (
     varied_axes,
 )
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.runs.record import Column
-from rich.table import Table
 
-ROWS_SHOWN = 30
-TITLE_WIDTH = 9
 _FEWEST_SEEDS = 3
-_TITLES = {
-    "at_best": "each at its best",
-    "overall": "over all settings",
-    "settings": "setting by setting",
-}
-_NUMBERS = {
-    "mean", "baseline_mean", "difference", "low", "high", "change", "pairs", "settings",
-    "gave_up", "baseline_gave_up",
-}  # fmt: skip
-_BASELINE = "baseline "
-_Row = dict[str, Any]
-_Printed = tuple[str, bool, Callable[[_Row], str]]
+SECTIONS = ("at_best", "overall", "settings")
+BASELINE = "baseline "
 
 
 def _keys(values: pd.Series) -> list[Any]:
@@ -92,7 +72,7 @@ def _paired_runs(
     shared = [axis for axis in axes if axis not in apart]
     renamed = theirs.rename(
         columns={metric: "theirs", "gave_up": "baseline_gave_up"}
-        | {axis: f"{_BASELINE}{axis}" for axis in apart}
+        | {axis: f"{BASELINE}{axis}" for axis in apart}
     )
     return ours.rename(columns={metric: "ours"}).merge(renamed, on=[*shared, "seed"])
 
@@ -128,11 +108,9 @@ def compare(
     Returns
     -------
     DataFrame
-        A row a value and setting: `by`, the axes, ``mean`` and ``baseline_mean``, ``difference``
-        of the two, its ``low`` and ``high`` (NaN where there are fewer than two pairs, or where a
-        value is infinite), ``change`` (the difference as a fraction of the baseline's mean; NaN
-        where that is zero or infinite), ``pairs`` (seeds), ``settings`` averaged over, and how many
-        of the runs ``gave_up`` and of the baseline's (``baseline_gave_up``).
+        A row a value and setting: `by`, the axes, the columns of `paired_differences` (pairs are
+        seeds), ``settings`` averaged over, and how many of the runs ``gave_up`` and of the
+        baseline's (``baseline_gave_up``).
     """
     tables = []
     for value in _others(runs, by, baseline):
@@ -146,7 +124,14 @@ def compare(
             pairs, labels = _mean_of_settings(pairs, labels), []
         else:
             pairs = pairs.assign(settings=1)
-        tables.append(_summary(pairs, labels).assign(**{by: value}))
+        table = paired_differences(
+            pairs,
+            labels,
+            settings=("settings", "first"),
+            gave_up=("gave_up", "sum"),
+            baseline_gave_up=("baseline_gave_up", "sum"),
+        )
+        tables.append(table.assign(**{by: value}))
     tables = [table for table in tables if not table.empty]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[by])
     return table[[by, *table.columns.drop(by)]]
@@ -184,36 +169,6 @@ def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         gave_up=("gave_up", "sum"),
         baseline_gave_up=("baseline_gave_up", "sum"),
     )
-
-
-def _summary(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
-    with np.errstate(invalid="ignore"):
-        pairs = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
-    # In the order of the seeds: sums of floats depend on theirs.
-    pairs = pairs.sort_values("seed", kind="stable")
-    table = grouped_by(pairs, labels).agg(
-        mean=("ours", "mean"),
-        baseline_mean=("theirs", "mean"),
-        deviation=("difference", "std"),
-        pairs=("seed", "size"),
-        settings=("settings", "first"),
-        gave_up=("gave_up", "sum"),
-        baseline_gave_up=("baseline_gave_up", "sum"),
-    )
-    table = table.reset_index(drop=not labels)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        difference = table["mean"] - table["baseline_mean"]
-        change = difference / table["baseline_mean"].abs()
-    half = half_width(table["deviation"], table["pairs"])
-    found = {
-        "difference": difference,
-        "low": difference - half,
-        "high": difference + half,
-        "change": change.where(np.isfinite(change)),
-    }
-    for place, (name, values) in enumerate(found.items(), len(labels) + 2):
-        table.insert(place, name, values)
-    return table.drop(columns="deviation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +247,7 @@ def _sections(
         kept = [axis for axis in axes if axis not in knobs]
         best = at_best(runs, [by, *kept], knobs, metric)
         sections["at_best"] = compare(best, by, baseline, kept, metric, own=knobs)
-    return {name: sections[name] for name in _TITLES if name in sections}
+    return {name: sections[name] for name in SECTIONS if name in sections}
 
 
 def _axis(frame: pd.DataFrame, by: str | None) -> str:
@@ -329,118 +284,3 @@ def _same_number(text: str, value: Any) -> bool:
         return bool(float(text) == float(value))
     except (TypeError, ValueError):
         return False
-
-
-class Words(NamedTuple):
-    """A section of a comparison as people read it.
-
-    Attributes
-    ----------
-    title : str
-        What it shows, and what holds for all its rows.
-    headings : list of (str, bool)
-        Of its columns, each with whether numbers stand below it.
-    rows : list of list of str
-        Its cells.
-    """
-
-    title: str
-    headings: list[tuple[str, bool]]
-    rows: list[list[str]]
-
-
-def section_in_words(report: Report, section: str) -> Words:
-    """Return a section of a comparison as text: units, digits, and only columns that differ."""
-    frame = report.sections[section]
-    # A column with one value in all rows and in the baseline is left out.
-    keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
-    keys = [key for key in keys if _tells(frame, key)]
-    theirs = [key for key in keys if key.startswith(_BASELINE)]
-    ours = [key for key in keys if f"{_BASELINE}{key}" in theirs]
-    shared = [key for key in keys if key not in {*ours, *theirs}]
-    if shared:
-        frame = frame.sort_values(shared, kind="stable", na_position="first")
-    metric = quantity(report.metric)
-    columns = _columns(report, ours, theirs, shared, metric.scale)
-    columns += _count_columns(frame)
-    return Words(
-        _title(section, frame, metric),
-        [(title, is_number) for title, is_number, _ in columns],
-        [[text(row) for _, _, text in columns] for row in frame.to_dict(orient="records")],
-    )
-
-
-def rich_table(report: Report, section: str) -> Table:
-    """Return a section of a comparison as a table; of very many rows, the first."""
-    title, headings, rows = section_in_words(report, section)
-    left_out = f"{ROWS_SHOWN} of {len(rows)} rows; --csv FILE writes all"
-    return folded_table(
-        rows[:ROWS_SHOWN],
-        headings,
-        TITLE_WIDTH,
-        title=title,
-        caption=left_out if len(rows) > ROWS_SHOWN else None,
-    )
-
-
-def _tells(frame: pd.DataFrame, key: str) -> bool:
-    paired = key if key.startswith(_BASELINE) else f"{_BASELINE}{key}"
-    return paired in frame.columns or frame[key].nunique(dropna=False) > 1
-
-
-def _columns(
-    report: Report, ours: list[str], theirs: list[str], shared: list[str], scale: float
-) -> list[_Printed]:
-    return [
-        *(_key_column(key) for key in shared),
-        _key_column(report.by),
-        *(_key_column(key) for key in ours),
-        ("mean", True, lambda row: number_text(row["mean"] * scale)),
-        ("base", True, lambda row: number_text(row["baseline_mean"] * scale)),
-        *(_key_column(key) for key in theirs),
-        ("differs by", True, lambda row: _signed(row["difference"] * scale)),
-        ("± (95 %)", True, lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
-        ("change", True, lambda row: _percent(row["change"])),
-    ]
-
-
-def _key_column(key: str) -> _Printed:
-    column = key.removeprefix(_BASELINE)
-    known = quantity(column)
-    name = known.symbol or known.label
-    title = f"{name} ({known.shown_unit})" if known.shown_unit else name
-    title = f"base {title}" if key.startswith(_BASELINE) else title
-    return title, False, lambda row: shown_value(column, row[key])
-
-
-def _title(section: str, frame: pd.DataFrame, metric: Column) -> str:
-    """Say what holds for all rows, so that it needs no column."""
-    title = _TITLES[section]
-    if metric.shown_unit:
-        title += f", in {metric.shown_unit}"
-    if frame["pairs"].nunique() == 1:
-        title += f"; {counted(frame['pairs'].iloc[0], 'pair')} a row"
-        if section == "overall":
-            title += " (a seed each, averaged over settings)"
-    return title
-
-
-def _count_columns(frame: pd.DataFrame) -> list[_Printed]:
-    columns: list[_Printed] = []
-    if frame["pairs"].nunique() > 1:
-        columns.append(("pairs", True, lambda row: str(row["pairs"])))
-    if (frame["settings"] > 1).any():
-        columns.append(("settings", True, lambda row: str(row["settings"])))
-    if frame[["gave_up", "baseline_gave_up"]].to_numpy().any():
-        columns.append(("gave up", True, lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}"))
-    return columns
-
-
-def _percent(change: float) -> str:
-    if not math.isfinite(change):
-        return MISSING
-    return f"{change:+,.{0 if abs(change) >= 1 else 1}%}".replace("-", "−")
-
-
-def _signed(value: float) -> str:
-    return ("+" if value > 0 else "") + number_text(value, digits=3)

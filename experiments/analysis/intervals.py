@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
+from statistics import fmean, pstdev
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,50 @@ def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd
     return table.drop(columns="std").rename(columns={"count": "seeds"})
 
 
+def paired_differences(pairs: pd.DataFrame, keys: Sequence[str], **more: Any) -> pd.DataFrame:
+    """Compare ours with theirs of the same seed, for each setting, with 95 % intervals by paired t.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        A row a pair, with the columns ``seed``, ``ours`` and ``theirs``.
+    keys : sequence of str
+        Columns that make a setting; missing values are values.
+    more
+        Further columns of the result: aggregations by name, as pandas' ``agg`` takes them.
+
+    Returns
+    -------
+    DataFrame
+        A row a setting, in ascending order: the keys, ``mean`` and ``baseline_mean``,
+        ``difference`` of the two, its ``low`` and ``high`` (NaN where there are fewer than two
+        pairs, or where a value is infinite), ``change`` (the difference as a fraction of the
+        baseline's mean; NaN where that is zero or infinite), ``pairs``, and what `more` adds.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        table = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
+        # In the order of the seeds: sums of floats depend on theirs.
+        table = grouped_by(table.sort_values("seed", kind="stable"), keys).agg(
+            mean=("ours", "mean"),
+            baseline_mean=("theirs", "mean"),
+            deviation=("difference", "std"),
+            pairs=("seed", "size"),
+            **more,
+        )
+        half = half_width(table["deviation"], table["pairs"])
+        difference = table["mean"] - table["baseline_mean"]
+        change = difference / table["baseline_mean"].abs()
+    found = {
+        "difference": difference,
+        "low": difference - half,
+        "high": difference + half,
+        "change": change.where(np.isfinite(change)),
+    }
+    for place, (name, values) in enumerate(found.items(), 2):
+        table.insert(place, name, values)
+    return table.drop(columns="deviation").reset_index(drop=not keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A mean and its interval; `low` and `high` are NaN where there are fewer than two values."""
@@ -135,16 +180,45 @@ def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Inte
 def paired_change(
     ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval:
-    """Return by which fraction ours differ from theirs, paired by seed.
+    """Return by which fraction ours differ from theirs, paired by the seeds that both have.
 
     Differences are taken seed by seed and divided by the mean of theirs, so that what a seed does
     to both drops out. Where a value is infinite, so is the mean, and there is no interval.
 
-    Values are positive, of the same seeds in the same order.
+    Values are positive, of the same seeds in the same order; one of the two may have fewer.
     """
+    shared = min(len(ours), len(theirs))
+    ours, theirs = ours[:shared], theirs[:shared]
     with np.errstate(invalid="ignore"):
         differences = np.asarray(ours) - np.asarray(theirs)
     scale = float(np.mean(theirs))
     if not isfinite(scale):
         return Interval(nan if not isfinite(float(np.mean(ours))) else -1.0, nan, nan)
     return interval_of((differences / scale).tolist(), confidence)
+
+
+def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
+    """Return the factor on each one's values that makes all comparable over the same seeds.
+
+    One that was decided early has fewer seeds, perhaps easier ones. Its factor is the mean of the
+    least that has all seeds, with all of them, over its mean with the fewer; as far as the values
+    of the one vary from seed to seed as much as those of the least do. So a scheme that hardly
+    feels which failures come keeps its time. What has an infinite value does not count.
+    """
+    finished = [one for one in values if all(map(isfinite, one))]
+    most = max(map(len, finished), default=0)
+    reference = min((one for one in finished if len(one) == most), key=fmean, default=None)
+    if reference is None:
+        return [1.0] * len(values)
+    return [_factor(one, reference) for one in values]
+
+
+def _factor(values: Sequence[float], reference: Sequence[float]) -> float:
+    """Return the factor for one, beside the one that has all seeds."""
+    shared = reference[: len(values)]
+    whole = fmean(reference) / fmean(shared)
+    spread = pstdev(shared) / fmean(shared)
+    if len(values) < 2 or spread == 0.0 or not all(map(isfinite, values)):
+        return whole
+    felt = min(1.0, pstdev(values) / fmean(values) / spread)
+    return 1.0 + felt * (whole - 1.0)

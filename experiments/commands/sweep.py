@@ -10,19 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import (
-    ROWS_SHOWN,
-    Report,
-    make_report,
-    rich_table,
-    section_in_words,
-)
+from faultline.experiments.analysis.comparison import Report, make_report
 from faultline.experiments.analysis.selection import successful
 from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.report.latex import latex_of, latex_table
+from faultline.experiments.report.latex import latex_of
+from faultline.experiments.report.paired_tables import section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import on_screen
@@ -124,9 +119,9 @@ def execute_compare(arguments: argparse.Namespace) -> None:
     if arguments.latex is not None:
         tables = [] if best is None else [latex_of(best)]
         for name in report.sections:
-            title, headings, rows = section_in_words(report, name)
+            table = section_table(report, name)
             # A table in a paper stands alone: its caption names the metric and the baseline.
-            tables.append(latex_table(f"{report.headline}; {title}", headings, rows))
+            tables.append(latex_of(table, f"{report.headline}; {table.caption}"))
         _write(arguments, "latex", "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}
@@ -136,7 +131,7 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         # Wider than most terminals, which wrap long lines: numbers are never cut.
         console = Screen(width=200)
         if best is not None:
-            console.print(on_screen(best, ROWS_SHOWN))
+            console.print(on_screen(best, heading_width=12))
             console.print()
         _print(console, report)
 
@@ -151,7 +146,7 @@ def _print(console: Screen, report: Report) -> None:
     console.print(report.headline, style="bold")
     for name in report.sections:
         console.print()
-        console.print(rich_table(report, name))
+        console.print(on_screen(section_table(report, name)))
     if report.notes:
         console.print()
     for note in report.notes:

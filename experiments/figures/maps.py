@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.intervals import mean_over_seeds, paired_differences
 from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
 from faultline.experiments.figures.style import (
@@ -229,12 +229,11 @@ def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.Dat
     winners["certain"] = True
     if len(means.columns) > 1:
         cells = means.index.get_indexer(seeds.index.droplevel("seed"))
-        with np.errstate(invalid="ignore"):
-            lead = _taken(seeds, order[cells, 1]) - _taken(seeds, order[cells, 0])
-        # The interval of each mean lead, paired by seed, keeps away from zero.
-        leads = pd.Series(lead, seeds.index).groupby([x, y]).agg(["mean", "std", "count"])
-        half = half_width(leads["std"], leads["count"])
-        winners["certain"] = (leads["mean"].abs() > half) | np.isinf(leads["mean"])
+        leads = {"ours": _taken(seeds, order[cells, 1]), "theirs": _taken(seeds, order[cells, 0])}
+        pairs = pd.DataFrame(leads, seeds.index).dropna().reset_index()
+        lead = paired_differences(pairs, [x, y]).set_index([x, y])
+        clear = (lead["low"] > 0) | (lead["high"] < 0) | np.isinf(lead["difference"])
+        winners["certain"] = clear.reindex(winners.index, fill_value=False)
         # Alone in its cell, it has no rival.
         winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
     return winners.reset_index()

@@ -97,9 +97,10 @@ class Comparison:
         return titled(self.report.headline, tables, self.notes)
 
     def _tables(self) -> list[Table]:
-        from faultline.experiments.analysis.comparison import rich_table
+        from faultline.experiments.report.paired_tables import section_table
+        from faultline.experiments.report.tables import on_screen
 
-        return [rich_table(self.report, name) for name in self.sections]
+        return [on_screen(section_table(self.report, name)) for name in self.sections]
 
 
 @dataclass(frozen=True)

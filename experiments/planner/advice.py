@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.intervals import Interval, interval_of, paired_change
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
-from faultline.experiments.planner.verification import INDIFFERENCE, change_of
+from faultline.experiments.planner.verification import INDIFFERENCE
 
 _MOST_NAMED = 5
 
@@ -32,8 +32,8 @@ class Lead:
 class Advice:
     """Which choice to take, if simulation separates it from the others."""
 
-    # A verified choice that finishes sooner than every other scheme and protection: the difference
-    # is statistically significant and large enough to matter. None if there is no such choice.
+    # A verified choice that surely finishes sooner than every other scheme and protection, or later
+    # by less than `INDIFFERENCE`, and ties with none. None if there is no such choice.
     taken: Line | None
     lead: Lead | None  # Over the next best; None without advice, or without any other choice.
     # Without advice, the choices that tie, the soonest first.
@@ -93,12 +93,13 @@ def _change(one: Line, other: Line) -> Interval:
     """Return by which fraction a simulated choice takes longer than another."""
     assert one.simulated is not None
     assert other.simulated is not None
-    return change_of(one.simulated, other.simulated)
+    return paired_change(one.simulated.ratios, other.simulated.ratios)
 
 
 def _is_worth_taking(one: Line, other: Line) -> bool:
-    change = _change(one, other)
-    return change.is_below_zero and -change.low > INDIFFERENCE
+    """Whether one is surely sooner, or later by too little to matter, and not just alike."""
+    change = _change(other, one)
+    return change.low > -INDIFFERENCE and change.high > INDIFFERENCE
 
 
 def _lead(plan: Plan, taken: Line, others: list[Line]) -> Lead | None:

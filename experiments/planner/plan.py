@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
-from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.analysis.intervals import (
+    Interval,
+    factors_to_all_seeds,
+    interval_of,
+)
 from faultline.experiments.config.errors import UserError, did_you_mean
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.situation import DAY_S, Situation, choices_of
-from faultline.experiments.planner.verification import (
-    Simulated,
-    factors_to_all_seeds,
-    steps_needed,
-    verify,
-)
+from faultline.experiments.planner.verification import Simulated, steps_needed, verify
 from faultline.platforms.errors import PlatformError
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.protection.registry import all_protections
@@ -231,11 +230,13 @@ def make_plan(
     if to_verify:
         if on_chosen is not None:
             on_chosen(len(to_verify))
-        results = verify(to_verify, seeds, steps or steps_needed(to_verify[0].question), on_done)
+        questions = [choice.question for choice in to_verify]
+        results = verify(questions, seeds, steps or steps_needed(questions[0]), on_done)
+    factors = factors_to_all_seeds([result.ratios for result in results])
     lines = [
         Line(choice, result, place < len(bests), factor)
         for place, (choice, result, factor) in enumerate(
-            zip(to_verify, results, factors_to_all_seeds(results), strict=True)
+            zip(to_verify, results, factors, strict=True)
         )
     ]
     lines = lines or [Line(choice, None, True) for choice in bests]

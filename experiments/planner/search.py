@@ -1,11 +1,8 @@
 """Search of the best redundancy and checkpoint interval by simulation.
 
-The search starts at the closed forms' choice. All points have the same seeds, so differences are
-far less noisy than values. A race gives each challenger a few seeds, drops those that are
-significantly worse than the incumbent, ends when one is significantly better, and gives the
-undecided more seeds, up to a limit (after Maron & Moore 1994, *Hoeffding races*, with Student's
-interval of the paired differences). The landscape is the time to train over both parameters, by
-closed forms and by simulation.
+The search starts at the closed forms' choice. Its neighbours race against it (`analysis.race`): the
+race ends when one is surely better, and the search moves there. The landscape is the time to train
+over both parameters, by closed forms and by simulation.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import Interval, paired_change
+from faultline.experiments.analysis.race import Rules, changes_from, race
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
@@ -48,17 +46,8 @@ Objective = Callable[[Sequence[tuple[OperatingPoint, int]]], Sequence[float]]
 """Maps points with seeds to positive values, in order; smaller is better."""
 
 
-@dataclass(frozen=True, slots=True)
-class RaceRules:
-    """When a race ends."""
-
-    # Seeds of every challenger, and most seeds of an undecided one.
-    first_seeds: int = 4
-    most_seeds: int = 24
-    # Of the paired interval at every look. Repeated looks raise the risk of a wrong decision, hence
-    # more than the usual 95 %.
-    confidence: float = 0.99
-    indifference: float = 0.002  # Differences surely below this fraction count as none.
+RULES = Rules(first_seeds=4, most_seeds=24, confidence=0.99, indifference=0.002)
+"""Rules of every race. Repeated looks raise the risk of a wrong move: hence more than 95 %."""
 
 
 @dataclass
@@ -73,46 +62,31 @@ class Evaluations:
         """How many values have been computed."""
         return len(self.values)
 
-    def of(self, points: Sequence[OperatingPoint], seeds: Sequence[int]) -> list[list[float]]:
-        """Return the values of points, a list by seed for each; compute missing ones in a batch."""
-        wanted = dict.fromkeys((point, seed) for point in points for seed in seeds)
-        missing = [pair for pair in wanted if pair not in self.values]
+    def of(self, pairs: Sequence[tuple[OperatingPoint, int]]) -> list[float]:
+        """Return the values of points with seeds, in order; compute missing ones in a batch."""
+        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.values]
         if missing:
             self.values.update(zip(missing, self.objective(missing), strict=True))
-        return [[self.values[point, seed] for seed in seeds] for point in points]
+        return [self.values[pair] for pair in pairs]
 
 
-def race(
+def challenge(
     evaluations: Evaluations,
     incumbent: OperatingPoint,
     challengers: Sequence[OperatingPoint],
-    rules: RaceRules,
-) -> tuple[OperatingPoint | None, dict[OperatingPoint, Interval]]:
-    """Compare challengers with the incumbent on seeds 0, 1, 2, ...
-
-    Returns a significantly better one, if there is any, and each challenger's last paired change
-    against the incumbent, as a fraction.
-    """
-    open_points = list(dict.fromkeys(point for point in challengers if point != incumbent))
-    changes: dict[OperatingPoint, Interval] = {}
-    seeds = rules.first_seeds
-    while open_points:
-        ours, *theirs = evaluations.of([incumbent, *open_points], range(seeds))
-        for point, values in zip(open_points, theirs, strict=True):
-            changes[point] = paired_change(values, ours, rules.confidence)
-        better = [point for point in open_points if changes[point].is_below_zero]
-        if better:
-            return min(better, key=lambda point: changes[point].mean), changes
-        open_points = [point for point in open_points if _undecided(changes[point], rules)]
-        if seeds >= rules.most_seeds:
-            break
-        seeds = min(rules.most_seeds, seeds + max(2, seeds // 2))
-    return None, changes
-
-
-def _undecided(change: Interval, rules: RaceRules) -> bool:
-    # An interval with NaN bounds, after infinite values, counts as decided.
-    return change.low <= -rules.indifference and change.high >= 0
+    rules: Rules = RULES,
+) -> dict[OperatingPoint, Interval]:
+    """Return each challenger's paired change against the incumbent, as a fraction, after a race."""
+    points = list(dict.fromkeys([incumbent, *challengers]))
+    outcome = race(
+        [points],
+        lambda pairs, _: evaluations.of(pairs),
+        lambda value: (value,),
+        range(rules.most_seeds),
+        rules,
+        incumbent=incumbent,
+    )
+    return changes_from(incumbent, outcome.runs, rules.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +125,9 @@ def optimise(
     compared: dict[OperatingPoint, Interval] = {}
     while size < len(_MOVES):
         challengers = _neighbours(path[-1], size, best_intervals)
-        winner, changes = race(evaluations, path[-1], challengers, RaceRules())
+        changes = challenge(evaluations, path[-1], challengers)
+        better = [point for point, change in changes.items() if change.is_below_zero]
+        winner = min(better, key=lambda point: changes[point].mean, default=None)
         if winner is not None and winner not in path:
             path.append(winner)
             compared = {}
@@ -161,8 +137,9 @@ def optimise(
     best = path[-1]
     change = Interval(0.0, 0.0, 0.0)
     if best != start:
-        of_start, of_best = evaluations.of([start, best], _FRESH_SEEDS)
-        change = paired_change(of_start, of_best)
+        pairs = [(point, seed) for point in (start, best) for seed in _FRESH_SEEDS]
+        values = evaluations.of(pairs)
+        change = paired_change(values[: len(_FRESH_SEEDS)], values[len(_FRESH_SEEDS) :])
     could_gain = max([0.0, *(-each.low for each in compared.values() if each.low < 0)])
     return Optimum(start, best, change, could_gain, evaluations.runs)
 

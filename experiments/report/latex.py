@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 from faultline.experiments.report.tables import Table
 
 
-def latex_table(
-    title: str, headings: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]
-) -> str:
-    """Return a table in LaTeX, for the package booktabs.
-
-    Parameters
-    ----------
-    title : str
-        Caption.
-    headings : sequence of (str, bool)
-        Headings of the columns, each with whether the column has numbers, which are right-aligned.
-    rows : sequence of sequence of str
-        Cells by row and column.
-    """
-    names = [_plain(name) for name, _ in headings]
-    frame = pd.DataFrame([[_plain(cell) for cell in row] for row in rows])
-    alignment = "".join("r" if is_number else "l" for _, is_number in headings)
+def latex_of(table: Table, caption: str | None = None) -> str:
+    """Return a table in LaTeX for the package booktabs, with numbers right-aligned."""
+    frame = pd.DataFrame([[_plain(cell.text) for cell in row.cells] for row in table.rows])
     text: str = frame.to_latex(
         index=False,
-        header=[_escaped(name) for name in names],
+        header=[_escaped(_plain(column.title)) for column in table.columns],
         escape=True,
-        column_format=alignment,
-        caption=_escaped(_plain(title)),
+        column_format="".join("r" if one.kind == "number" else "l" for one in table.columns),
+        caption=_escaped(_plain(caption or table.caption)),
     )
     return text
-
-
-def latex_of(table: Table) -> str:
-    """Return one of the report's tables in LaTeX."""
-    headings = [(column.title, column.kind == "number") for column in table.columns]
-    rows = [[cell.text for cell in row.cells] for row in table.rows]
-    return latex_table(table.caption, headings, rows)
 
 
 def _plain(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.intervals import mean_over_seeds, paired_differences
 from faultline.experiments.analysis.quantities import fixed, quantity, steps_text, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 from faultline.experiments.figures.palette import look_of
@@ -84,6 +84,7 @@ def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
     )
     choices = placed.merge(means, on=[*conditions, "place"])
     choices = choices.merge(_against_the_soonest(ended, conditions), how="left")
+    choices["pairs"] = choices["pairs"].fillna(0)
     return Standings(conditions, knobs, choices, ended)
 
 
@@ -116,25 +117,17 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
 
     Unlike in `compare`, the baseline depends on the condition. One join pairs thousands of choices.
     """
+    keys = [*conditions, "place"]
     soonest = runs.loc[runs["place"] == 1, [*conditions, "seed", METRIC]]
-    pairs = runs.merge(soonest.rename(columns={METRIC: "soonest"}), on=[*conditions, "seed"])
-    # The delay of a job that does not finish is unknown.
-    difference = (pairs[METRIC] - pairs["soonest"]).replace([np.inf, -np.inf], np.nan)
-    table = (
-        pairs.assign(difference=difference)
-        .groupby([*conditions, "place"], dropna=False, as_index=False)
-        .agg(
-            change=("difference", "mean"),
-            deviation=("difference", "std"),
-            soonest=("soonest", "mean"),
-            pairs=("difference", "count"),
-        )
+    pairs = runs.rename(columns={METRIC: "ours"}).merge(
+        soonest.rename(columns={METRIC: "theirs"}), on=[*conditions, "seed"]
     )
-    half = half_width(table["deviation"], table["pairs"])
-    table["low"] = (table["change"] - half) / table["soonest"]
-    table["high"] = (table["change"] + half) / table["soonest"]
-    table["change"] /= table["soonest"]
-    return table[[*conditions, "place", "change", "low", "high", "pairs"]]
+    # The delay of a job that does not finish is unknown.
+    pairs = pairs[np.isfinite(pairs[["ours", "theirs"]]).all(axis="columns")]
+    table = paired_differences(pairs, keys)
+    for end in ("low", "high"):
+        table[end] /= table["baseline_mean"]
+    return table[[*keys, "change", "low", "high", "pairs"]]
 
 
 _MOST_PEERS = 4

@@ -22,7 +22,7 @@ from faultline.experiments.analysis.selection import is_numeric_axis
 from faultline.experiments.figures.palette import look_of
 from rich.table import Table as ScreenTable
 
-_HEADING_WIDTH = 12
+ROWS_SHOWN = 30
 
 Mapped = Mapping[Any, Any]
 """A row of a DataFrame: its values by column."""
@@ -76,15 +76,15 @@ def table_of(
     return Table(name, caption, columns, tuple(made))
 
 
-def on_screen(table: Table, rows_shown: int) -> ScreenTable:
-    """Return a table for a terminal, with at most `rows_shown` rows."""
-    left_out = f"the first {rows_shown} of {len(table.rows):,} rows"
+def on_screen(table: Table, heading_width: int = 9) -> ScreenTable:
+    """Return a table for a terminal, with at most `ROWS_SHOWN` rows."""
+    left_out = f"{ROWS_SHOWN} of {len(table.rows):,} rows; --csv FILE writes all"
     return folded_table(
-        ([cell.text for cell in row.cells] for row in table.rows[:rows_shown]),
+        ([cell.text for cell in row.cells] for row in table.rows[:ROWS_SHOWN]),
         ((column.title, column.kind == "number") for column in table.columns),
-        _HEADING_WIDTH,
+        heading_width,
         title=table.caption,
-        caption=left_out if len(table.rows) > rows_shown else None,
+        caption=left_out if len(table.rows) > ROWS_SHOWN else None,
     )
 
 

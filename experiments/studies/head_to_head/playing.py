@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.race import Rules, Values, race
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape, scheme_options
@@ -140,37 +141,42 @@ def play_match(match: Match) -> list[Row]:
     A row a candidate and seed, in the order of the candidates; those that cannot take part have one
     row with the reason under ``absent``.
     """
-    entries: list[Entry] = []
+    entries: dict[str, Entry] = {}
     rows: dict[str, list[Row]] = {}
     for candidate in match.candidates:
         made = enter(candidate, match.cell, match.ground)
         named = _names_of(candidate)
         rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
         if isinstance(made, Entry):
-            entries.append(made)
+            entries[candidate.name] = made
     cell, past = match.cell, cache(match.ground.process(match.cell).past)
-    # The best so far of those that train on exact gradients, with the first seed.
-    best = dict.fromkeys(METRICS, NEVER_RATIO)
 
-    def limit() -> float:
-        """Return the ratio beyond which a run can win neither in time nor in GPU-hours."""
-        # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time.
-        return min(NEVER_RATIO, HOPELESS * max(best.values())) if match.races else NEVER_RATIO
+    def play_all(pairs: Sequence[tuple[str, int]], best: Values) -> list[Row]:
+        # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time,
+        # and beyond this ratio a run can win neither in time nor in GPU-hours.
+        limit = min(NEVER_RATIO, HOPELESS * max(best)) if match.races else NEVER_RATIO
+        later = min(NEVER_RATIO, HOPELESS * limit)
+        return [
+            _played(match, entries[name], past(seed), seed, later if seed in later_seeds else limit)
+            for name, seed in pairs
+        ]
 
-    def slowness(entry: Entry) -> tuple[bool, float]:
+    def slowness(name: str) -> tuple[bool, float]:
+        entry = entries[name]
         return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
 
-    for entry in sorted(entries, key=slowness):
-        row = _played(match, entry, past(match.seeds[0]), match.seeds[0], limit())
-        if entry.candidate.scheme not in APPROXIMATE:
-            best = {metric: min(known, row[metric]) for metric, known in best.items()}
-        rows[entry.candidate.name].append(row)
-    for entry in entries:
-        played = rows[entry.candidate.name]
-        contested = any(played[0][metric] <= CONTESTED * best[metric] for metric in METRICS)
-        for seed in match.seeds[1:] if contested or not match.races else ():
-            most_ratio = min(HOPELESS * limit(), NEVER_RATIO)
-            played.append(_played(match, entry, past(seed), seed, most_ratio))
+    later_seeds, seeds = match.seeds[1:], len(match.seeds)
+    hopeless = CONTESTED if match.races else inf
+    outcome = race(
+        [[name] for name in sorted(entries, key=slowness)],
+        play_all,
+        lambda row: tuple(row[metric] for metric in METRICS),
+        match.seeds,
+        Rules(seeds, seeds, hopeless, worst=(NEVER_RATIO,) * len(METRICS)),
+        # The best are those that train on exact gradients.
+        sets_best=lambda name: entries[name].candidate.scheme not in APPROXIMATE,
+    )
+    rows |= outcome.runs
     common = {
         "plane": cell.plane,
         "x": cell.x,

@@ -103,6 +103,14 @@ def test_another_pipe_that_breaks_is_an_error(
     assert capsys.readouterr().err == "faultline: a worker: Broken pipe\n"
 
 
+@pytest.mark.parametrize("option", ["--timeline", "--set"])
+def test_a_nul_is_refused_in_one_line(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "spare-sound", option, "a\0.json"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
     assert ask("--version").startswith(f"faultline {faultline.__version__} (SimGrid 4.1, Python 3.")
 

@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.race import Rules
 from faultline.experiments.planner.search import (
+    RULES,
     Evaluations,
     OperatingPoint,
-    RaceRules,
+    challenge,
     draw_landscape,
     optimise,
     point_of,
-    race,
     simulated_objective,
 )
 from faultline.experiments.planner.situation import choices_of, read_situation
@@ -93,13 +94,14 @@ def test_redundancies_that_are_not_allowed_are_not_tried() -> None:
 
 
 def test_a_clear_race_stops_early_and_a_close_one_does_not() -> None:
-    rules = RaceRules(first_seeds=3, most_seeds=9)
+    rules = Rules(first_seeds=3, most_seeds=9, confidence=0.99, indifference=0.002)
     bowl = Bowl(OperatingPoint(8, 24), own_noise=0.0)
     clear = Evaluations(bowl)
-    assert race(clear, OperatingPoint(8, 24), [OperatingPoint(3, 24)], rules)[0] is None
+    (change,) = challenge(clear, OperatingPoint(8, 24), [OperatingPoint(3, 24)], rules).values()
+    assert change.low > 0.0
     assert clear.runs == 2 * 3
     close = Evaluations(Bowl(OperatingPoint(8, 24), own_noise=0.2))
-    race(close, OperatingPoint(8, 24), [OperatingPoint(8, 23)], rules)
+    challenge(close, OperatingPoint(8, 24), [OperatingPoint(8, 23)], rules)
     assert close.runs == 2 * 9
 
 
@@ -140,10 +142,9 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     difference = by_point[grid.index(found.best), 12:] - least
     # What a race with all its seeds cannot tell from nothing, and the error of this comparison.
     deviation = difference.std(ddof=1)
-    rules = RaceRules()
-    unresolved = float(half_width(deviation, rules.most_seeds, rules.confidence))
+    unresolved = float(half_width(deviation, RULES.most_seeds, RULES.confidence))
     assert difference.mean() < unresolved + 2 * deviation / 12**0.5
-    start = Evaluations(objective).of([far], list(seeds)[12:])[0]
+    start = objective([(far, seed) for seed in list(seeds)[12:]])
     assert np.mean(start) - least.mean() > 4 * (unresolved + 2 * deviation / 12**0.5)
 
 

@@ -1,0 +1,164 @@
+"""The race: which of several simulated alternatives is best, with as few runs as it takes.
+
+1. All run with the first seed, heat after heat. Those that take `hopeless` times as long as the
+   best of all are out.
+2. The others run with the first few seeds.
+3. While some may still be better than the best by more than `indifference`, these and the best get
+   twice as many seeds, up to `most_seeds`.
+
+All have the same seeds (common random numbers), so that differences are far less noisy than values.
+Two are compared by the seeds that both have, with Student's interval of the paired differences. An
+alternative is not out for good when it gets no more seeds: it gets them after all if it ties with
+another best. After Maron & Moore 1994, *Hoeffding races*, and Bechhofer 1954, *A single-sample
+multiple decision procedure*, for the indifference zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from statistics import fmean
+from typing import Generic, TypeVar
+
+from faultline.experiments.analysis.intervals import (
+    CONFIDENCE,
+    Interval,
+    factors_to_all_seeds,
+    paired_change,
+)
+
+Entrant = TypeVar("Entrant", bound=Hashable)
+Run = TypeVar("Run")
+
+Values = tuple[float, ...]
+"""The quantities by which a run is judged: positive, and the smaller, the better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When alternatives leave a race."""
+
+    # Seeds of all that are not out after the first seed, and most seeds of an undecided one.
+    first_seeds: int
+    most_seeds: int
+    hopeless: float = inf  # Multiple of the best beyond which, in every quantity, one is out.
+    worst: Values = (inf,)  # The best before any run, for each quantity.
+    confidence: float = CONFIDENCE  # Of the paired interval, each time that it is looked at.
+    indifference: float = 0.0  # What is surely better by no more than this fraction counts as none.
+
+    def looks(self) -> list[int]:
+        """Return the numbers of seeds after which undecided alternatives are compared."""
+        looks = [self.first_seeds]
+        while looks[-1] < self.most_seeds:
+            looks.append(min(2 * looks[-1], self.most_seeds))
+        return looks
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Entrant, Run]):
+    """What a race has run."""
+
+    runs: dict[Entrant, list[Run]]  # Of each alternative, one for each of the first seeds.
+    hopeless: frozenset[Entrant]  # Those that were out after the first seed.
+
+
+def race(
+    heats: Sequence[Sequence[Entrant]],
+    play: Callable[[Sequence[tuple[Entrant, int]], Values], Sequence[Run]],
+    values: Callable[[Run], Values],
+    seeds: Sequence[int],
+    rules: Rules,
+    *,
+    incumbent: Entrant | None = None,
+    sets_best: Callable[[Entrant], bool] = lambda _: True,
+) -> Outcome[Entrant, Run]:
+    """Run alternatives with as many of the seeds as it takes to find the best.
+
+    Parameters
+    ----------
+    heats
+        The alternatives. Those of a heat run with the first seed together, after the heats before.
+    play
+        Runs alternatives with seeds, in order. It gets the best values so far of the first seed,
+        too, by which it may stop a run.
+    values
+        The quantities of a run; infinite if it did not finish.
+    incumbent
+        The alternative that the others are compared with, instead of the best; the race ends when
+        one is surely better.
+    sets_best
+        Whether the values of an alternative count as the best of the first seed.
+    """
+    runs: dict[Entrant, list[Run]] = {one: [] for heat in heats for one in heat}
+    best = rules.worst
+
+    def catch_up(entrants: Sequence[Entrant], count: int) -> None:
+        lacking = [(one, seed) for one in entrants for seed in seeds[len(runs[one]) : count]]
+        for (one, _), run in zip(lacking, play(lacking, best), strict=True):
+            runs[one].append(run)
+
+    for heat in filter(None, heats):
+        catch_up(heat, 1)
+        found = [values(runs[one][0]) for one in heat if sets_best(one)]
+        best = tuple(min(each) for each in zip(best, *found, strict=True))
+    contenders = [
+        one
+        for one, (first,) in runs.items()
+        if any(
+            value <= rules.hopeless * least
+            for value, least in zip(values(first), best, strict=True)
+        )
+    ]
+    going = {one: runs[one] for one in contenders}
+    for count in rules.looks():
+        while behind := [one for one in contenders if len(runs[one]) < count]:
+            catch_up(behind, count)
+            measured = {one: [values(run) for run in mine] for one, mine in going.items()}
+            undecided = _undecided(measured, rules, incumbent)
+            contenders = [one for one in going if one in undecided]
+    return Outcome(runs, frozenset(runs.keys() - going.keys()))
+
+
+def changes_from(
+    reference: Entrant, values: Mapping[Entrant, Sequence[float]], confidence: float = CONFIDENCE
+) -> dict[Entrant, Interval]:
+    """Return by which fraction each of the others takes longer, paired by common seeds."""
+    return {
+        one: paired_change(mine, values[reference], confidence)
+        for one, mine in values.items()
+        if one != reference
+    }
+
+
+def _undecided(
+    measured: Mapping[Entrant, Sequence[Values]], rules: Rules, incumbent: Entrant | None
+) -> Collection[Entrant]:
+    """Return those that may be better than the best in some quantity, and the best itself."""
+    undecided: set[Entrant] = set()
+    for number in range(len(rules.worst)):
+        several = {one: [each[number] for each in mine] for one, mine in measured.items()}
+        finished = {one: mine for one, mine in several.items() if all(map(isfinite, mine))}
+        reference = _best(finished) if incumbent is None else incumbent
+        if reference not in finished:
+            continue
+        changes = changes_from(reference, finished, rules.confidence)
+        if incumbent is not None and any(change.is_below_zero for change in changes.values()):
+            continue
+        near = {
+            one
+            for one, change in changes.items()
+            if change.low <= -rules.indifference and change.high >= 0.0
+        }
+        undecided |= near | ({reference} if near else set())
+    return undecided
+
+
+def _best(values: Mapping[Entrant, Sequence[float]]) -> Entrant | None:
+    """Return the one of least mean, over the seeds of all."""
+    factors = factors_to_all_seeds(list(values.values()))
+    means = {
+        one: factor * fmean(mine)
+        for (one, mine), factor in zip(values.items(), factors, strict=True)
+    }
+    return min(means, key=means.__getitem__, default=None)
