@@ -58,7 +58,7 @@ def draw_badput(
         if unit == "share":
             axis.set_xlim(0, 100)
         figure.legend(handles=_legend(amounts), loc="outside right upper")
-        write_title(figure, "where the time went")
+        write_title(figure, "simulated time by cause")
         useful_share = "Right: useful share of the time."
         write_notes(figure, [*notes, useful_share, *run_notes(frame, keys, "Mean")])
     return figure

@@ -157,7 +157,7 @@ def badput_picture(frame: pd.DataFrame, axes: Axes) -> Picture:
     chosen, notes = without_other_knobs(frame, by, SOONEST)
     # Without varied keys there is one bar, named after its scheme.
     figure = draw_badput(chosen, by or ["strategy"], notes=notes)
-    return Picture("badput", "where the time went", figure)
+    return Picture("badput", "simulated time by cause", figure)
 
 
 def _few(frame: pd.DataFrame, axes: list[str], at_most: int) -> list[str]:
@@ -282,7 +282,7 @@ def _chosen_badput(frame: pd.DataFrame, wanted: Wanted) -> Picture:
         return badput_picture(frame, sort_axes(frame))
     _check_legible(frame, by, "bars", 100)
     chosen, notes = without_other_knobs(frame, by, SOONEST)
-    return Picture("badput", "where the time went", draw_badput(chosen, by, notes=notes))
+    return Picture("badput", "simulated time by cause", draw_badput(chosen, by, notes=notes))
 
 
 def _check_legible(frame: pd.DataFrame, axes: list[str], parts: str, at_most: int) -> None:

@@ -1,4 +1,4 @@
-"""How long the phases of a scenario's job take: stated, modelled, or measured on its platform."""
+"""Times of the phases of a scenario's job: stated, modelled, or measured on its platform."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def durations_of(scenario: Scenario) -> Durations:
-    """Return the times of the job's phases, measured if the scenario says so."""
+    """Return the times of the job's phases, measured if the scenario requests it."""
     scenario = with_compute(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None

@@ -31,7 +31,7 @@ class ResolvedKey:
     """A key of a resolved scenario."""
 
     reference: KeyReference  # Its documentation.
-    value: Any  # Its value; None where it is unset.
+    value: Any  # Its value; None if it is unset.
     # Origin of the value: the file ("stated"), the command line ("--set"), the model, the platform
     # or closed forms ("derived"), the default ("default"), or none ("unset").
     origin: Origin
@@ -101,7 +101,7 @@ def _protection_outcome(question: ResolvedJob) -> str:
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)
-        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
+        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s if a node was lost")
     if not details:
         details.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
     return "; ".join(details)

@@ -219,7 +219,7 @@ def _axes_table(sweep: Sweep) -> Table:
 
 
 def _badput_section(order: Standings) -> dict[str, Any]:
-    """Draw and tabulate where the time of the compared choices went."""
+    """Return the figure and the table of the compared choices' badput."""
     note = (
         "Useful time is the time of a job without failures, copies and checkpoints. All other time "
         "is lost to one of these causes. The shares of a row add up to 100 %."

@@ -36,7 +36,7 @@ def difference(expected: Environment, found: Environment) -> str | None:
     """Return the first difference of two environments as text, or None if they agree."""
     for name, wanted in expected.items():
         if found.get(name) != wanted:
-            return f"{name} is {found.get(name)} there, and {wanted} where the sweep started"
+            return f"{name} is {found.get(name)} there, but {wanted} on the machine of the sweep"
     return None
 
 
