@@ -100,9 +100,9 @@ def loss_in_restart(
     """Return the probability that a restart does not find the state in memory.
 
     The failure before the restart stops some nodes at once. The state is lost if their peers do not
-    survive that. It is also lost if further nodes of a group of peers fail within `window_s`: the
-    time from the snapshot to the end of the restart, in seconds. A failure of several nodes weakens
-    the group of peers of each.
+    survive that. It is also lost if more nodes of a group of peers than it survives fail within
+    `window_s`: the time from the snapshot to the end of the restart, in seconds. A failure of
+    several nodes weakens the group of peers of each.
     """
     peers = protection.peers
     if peers is None:

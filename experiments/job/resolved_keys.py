@@ -49,7 +49,7 @@ class ResolvedScenario:
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
-    """Fill in what a scenario leaves open; errors are those of `resolved_job.resolve_playable`."""
+    """Fill in the open keys of a scenario; errors are those of `resolved_job.resolve_playable`."""
     # A shown scenario must be one that can be simulated.
     question = resolve_playable(source.scenario())
     filled = filled_in(question)

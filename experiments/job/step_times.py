@@ -217,7 +217,7 @@ class PlayedMemberTimes:
         arguments = self._simulated_step(shares)
         if arguments not in self._by_factor:
             self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
-        # Slower passes hide more gradients, so the sync time is that of the undisturbed step.
+        # Slower passes hide more gradients: the decrease of the sync time counts here.
         return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:

@@ -305,7 +305,7 @@ def test_a_worker_with_another_environment_is_refused(
     executor = DaskExecutor(healthy_cluster.address)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(dask_cluster, "environment", lambda: environment() | {"scipy": "0.1"})
-        with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, and 0\.1 where"):
+        with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, but 0\.1 on the"):
             list(executor.play([request("it")], LIMITS))
     (result,) = executor.play([request("it")], LIMITS)
     assert result.played.error is None

@@ -491,7 +491,7 @@ def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
 def test_another_environment_is_refused() -> None:
     before = played_by()
     server = ForkServer(environment() | {"numpy": "1.0.0"})
-    with pytest.raises(UserError, match=r"numpy is .* there, and 1\.0\.0 where") as refusal:
+    with pytest.raises(UserError, match=r"numpy is .* there, but 1\.0\.0 on the") as refusal:
         server.play(assigned(request("it")))
     assert "\n" not in str(refusal.value)
     assert played_by() == before
