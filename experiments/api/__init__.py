@@ -1,15 +1,15 @@
 """Faultline: which fault-tolerance scheme trains this model soonest on this cluster.
 
-What a notebook needs, each imported when it is first used::
+Functions for notebooks, each imported on first use::
 
     import faultline as fl
 
     fl.run("spare-sound", job__steps=500)                         # one run: its record
     fl.sweep("spare-sound", {"strategy.redundancy": [2, 4, 8]})   # many: a data frame
     fl.compare(runs, by="strategy.name")                          # paired differences
-    fl.plan("spare-sound", gpus=100_000)                          # which scheme to take
-    fl.timeline("spare-sound", job__steps=500)                    # what one run did when
-    fl.Job("llama3-70b-hgx"), fl.Platform("hgx-h100")             # what is simulated
+    fl.plan("spare-sound", gpus=100_000)                          # the best scheme
+    fl.timeline("spare-sound", job__steps=500)                    # the events of one run
+    fl.Job("llama3-70b-hgx"), fl.Platform("hgx-h100")             # a job and a platform
 
 The packages below mirror the folders of the project: ``faultline.platforms``,
 ``faultline.simulator``, ``faultline.strategies`` and ``faultline.experiments``.
@@ -52,7 +52,7 @@ _RESULTS = {"Comparison", "Plan", "Record", "Timeline"}
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for: the import of this package alone takes no time."""
+    """Import a name on first use, so that the import of this package is fast."""
     if name == "__version__":
         from faultline.experiments.config.distribution import own_version
 
@@ -66,5 +66,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    # For people who look what there is; other modules are imported by their names.
+    # The names for users; other modules are imported by their full names.
     return sorted(__all__)

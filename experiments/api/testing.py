@@ -1,4 +1,4 @@
-"""For the tests of schemes that are no part of Faultline.
+"""A test of schemes that are not part of Faultline.
 
 ::
 
@@ -27,15 +27,17 @@ def check_scheme(
     options: StrategyOptions | None = None,
     engines: bool = True,
 ) -> None:
-    """Hold a scheme to what every scheme promises, as scikit-learn's ``check_estimator`` does.
+    """Check the contract of a scheme, as scikit-learn's ``check_estimator`` does for estimators.
 
-    It is led through thousands of failures by its methods alone, then through a short job on both
-    engines. Checked are: what it says of itself; the redundancies it offers; its start; every
-    verdict and plan by the contract of the training loop; that no plan trains more than its members
-    compute (conservation); that a verdict depends on the failures alone, changes nothing but its
-    own scheme, and survives being sent to another process; that a restart forgets everything; that
-    groups which return and components that are repaired leave no trace; that both engines tell the
-    same story.
+    The check calls the scheme's methods for thousands of failures, then runs a short job on both
+    engines. It checks:
+
+    - the class attributes, the offered redundancies and the first plan;
+    - each verdict and plan, by the contract of the training loop;
+    - conservation: no plan trains more than its members compute;
+    - a verdict depends on the failures alone, changes only its own scheme, and can be pickled;
+    - a restart resets all state, and returned groups and repaired components leave none;
+    - both engines have the same events.
 
     Parameters
     ----------
@@ -44,14 +46,14 @@ def check_scheme(
     groups : int
         Data-parallel groups of the jobs.
     options : StrategyOptions, optional
-        Its named choices; those of its defaults.
+        Options of the scheme; by default the scheme's own defaults.
     engines : bool
-        Whether to play jobs too, which takes seconds; SimGrid has to be installed.
+        Whether to run jobs too, which takes seconds and needs SimGrid.
 
     Raises
     ------
     SchemeError
-        Says which promise is broken, and what was done to find out.
+        Names the broken rule and the calls that led to it.
     """
     # The file of a scheme may import this module while Faultline is still looking for schemes.
     from faultline.experiments.plugins.checking import check_scheme as check

@@ -1,24 +1,24 @@
-"""Pictures of sweeps and runs, a module a kind; they read tables and nothing else."""
+"""Figures of sweeps and runs, one module per kind; their only input is tables."""
 
 from __future__ import annotations
 
 import os
 
-_HERE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
-_NAMES_A_PLACE = ("MATPLOTLIBRC", "MPLCONFIGDIR")
+_OPEN_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
+_PATH_VARIABLES = ("MATPLOTLIBRC", "MPLCONFIGDIR")
 
 
 def _import_matplotlib() -> None:
-    """Import Matplotlib outside of the working folder, where it would obey a ``matplotlibrc``.
+    """Import Matplotlib in another working folder, so that it reads no ``matplotlibrc`` there.
 
-    A folder with results may come from anybody, and that file can let TeX or a module run.
+    A folder of results may come from an untrusted source, and the file can execute TeX or a module.
     """
-    for name in _NAMES_A_PLACE:
+    for name in _PATH_VARIABLES:
         if os.environ.get(name):
             os.environ[name] = os.path.abspath(os.environ[name])  # noqa: PTH100 - as Matplotlib
     try:
-        here = os.open(".", _HERE)
-    except OSError:  # It is gone.
+        here = os.open(".", _OPEN_FLAGS)
+    except OSError:  # The working folder was removed.
         import matplotlib
 
         return

@@ -36,8 +36,8 @@ def draw_badput(
 ) -> Figure:
     """Draw a bar for each combination of `by`: mean time over seeds, useful causes first.
 
-    Bars show shares of the time, or simulated days. The frame has a column ``<cause>_s`` for each
-    of `CAUSES`; otherwise as `curves.draw_curves`.
+    Bars show shares of the time, or simulated days. The frame has a column ``<cause>_s`` per cause
+    in `CAUSES`. The other arguments are those of `curves.draw_curves`.
     """
     keys = [by] if isinstance(by, str) else list(by)
     runs = successful(frame)
@@ -58,7 +58,7 @@ def draw_badput(
         if unit == "share":
             axis.set_xlim(0, 100)
         figure.legend(handles=_legend(amounts), loc="outside right upper")
-        write_title(figure, "where the time went")
+        write_title(figure, "simulated time by cause")
         useful_share = "Right: useful share of the time."
         write_notes(figure, [*notes, useful_share, *run_notes(frame, keys, "Mean")])
     return figure
@@ -75,7 +75,7 @@ def _mean_seconds(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def without_negative_waits(table: pd.DataFrame) -> pd.DataFrame:
-    """Return times by cause in which groups faster than the nominal pace need less compute."""
+    """Return times by cause, with a negative wait (of fast groups) moved to compute."""
     faster = table["waiting_s"].clip(upper=0)
     return table.assign(
         compute_s=table["compute_s"] + faster, waiting_s=table["waiting_s"] - faster
@@ -90,7 +90,7 @@ def _label(setting: dict[Any, Any]) -> str:
 
 
 def _places(table: pd.DataFrame, keys: list[str]) -> np.ndarray:
-    """Return the place of each bar: a gap sets groups apart, where there is more than one key."""
+    """Return the place of each bar, with gaps between values of the first of several keys."""
     if len(keys) < 2:
         return np.arange(len(table), dtype=float)
     first = table[keys[0]].to_numpy()
@@ -109,7 +109,7 @@ def _name_bars(axis: Axes, labels: list[str], places: np.ndarray, useful: pd.Ser
 
 
 def _legend(amounts: pd.DataFrame) -> list[Patch]:
-    """Return an entry for each cause that can be seen, in the order of the bars."""
+    """Return an entry for each visible cause, in the order of the bars."""
     visible = amounts.max() > 3e-3 * amounts.sum(axis=1).max()
     return [
         Patch(

@@ -1,6 +1,7 @@
-"""A metric over a numeric axis, a line a scheme with a band over seeds; and schemes side by side.
+"""Curves of a metric over a numeric axis, and comparisons of schemes.
 
-There each has a dot and its interval, and each setting a row.
+Curves have a line per scheme, with a band over seeds. Comparisons have a dot with its interval per
+scheme, and a row per setting.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 LOG_X_SPAN = 20.0
-"""The x axis is logarithmic where its largest value is more than this times its smallest."""
+"""The x axis is logarithmic if its values span more than this ratio."""
 
 
 def draw_curves(
@@ -44,14 +45,29 @@ def draw_curves(
     column: str | None = None,
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Draw a metric over a numeric axis, a line for each value of `hue`, a panel a `column`.
+    """Draw a metric over a numeric axis, with a line per `hue` and a panel per `column`.
 
-    Failed runs of the sweep are left out and counted in a note; so are points where a job completed
-    no step, which have no finite mean. Axes that are not drawn are averaged over, seed by seed, and
-    named. Without a column of that name there is one line. Other notes are written below, too.
+    Lines are means, bands are 95 % intervals over seeds, by Student's t. A note below counts failed
+    runs, and points without a finite mean because a job completed no step. Another names the axes
+    that are averaged over.
 
-    Lines are means, bands their 95 % intervals over seeds, by Student's t. That no run gave a
-    record is a UserError.
+    Parameters
+    ----------
+    frame : DataFrame
+        Runs of a sweep.
+    x, metric : str
+        Columns of the x axis and the y axis.
+    hue : str, optional
+        Axis with a line per value; one line if the frame lacks it.
+    column : str, optional
+        Axis with a panel per value.
+    notes : sequence of str
+        More notes below the figure.
+
+    Raises
+    ------
+    UserError
+        If all runs failed.
     """
     runs = successful(frame)
     hue = hue if hue in frame.columns else None
@@ -95,13 +111,13 @@ def _undrawn(count: int) -> list[str]:
     if not count:
         return []
     points = f"{count} point{'s' if count > 1 else ''}"
-    return [f"Not drawn: {points} where a job completed no step."]
+    return [f"Not drawn: {points} at which a job completed no step."]
 
 
 def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> None:
-    """Choose the scales for panels that share their axes, and name their ticks.
+    """Choose the scales of panels that share their axes, and label their ticks.
 
-    The table is what is drawn in all of them, in shown units: columns `x`, ``mean``, ``low``,
+    The table has the drawn values of all panels, in shown units: columns `x`, ``mean``, ``low``,
     ``high``.
     """
     places = np.sort(table[x].unique())
@@ -124,14 +140,14 @@ def scale_axes(axes: list[Axes], table: pd.DataFrame, x: str, metric: str) -> No
     if is_share and len(table) and table["low"].min() >= 0 and table["mean"].min() < 80:
         axes[0].set_ylim(0, 104)
     elif not log_y and len(table) and table["mean"].min() >= 0:
-        # From a third of the height on, starting at zero costs little and shows true proportions.
+        # An axis from zero shows true proportions, and here wastes at most a third of the height.
         low, high = axes[0].get_ylim()
         if low < high / 3:
             axes[0].set_ylim(0, high)
 
 
 def _legible(places: np.ndarray, log: bool) -> list[float]:
-    """Return those of the drawn values whose labels have room beside each other."""
+    """Return the values whose tick labels do not overlap."""
     positions = np.log(places) if log else places.astype(float)
     extent = positions[-1] - positions[0] if len(places) > 1 else 1.0
     kept: list[int] = []
@@ -152,10 +168,10 @@ def draw_comparison(
     settings: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Draw the mean and its 95 % interval for each value of `by`, a row a setting.
+    """Draw the mean and its 95 % interval for each value of `by`, with a row per setting.
 
-    Rows are combinations of axes; others are averaged over. Means that are infinite are written at
-    the right end; otherwise as `draw_curves`.
+    Rows are combinations of the axes `settings`; other axes are averaged over. Infinite means are
+    noted at the right end. The other arguments are those of `draw_curves`.
     """
     runs = successful(frame)
     table = mean_over_seeds(runs, [*settings, by], metric)

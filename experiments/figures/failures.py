@@ -1,4 +1,4 @@
-"""Figures of failures: of a drawing, which cause struck when and where; and of a fit to a log."""
+"""Figures of failures: drawn failures by cause, time and place; and fits to a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from scipy import stats
 
-# Okabe and Ito (2008), a palette for all kinds of colour vision; what it lacks is grey.
+# Okabe and Ito (2008), a palette for all kinds of colour vision, and greys.
 KIND_COLOURS: dict[Kind, str] = {
     "hardware": "#0072B2",
     "network": "#E69F00",
@@ -36,9 +36,9 @@ _MOST_ROWS = 20
 
 
 def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
-    """Draw failures by cause, by place, their count, and the times between them.
+    """Draw failures by cause and by place, their count, and the times between them.
 
-    There is at least one; the file's ending says which format.
+    There must be at least one failure. The file's suffix selects the format.
     """
     rows = min(_MOST_ROWS + 1, len(drawing.causes))
     with figure_style():
@@ -60,7 +60,7 @@ def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
 
 
 def _draw_causes(axis: Axes, drawing: Drawing) -> None:
-    """A row a cause, a mark a failure."""
+    """Draw a row per cause, with a mark per failure."""
     shown = [cause.name for cause in drawing.causes[:_MOST_ROWS]]
     left_over = len(drawing.causes) - len(shown)
     names = [*shown, f"{left_over} others"] if left_over else shown
@@ -80,11 +80,11 @@ def _draw_causes(axis: Axes, drawing: Drawing) -> None:
     axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.tick_params(axis="y", length=0)
-    axis.set_title("When, by cause")
+    axis.set_title("Failures by cause")
 
 
 def _draw_places(axis: Axes, drawing: Drawing) -> None:
-    """A mark a failure on the GPUs it hit, and a line as long as the repair."""
+    """Draw a mark on the GPUs of each failure, and a line as long as the repair."""
     layout = drawing.layout
     repairs, hit, colours = [], [], []
     for failure in drawing.failures:
@@ -114,17 +114,17 @@ def _draw_places(axis: Axes, drawing: Drawing) -> None:
     axis.set_ylim(0, layout.gpus)
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.set_ylabel("GPU")
-    axis.set_title("Where, and how long the repair takes")
+    axis.set_title("Failures by GPU, with their repairs")
 
 
 def _gpus(failure: Failure, layout: JobLayout) -> tuple[int, int]:
-    # A failure that stops no GPU counts for all groups.
+    # A failure that stops no GPU is drawn over all of them.
     gpus = layout.gpus_of(failure.level, failure.number) or range(layout.gpus)
     return gpus[0], gpus[-1] + 1
 
 
 def _draw_count(axis: Axes, drawing: Drawing) -> None:
-    """How many failures until then, and how many were to be expected."""
+    """Draw the cumulative count of failures, and its expectation."""
     times = [0.0, *(failure.time_s / _DAY_S for failure in drawing.failures)]
     times.append(drawing.span_s / _DAY_S)
     counts = [*range(len(drawing.failures) + 1), len(drawing.failures)]
@@ -140,11 +140,11 @@ def _draw_count(axis: Axes, drawing: Drawing) -> None:
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axis.set_ylabel("failures so far")
     axis.legend(loc="upper left")
-    axis.set_title("How many")
+    axis.set_title("Cumulative failures")
 
 
 def _draw_intervals(axis: Axes, drawing: Drawing) -> None:
-    """Histogram of the times between failures, beside an exponential of the model's mean."""
+    """Draw a histogram of the times between failures, and an exponential with the model's mean."""
     times_s = np.array([0.0, *(failure.time_s for failure in drawing.failures)])
     intervals_s = np.diff(times_s)
     unit = unit_within(drawing.mtbf_s)
@@ -169,11 +169,11 @@ def _draw_intervals(axis: Axes, drawing: Drawing) -> None:
     axis.set_xlabel(f"{unit.name} between two failures of the system")
     axis.set_ylabel("failures")
     axis.legend(loc="upper right")
-    axis.set_title("How long between them")
+    axis.set_title("Times between failures")
 
 
 def _alpha(failures: int) -> float:
-    """Marks that lie on one another must still show how many they are."""
+    """Return an opacity at which overlapping marks still show their number."""
     return float(min(0.9, max(0.15, 30 / sqrt(max(1, failures)))))
 
 
@@ -210,7 +210,7 @@ def _draw_rates(axis: Axes, fitted: Fit) -> None:
     plain_ticks(axis.xaxis, log=log)
     axis.set_xlabel("failures per 1,000 days of 8 GPUs, 95 %")
     left_over = len(fitted.causes) - len(causes)
-    axis.set_title("Rates" + (f" ({left_over} causes more)" if left_over else ""))
+    axis.set_title("Rates" + (f" ({left_over} more causes not drawn)" if left_over else ""))
 
 
 def _draw_gaps(axis: Axes, fitted: Fit) -> None:
@@ -254,7 +254,7 @@ def _draw_nodes(axis: Axes, lemons: Lemons | None) -> None:
     at, mean = np.arange(len(counts)), float(lemons.counts.mean())
     nodes = len(lemons.counts)
     poisson = nodes * stats.poisson.pmf(at, mean)
-    axis.plot(at, poisson, "o-", color=_EXPONENTIAL, label="all alike")
+    axis.plot(at, poisson, "o-", color=_EXPONENTIAL, label="equal nodes")
     if np.isfinite(lemons.shape.value):
         shape = lemons.shape.value
         gamma = nodes * stats.nbinom.pmf(at, shape, shape / (shape + mean))
@@ -272,7 +272,7 @@ def _draw_repairs(axis: Axes, fitted: Fit) -> None:
     repair = fitted.whole.repair
     axis.set_title("Times to repair")
     if repair is None or repair.count < 2:
-        _nothing(axis, "the log does not say")
+        _nothing(axis, "not in the log")
         return
     _draw_survival(axis, repair.times_s)
     unit = unit_within(repair.mean_s)
@@ -290,7 +290,7 @@ def _draw_repairs(axis: Axes, fitted: Fit) -> None:
     axis.legend()
 
 
-def _nothing(axis: Axes, why: str) -> None:
-    axis.text(0.5, 0.5, why, ha="center", va="center", transform=axis.transAxes)
+def _nothing(axis: Axes, reason: str) -> None:
+    axis.text(0.5, 0.5, reason, ha="center", va="center", transform=axis.transAxes)
     axis.set_xticks([])
     axis.set_yticks([])

@@ -1,4 +1,4 @@
-"""Pictures made of cells: the mean of a metric over two axes, and which scheme is best where."""
+"""Maps of cells over two axes: the mean of a metric, and the best scheme."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 _PALE = 0.55
-"""So that black numbers read on it."""
+"""Share of colour that keeps black numbers legible."""
 
 CELLS_ANNOTATED = 150
-"""Most cells of a panel whose numbers are written."""
+"""Largest number of cells of a panel with numbers."""
 
 _LEAST_SPREAD = 0.05
 """The scale of colours spans at least this share of its middle."""
@@ -66,7 +66,7 @@ def panel_size(columns: list[Any], rows: list[Any]) -> tuple[float, float]:
 
 
 def name_ticks(axis: Axes, x: str, y: str, columns: list[Any], rows: list[Any]) -> None:
-    """Write the values of both axes beside the middle of their cells, if there is room."""
+    """Label the cells of both axes, as far as there is room."""
     for target, key, values, most in (
         (axis.xaxis, x, columns, 12),
         (axis.yaxis, y, rows, 24),
@@ -89,10 +89,10 @@ def draw_heat_map(
     column: str | None = None,
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Draw the mean of a metric over seeds, a cell for each `x` and `y`, a panel a `column`.
+    """Draw the mean of a metric over seeds, with a cell per `x` and `y` and a panel per `column`.
 
-    The two axes are numeric or not. Cells whose mean is infinite are marked with ∞, and all panels
-    share one scale of colours; otherwise as `curves.draw_curves`.
+    Both axes may be numeric or not. Cells with an infinite mean have the mark ∞. All panels share
+    one scale of colours. The other arguments are those of `curves.draw_curves`.
     """
     runs = successful(frame)
     keys = [key for key in (column, x, y) if key is not None]
@@ -132,7 +132,7 @@ def _draw_cells(axis: Axes, cells: pd.DataFrame, norm: Normalize, colours: str) 
         linewidth=1.0 if annotated else 0.0,
     )
     for (row, column), value in np.ndenumerate(values):
-        # An infinite mean is not a missing one: it is always written.
+        # An infinite mean always has its mark, to distinguish it from a missing one.
         if annotated or np.isinf(value):
             shade = _text_colour(colormaps[colours](norm(value))) if np.isfinite(value) else "black"
             axis.text(
@@ -156,29 +156,29 @@ def _norm(means: pd.Series, metric: str) -> Normalize:
         return Normalize(0, 1)
     log = quantity(metric).shown_unit != "%" and spans(finite)
     low, high = float(finite.min()), float(finite.max())
-    # Negligible differences do not get the whole scale of colours.
+    # Negligible differences must not span the whole scale of colours.
     widened = max(0.0, _LEAST_SPREAD * abs(high + low) / 2 - (high - low)) / 2
     bottom = low - widened
     if metric == "time_to_train_ratio":
-        # Nothing trains sooner than a job without failures.
+        # The ratio of a job without failures is 1.
         bottom = min(low, max(1.0, bottom))
     return (LogNorm if log else Normalize)(bottom, high + widened)
 
 
 def _colours(metric: str) -> str:
-    """Return the colour map in which good is light."""
+    """Return a colour map in which better values are lighter."""
     return "cividis" if quantity(metric).better == "higher" else "cividis_r"
 
 
 def draw_best_map(
     frame: pd.DataFrame, x: str, y: str, metric: str, by: str = "strategy.name"
 ) -> Figure:
-    """Draw which value of `by` is best in each cell of `x` and `y`, and its mean.
+    """Draw the best value of `by` in each cell of `x` and `y`, and its mean.
 
     Knobs of the schemes that are not drawn, such as the redundancy, are at their best in each cell;
-    other axes are averaged over. A cell is hatched where the best and the second cannot be told
-    apart: where the 95 % interval of their difference, paired by seed, holds zero or is unknown.
-    The metric is better the lower, or the higher, it is; otherwise as `draw_heat_map`.
+    other axes are averaged over. A cell is hatched if the lead over the second best is not
+    significant: the 95 % interval of the difference, paired by seed, contains zero or is unknown.
+    The metric must have a better direction. The other arguments are those of `draw_heat_map`.
     """
     frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
     table = _winners(successful(frame), x, y, metric, by)
@@ -211,15 +211,15 @@ def draw_best_map(
         write_title(figure, f"best {quantity(by).label} by {quantity(metric).label}")
         notes = [
             f"Numbers: its {label}. Hatched: the 95 % interval of the difference "
-            "from the second best, paired by seed, holds zero."
+            "from the second best, paired by seed, contains zero."
         ]
         write_notes(figure, [*notes, *at_best, *run_notes(frame, (x, y, by), "Mean")])
     return figure
 
 
 def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.DataFrame:
-    """Return the best value of `by` a cell, its mean, and whether it surely beats the second."""
-    # A row a cell and seed, a column a value of `by`.
+    """Return the best value of `by` per cell, its mean, and whether its lead is significant."""
+    # A row per cell and seed, a column per value of `by`.
     seeds = runs.pivot_table(index=[x, y, "seed"], columns=by, values=metric, aggfunc="mean")
     means = seeds.groupby([x, y]).mean()
     signed = -means if quantity(metric).better == "higher" else means
@@ -234,13 +234,13 @@ def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.Dat
         lead = paired_differences(pairs, [x, y]).set_index([x, y])
         clear = (lead["low"] > 0) | (lead["high"] < 0) | np.isinf(lead["difference"])
         winners["certain"] = clear.reindex(winners.index, fill_value=False)
-        # Alone in its cell, it has no rival.
+        # A single value in a cell has no rival.
         winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
     return winners.reset_index()
 
 
 def _taken(table: pd.DataFrame, columns: np.ndarray) -> np.ndarray:
-    """Return one value of each row: that of the column named for it by number."""
+    """Return one value of each row: that of the column with the given number."""
     values: np.ndarray = table.to_numpy(dtype=float)[np.arange(len(table)), columns]
     return values
 

@@ -1,7 +1,8 @@
-"""How each scheme looks and what it is called, the same in every figure, table and text.
+"""The look and the name of each scheme, the same in every figure, table and text.
 
-A scheme's own class says it (`strategies.base.Strategy`: `title`, `legend`, `colour`, `marker`). A
-scheme that does not say gets what its name alone decides: whoever joins, nobody else changes.
+The class of a scheme defines them (`strategies.base.Strategy`: `title`, `legend`, `colour`,
+`marker`). Otherwise they follow from the scheme's name alone, so that they do not depend on other
+schemes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any, Literal
 from faultline.strategies.registry import all_strategies
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-"""Colours of what is no scheme: Okabe and Ito (2008), a palette for all kinds of colour vision."""
+"""Colours other than of schemes: Okabe and Ito (2008), a palette for all kinds of colour vision."""
 
 Dashes = Literal["-", "--", "-.", ":"]
 """Matplotlib's names of line styles."""
 
-# Of Okabe and Ito (2008), for all kinds of colour vision, what no shipped scheme has; without
-# yellow, which is too pale for a line. Shipped schemes have solid lines, plug-in schemes do not.
+# Colours of Okabe and Ito (2008) that no shipped scheme has, without yellow, which is too pale for
+# a line. Shipped schemes have solid lines, plug-in schemes do not.
 FREE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A7A00")
 FREE_MARKERS = ("o", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 _FREE_DASHES: tuple[Dashes, ...] = ("--", "-.", ":")
@@ -28,7 +29,7 @@ _FREE_DASHES: tuple[Dashes, ...] = ("--", "-.", ":")
 
 @dataclass(frozen=True, slots=True)
 class LineLook:
-    """How one line of a picture looks, and what it is called in the legend."""
+    """The look of a line, and its label in the legend."""
 
     label: str
     colour: str
@@ -37,14 +38,14 @@ class LineLook:
 
     @property
     def line(self) -> dict[str, Any]:
-        """The look as matplotlib's lines take it."""
+        """The look as arguments of Matplotlib's lines."""
         named = {"color": self.colour, "marker": self.marker, "linestyle": self.dashes}
         return {**named, "label": self.label}
 
 
 def look_of(scheme: str) -> LineLook:
-    """Return how a scheme looks, by its registered name; others than registered ones look too."""
-    # Without what it inherits: a scheme derived from another one is not that one.
+    """Return the look of a scheme by its name, which need not be registered."""
+    # Inherited attributes do not count: a derived scheme has its own look.
     stated: dict[str, Any] = dict(vars(all_strategies().get(scheme, object)))
     number = int.from_bytes(sha256(scheme.encode()).digest()[:8], "big")
     number, colour = divmod(number, len(FREE_COLOURS))
@@ -59,12 +60,12 @@ def look_of(scheme: str) -> LineLook:
 
 
 def looks_of_schemes(schemes: Iterable[str]) -> dict[str, LineLook]:
-    """Return the look of each scheme, in their order."""
+    """Return the look of each scheme, in order."""
     return {scheme: look_of(scheme) for scheme in schemes}
 
 
 def title_of(scheme: str, star: bool = False) -> str:
-    """Return a scheme's name as published; with a `star` behind it if it is approximate."""
+    """Return a scheme's published name; with `star`, approximate ones have an asterisk."""
     cls = all_strategies().get(scheme)
     title = vars(cls).get("title") or scheme if cls else scheme
     return f"{title}*" if star and cls and cls.approximate else str(title)

@@ -33,12 +33,12 @@ _KINDS = {"leaf": "leaf switch", "pod": "pod"}
 
 
 def rounded(bytes_per_s: float) -> str:
-    """Write a bandwidth with four digits."""
+    """Return a bandwidth with four significant digits."""
     return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
 
 
 def long_label(drawn: Sketch, node: Node) -> str:
-    """Return the label of a node that has room."""
+    """Return the label of a node with enough space."""
     if node.row == NVSWITCH_ROW:
         return f"NVSwitch {_numbers(node.members[0])}"
     if node.row == GPU_ROW and len(node.domains) > 1:
@@ -49,7 +49,7 @@ def long_label(drawn: Sketch, node: Node) -> str:
 
 
 def short_label(drawn: Sketch, node: Node) -> str:
-    """Return the label of a node between many others."""
+    """Return the label of a node among many others."""
     name = node.members[0]
     if node.row == GPU_ROW and not drawn.gpus_one_by_one:
         if len(node.domains) == 1:
@@ -61,7 +61,7 @@ def short_label(drawn: Sketch, node: Node) -> str:
 
 
 def row_title(platform: Platform, drawn: Sketch, row: str, layer: Layer | None) -> str:
-    """Return what stands left of a row."""
+    """Return the title to the left of a row."""
     if row == GPU_ROW:
         return _gpu_title(platform, drawn)
     if row == NVSWITCH_ROW:
@@ -80,7 +80,7 @@ def row_title(platform: Platform, drawn: Sketch, row: str, layer: Layer | None) 
     lines = [_counted(layer.switches, _KINDS.get(layer.name, f"{layer.name} switch"))]
     nodes = [drawn.nodes[key] for of_row, keys in drawn.rows if of_row == row for key in keys]
     if any(len(node.members) > 1 for node in nodes):
-        lines.append("n× are n as one")
+        lines.append("n×: n in one node")
     elif all("." in _numbers(node.members[0]) for node in nodes):
         lines.append("named set.rail")
     lines.append(f"{layer.oversubscription[1]:.3g}:1 down to up")
@@ -108,16 +108,16 @@ def _kind(name: str) -> str:
 
 
 def _numbers(name: str) -> str:
-    """Return the numbers of a name, without zeros in front: ``leaf-00001-03`` is 1.3."""
+    """Return the numbers of a name without leading zeros: ``leaf-00001-03`` is 1.3."""
     plain = name.removesuffix("-in").removesuffix("-out")
     numbers = [part.lstrip("0") or "0" for part in plain.split("-")[1:] if part.isdigit()]
     return ".".join(numbers) or name
 
 
-def _counted(count: int, what: str) -> str:
+def _counted(count: int, noun: str) -> str:
     if count == 1:
-        return f"1 {what}"
-    return f"{count:,} {what}{'es' if what.endswith('ch') else 's'}"
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
 
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
@@ -140,7 +140,7 @@ _NODE_COLOURS = {GPU_ROW: "#F0E442", NVSWITCH_ROW: "#A6DCCB", STORAGE_ROW: "#E8C
 _SWITCH_COLOUR = "#D9E6F2"
 _FIGURE_INCHES = 13.0
 _X_LIMITS = (-0.19, 1.02)
-"""Nodes are between 0 and 1, the titles of the rows left of them."""
+"""Nodes are between 0 and 1; the titles of rows are to the left."""
 
 _POINTS_PER_UNIT = 72 * 0.97 * _FIGURE_INCHES / (_X_LIMITS[1] - _X_LIMITS[0])
 _SQUARE_CHARACTERS = 3
@@ -185,15 +185,15 @@ def _draw_edges(axes: Axes, drawn: Sketch, where: Positions) -> None:
             ax=axes,
             width=[widths[ends] for ends in edges],
             edge_color=_EDGE_COLOURS.get(link_class, _OTHER_COLOUR),
-            # Many lines cross: each lets the others be seen.
+            # Many lines cross, so they are transparent.
             alpha=1.0 if len(edges) <= 40 else 0.8,
         )
 
 
 def _widths(drawn: Sketch) -> dict[tuple[Key, Key], float]:
-    """Return the width of every edge in points: it grows with the logarithm of its bandwidth.
+    """Return the width of each edge in points: it grows with the logarithm of its bandwidth.
 
-    The more lines meet in the busiest node, the thinner all are, so that they stay apart.
+    The more edges the busiest node has, the thinner all of them are.
     """
     meeting: dict[Key, int] = {}
     for ends in drawn.edges:
@@ -220,7 +220,7 @@ def _draw_nodes(axes: Axes, drawn: Sketch, where: Positions) -> None:
         }
         longest = _longest(labels.values())
         if longest <= _SQUARE_CHARACTERS:
-            # Short labels stand in squares of one size, long ones in boxes of their own.
+            # Short labels have squares of equal size, long ones have boxes.
             side = min(0.86 * gap_points, 26.0)
             nx.draw_networkx_nodes(
                 nx.empty_graph(keys),
@@ -248,7 +248,7 @@ def _draw_nodes(axes: Axes, drawn: Sketch, where: Positions) -> None:
 def _fitting_labels(
     drawn: Sketch, keys: list[Key], gap_points: float
 ) -> tuple[dict[Key, str], float]:
-    """Return the labels of a row and their size: the long ones where they fit, or the short."""
+    """Return the labels of a row and their size: long labels if they fit, else short ones."""
     sizes: list[tuple[dict[Key, str], float]] = []
     for write in (long_label, short_label):
         labels = {key: write(drawn, drawn.nodes[key]) for key in keys}
@@ -281,8 +281,8 @@ def _draw_row_titles(axes: Axes, platform: Platform, drawn: Sketch, where: Posit
 
 def _title(platform: Platform) -> str:
     name = platform.properties.get(xml_names.SPEC_PROPERTY_PREFIX + "name", platform.path.stem)
-    stands = platform.gpus_per_rank
-    plane = f", each standing for {stands:,}" if stands > 1 else ""
+    represented = platform.gpus_per_rank
+    plane = f", each of which represents {represented:,}" if represented > 1 else ""
     return f"{name}: {len(platform.gpus):,} GPUs{plane}"
 
 
@@ -308,8 +308,8 @@ def _draw_legend(axes: Axes, platform: Platform, drawn: Sketch) -> None:
         loc="lower center",
         bbox_to_anchor=(0.5, -0.02),
         ncols=len(handles),
-        title="bandwidth of one link each way; lines are as wide as the logarithm of all links "
-        "that they stand for",
+        title="bandwidth of one link per direction; the width of a line grows with the logarithm "
+        "of the bandwidth of all its links",
         title_fontsize=9,
     )
 

@@ -1,8 +1,8 @@
-"""The drawn parts of a platform: rows of nodes, each for one or many alike, and their edges.
+"""The drawn parts of a platform: rows of nodes, and their edges.
 
-A drawing stays readable up to some forty nodes a row. Where a row would have more, what is alike
-becomes one node with a count: GPUs by their domain, domains by the leaf switches that they share,
-then by their pod; leaf switches by the domains below them, then by their pod.
+A drawing is readable with up to 40 nodes per row. In a longer row, equal parts become one node with
+a count: GPUs by domain, then domains by shared leaf switches and by pod; leaf switches by the
+domains below them, then by pod.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from faultline.platforms.fabric import switch_levels
 from faultline.platforms.platform_data import Platform
 
 MOST_GPUS = 96
-"""GPUs that are drawn one by one at most."""
+"""Largest number of GPUs that are drawn one by one."""
 
 MOST_NODES = 40
-"""Nodes of any other row at most."""
+"""Largest number of nodes in another row."""
 
 GPU_ROW, NVSWITCH_ROW, STORAGE_ROW = "gpu", "nvswitch", "storage"
 
@@ -27,7 +27,7 @@ Key = tuple[str, Hashable]
 
 @dataclass
 class Node:
-    """A node of the drawing: its row, the names of what it stands for, and where it belongs."""
+    """A node of the drawing: its row, the names of its members, and their domains and hosts."""
 
     row: str
     members: tuple[str, ...]
@@ -37,14 +37,14 @@ class Node:
 
 @dataclass
 class Edge:
-    """An edge: its class, and the links that it stands for with their bandwidths in bytes/s."""
+    """An edge: its class, and the links that it represents, with their bandwidths in bytes/s."""
 
     link_class: str
     links: dict[str, float] = field(default_factory=dict)
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
-        """Bandwidth of all links together."""
+        """Total bandwidth of all links."""
         return sum(self.links.values())
 
 
@@ -59,7 +59,7 @@ class Sketch:
 
 
 def sketch(platform: Platform) -> Sketch:
-    """Decide what is drawn of a platform."""
+    """Return the rows, nodes and edges to draw of a platform."""
     levels = switch_levels(platform)
     above = {
         name: frozenset(hop for hop, _ in platform.edges.get(name, ()) if levels.get(hop, 0) > own)
@@ -129,7 +129,7 @@ def _switch_keys(
 def _finest(
     members: Iterable[Hashable], choices: Sequence[Callable[..., Hashable]], most: int
 ) -> Callable[..., Hashable]:
-    """Return the first of the choices that makes no more than `most` nodes, or one for all."""
+    """Return the first choice with at most `most` nodes, or one that makes a single node."""
     listed = list(members)
     for choice in choices:
         if len({choice(member) for member in listed}) <= most:
@@ -176,7 +176,7 @@ def _edges(platform: Platform, place: Mapping[str, Key]) -> dict[tuple[Key, Key]
                 ends = ends[::-1]
             links = [platform.links[name] for name in cable]
             narrow = min(links, key=lambda link: link.bandwidth_bytes_per_s)
-            # The class is that of the cable's port at the switch, wherever the narrowest link is.
+            # The class is that of the cable's port at the switch, not of its narrowest link.
             is_up = platform.roles.get(source) == "gpu"
             port = links[-1] if is_up else links[0]
             if any(link.link_class.startswith("storage") for link in links):
@@ -198,10 +198,10 @@ Positions = dict[Key, tuple[float, float]]
 
 
 def positions(drawn: Sketch) -> Positions:
-    """Return x (0 to 1) and y (one a row) of every node.
+    """Return x (0 to 1) and y (1 per row) of each node.
 
-    GPUs stand in order with gaps between hosts and domains. NVSwitches are below the middle of
-    their domain, switches spread evenly in the order of what is below them.
+    GPUs are in order, with gaps between hosts and domains. NVSwitches are below the middle of their
+    domain. Other switches are evenly spaced, in the order of the nodes below them.
     """
     found: Positions = {}
     heights = {row: float(index) for index, (row, _) in enumerate(drawn.rows)}
@@ -232,7 +232,7 @@ def _place_gpus(drawn: Sketch, keys: list[Key], height: float, found: Positions)
         if before is not None:
             offset += 1.0
             if drawn.gpus_one_by_one and node.domains != before.domains:
-                # Domains of one GPU have nothing to be kept apart from.
+                # Domains of one GPU need no gap.
                 alone = len(ordered) == len({drawn.nodes[one].domains for one in ordered})
                 offset += 0.0 if alone else _DOMAIN_GAP
             elif drawn.gpus_one_by_one and node.hosts != before.hosts:

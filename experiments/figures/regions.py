@@ -1,4 +1,4 @@
-"""A map of who wins where: named regions over two axes, and lines of one value."""
+"""A map of winners: named regions over two axes, and contour lines."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, label
 
 SOLID, PALE = 0.82, 0.34
-"""How much of its colour a region keeps, where its winner is sure and where it is not."""
+"""Share of its colour that a region keeps, if its winner is certain and if it is not."""
 _HALO = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.85)]
 _LEAST_REGION = 0.012
 _LEAST_SIZE, _LARGEST_SIZE = 7.5, 13.0
-# Width of a letter of one point, as a part of a panel's.
+# Width of a letter of one point, as a share of a panel's width.
 _LETTER = 0.0019
 
 
 @dataclass(frozen=True, slots=True)
 class MapAxes:
-    """What the axes of a map are; x is on a logarithmic scale."""
+    """The axes of a map; x is on a logarithmic scale."""
 
-    # Their labels.
+    # Labels of the axes.
     x: str
     y: str
-    # Where and what.
+    # Labels of ticks by value.
     x_ticks: Mapping[float, str]
     y_ticks: Mapping[float, str]
     log_y: bool  # Whether y is on a logarithmic scale, too.
-    # Places that readers know, to be named: where, and what.
-    landmarks: tuple[tuple[float, float, str], ...] = ()
+    landmarks: tuple[tuple[float, float, str], ...] = ()  # Points with a name: x, y, name.
 
 
 class Regions:
-    """Who wins where, as arrays of the shape (y, x)."""
+    """The winner of each cell, as arrays of the shape (y, x)."""
 
     def __init__(
         self,
@@ -55,20 +54,20 @@ class Regions:
         Parameters
         ----------
         cells, won : DataFrame
-            All cells, and those that somebody won: columns ``x`` and ``y``.
+            All cells, and those with a winner: columns ``x`` and ``y``.
         columns : tuple of str
-            Of `won`: who won, with which value, and whether that is sure.
+            Columns of `won`: the winner, its value, and whether it is certain.
         names : sequence of str
-            All that won somewhere, in their order.
+            All winners, in order.
         looks : mapping
-            The colour of each, and what it is called.
+            Colour and label of each winner.
         """
         winner, value, sure = columns
         self.names, self.looks = names, looks
         self.xs = np.array(sorted(cells["x"].unique()))
         self.ys = np.array(sorted(cells["y"].unique()))
         shape = (len(self.ys), len(self.xs))
-        # The place in the names, -1 where nobody wins; NaN is the value there.
+        # Index into the names, -1 without a winner; the value there is NaN.
         self.place, self.value = np.full(shape, -1), np.full(shape, np.nan)
         self.sure = np.zeros(shape, dtype=bool)
         at = np.searchsorted(self.ys, won["y"]), np.searchsorted(self.xs, won["x"])
@@ -77,7 +76,7 @@ class Regions:
 
 
 def draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
-    """Draw named regions in colour, paler where the winner is not sure."""
+    """Draw named regions in colour, paler if the winner is not certain."""
     colours = ["#FFFFFF"]
     for name in regions.names:
         colours += [pale(regions.looks[name][0], share) for share in (PALE, SOLID)]
@@ -116,7 +115,7 @@ def draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
 
 
 def draw_levels(axes: Axes, regions: Regions, levels: Sequence[float]) -> None:
-    """Draw lines of equal value of the winner, with the value on them."""
+    """Draw labelled contour lines of the winner's value."""
     if min(regions.value.shape) < 2:
         return
     filled = np.where(np.isfinite(regions.value), regions.value, np.nanmax(regions.value))
@@ -139,7 +138,7 @@ def _edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
 
 
 def _taken(regions: Regions, axis: MapAxes) -> NDArray[np.bool_]:
-    """Return the cells where landmarks and their texts are."""
+    """Return the cells that landmarks and their labels cover."""
     taken = np.zeros(regions.place.shape, dtype=bool)
     columns, rows = len(regions.xs), len(regions.ys)
     for x, y, _ in axis.landmarks:
@@ -160,9 +159,9 @@ def _name_regions(axes: Axes, regions: Regions, taken: NDArray[np.bool_]) -> Non
             free = mask & ~taken
             if mask.sum() < _LEAST_REGION * mask.size or not free.any():
                 continue
-            # Wide rather than high: names are.
+            # Names are wide, so the free space should be wide rather than high.
             depth = distance_transform_edt(np.pad(free, 1), sampling=(1.0, 0.45))[1:-1, 1:-1]
-            # The distance from the middle of a region decides between equals.
+            # Of equal places, the one nearest to the middle of the region is best.
             places = np.indices(free.shape)
             apart = places - places[:, free].mean(axis=1)[:, None, None]
             depth -= 1e-3 * np.hypot(*apart)

@@ -1,4 +1,4 @@
-"""One look for all figures: a style sheet, and colours of what is no scheme."""
+"""The common look of all figures: a style sheet, and colours other than of schemes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True, slots=True)
 class BarLook:
-    """How one part of a bar looks: neighbours differ in lightness or hatching, not in hue alone."""
+    """The look of a part of a bar: neighbours differ in lightness or hatching, not only in hue."""
 
     colour: str
     hatch: str = ""
 
 
-# By `simulator.badput.CAUSES`: what is useful in blue, what the scheme costs in green, what
-# failures cost in warm colours, what checkpoints cost in grey.
+# By `simulator.badput.CAUSES`: useful time in blue, costs of the scheme in green, costs of failures
+# in warm colours, costs of checkpoints in grey.
 CAUSE_LOOKS = {
     "compute": BarLook("#0072B2"),
     "all_reduce": BarLook("#8CC9EE"),
@@ -61,7 +61,7 @@ CAUSE_LOOKS = {
     "load": BarLook("#F0D5E3", "xxxx"),
 }
 
-# By `experiments.analysis.course.ACTIVITIES`, as the causes that they are.
+# By `experiments.analysis.course.ACTIVITIES`, with the looks of their causes.
 ACTIVITY_LOOKS = {
     "training": CAUSE_LOOKS["compute"],
     "repair": CAUSE_LOOKS["redundancy"],
@@ -77,17 +77,17 @@ PUBLISHED: Mapping[str, Any] = {
     "linestyle": "none", "marker": "D", "markersize": 8, "markerfacecolor": "none",
     "markeredgecolor": "black", "markeredgewidth": 1.1, "zorder": 5,
 }  # fmt: skip
-"""How published values lie on top of ours."""
+"""Markers of published values."""
 
 
 def pale(colour: str, share: float) -> str:
-    """Return a colour mixed with white, of which it keeps a share."""
+    """Return a colour mixed with white; `share` is the part of the colour."""
     red, green, blue = (1.0 - share * (1.0 - part) for part in mpl.colors.to_rgb(colour))
     return mpl.colors.to_hex((red, green, blue))
 
 
 def graded_looks(labels: Sequence[str]) -> list[LineLook]:
-    """Return a look for each of several values of one axis, from dark to light in their order."""
+    """Return a look for each value of an axis, from dark to light."""
     # The last tenth of the colour map is too pale for a line on white.
     colours = plt.get_cmap("viridis")
     return [
@@ -129,11 +129,11 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _write_powers_plainly(axis: XAxis | YAxis) -> None:
-    """Write powers of ten without mathtext, which is off: a name could be taken for it."""
+    """Write powers of ten without mathtext, which is off as it could misread names."""
     if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
         axis.set_major_formatter(FuncFormatter(_power_text))
         low, high = sorted(axis.get_view_interval())
-        # Without a power of ten on the axis, values between are labelled.
+        # Minor ticks have labels if the axis has no power of ten.
         plain = FuncFormatter(_power_text) if high < 10 * low else NullFormatter()
         axis.set_minor_formatter(plain)
 
@@ -155,7 +155,7 @@ _BELOW = "legend-below"
 
 
 def in_order(values: pd.Series) -> list[Any]:
-    """Return the values of an axis once each: numbers ascending, others as the sweep has them."""
+    """Return the distinct values of an axis: numbers ascending, others in the sweep's order."""
     found = list(values.dropna().unique())
     if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
         return sorted(found)
@@ -190,10 +190,10 @@ def make_panels(
 def panels_by(
     frame: pd.DataFrame, table: pd.DataFrame, column: str | None, *size: float
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Return a figure with a titled panel for each value of a column, and its part of a table.
+    """Return a figure with a titled panel per value of a column, and each panel's part of a table.
 
-    The runs of `frame` have the values in order; without a column there is a single panel. The size
-    is as in `make_panels`.
+    The order of the values is that of `frame`. Without a column there is a single panel. `size` is
+    width and height as in `make_panels`.
     """
     if column is None:
         figure, alone = make_panels([], *size)
@@ -206,7 +206,7 @@ def panels_by(
 
 
 def panels_a_row(count: int) -> int:
-    """Return how many panels stand side by side, so that the rows are as full as can be."""
+    """Return the number of panels per row, so that rows are as full as possible."""
     rows = -(-count // PANELS_A_ROW)
     return -(-count // rows)
 
@@ -234,7 +234,7 @@ def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
 def plain_ticks(
     axis: XAxis | YAxis, *, log: bool, digits: int = 10, numticks: int | None = None
 ) -> None:
-    """Let ticks read as numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
+    """Label ticks as plain numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
     if log:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
         axis.set_minor_formatter(NullFormatter())
@@ -242,13 +242,13 @@ def plain_ticks(
 
 
 def spans(values: ArrayLike, ratio: float = LOG_SPAN) -> bool:
-    """Whether values are positive and so far apart that a scale should be logarithmic."""
+    """Return whether values are positive and span a ratio that needs a logarithmic scale."""
     found = np.asarray(values)
     return bool(found.size and found.min() > 0 and found.max() > ratio * found.min())
 
 
 def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> None:
-    """Name rows from the top down, whose values are read off vertical lines."""
+    """Label rows from top to bottom, with vertical grid lines."""
     axis.set_yticks(places, labels)
     axis.set_ylim(places[-1] + 0.6, -0.6)
     axis.tick_params(axis="y", length=0)
@@ -259,18 +259,18 @@ def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> Non
 def add_legend(
     figure: Figure, looks: Iterable[LineLook], title: str | None = None, **line: Any
 ) -> None:
-    """Name lines beside a figure; `line` precedes the names of their styles."""
+    """Add a legend of lines beside a figure; `line` overrides their look."""
     handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
     figure.legend(handles=handles, loc="outside right upper", title=title)
 
 
 def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:
-    """Return an entry of a legend; `look` as matplotlib's lines take it."""
+    """Return an entry of a legend; `look` has arguments of Matplotlib's lines."""
     return Line2D([], [], **{"color": colour, **look}, label=label)
 
 
 def legend_below(figure: Figure, entries: Axes | Sequence[Artist], columns: int = 4) -> None:
-    """Name lines below a figure: those of one of its panels, or some entries."""
+    """Add a legend below a figure: the lines of a panel, or some entries."""
     known = entries.get_legend_handles_labels()[0] if isinstance(entries, Axes) else entries
     legend = figure.legend(handles=list(known), loc="outside lower center", ncols=columns)
     legend.set_gid(_BELOW)
@@ -285,7 +285,7 @@ def draw_means(axis: Axes, x: ArrayLike, table: pd.DataFrame, **look: Any) -> No
 def stack_bars(
     axis: Axes, places: ArrayLike, parts: pd.DataFrame, looks: Iterable[BarLook], **bar: Any
 ) -> None:
-    """Draw a horizontal bar a row of a table, the columns as its parts, one after the other."""
+    """Draw a horizontal bar per row of a table, with the columns as its parts."""
     ends = parts.cumsum(axis=1)
     for column, look in zip(parts, looks, strict=True):
         axis.barh(
@@ -295,7 +295,7 @@ def stack_bars(
 
 
 def ticks_at(axis: XAxis | YAxis, values: Sequence[float]) -> None:
-    """Let the ticks of a scale be some numbers and nothing else."""
+    """Set ticks at some numbers only."""
     axis.set_major_locator(FixedLocator(values))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter("{x:g}")
@@ -307,12 +307,12 @@ def draw_band(axis: Axes, x: pd.Series, table: pd.DataFrame, colour: str) -> Non
 
 
 def write_title(figure: Figure, text: str) -> None:
-    """Write what a figure shows above it, from the left; the first letter becomes a capital."""
+    """Write a title above a figure, left-aligned, with a capital first letter."""
     figure.suptitle(text[:1].upper() + text[1:], x=0.01, ha="left", fontweight="bold")
 
 
 def write_notes(figure: Figure, notes: Sequence[str]) -> None:
-    """Write sentences below a figure, in as many lines as they need; after `legend_below`."""
+    """Write sentences below a figure; call it after `legend_below`."""
     if not notes:
         return
     letters = int(figure.get_figwidth() / _NOTE_INCHES_PER_LETTER)
@@ -320,23 +320,23 @@ def write_notes(figure: Figure, notes: Sequence[str]) -> None:
     look: dict[str, Any] = {"fontsize": 8, "color": "#555555"}
     for legend in figure.legends:
         if legend.get_gid() == _BELOW:
-            # The layout keeps room for the taller of a label and a legend, not for both.
+            # The layout has room for a label or a legend, but not for both.
             legend.set_title(text)
             legend.get_title().set(**look)
             legend.set_alignment("left")
             return
-    # As the label of the whole figure, the layout keeps room for it.
+    # The layout keeps room for the label of the figure.
     figure.supxlabel(text, x=0.01, ha="left", **look)
 
 
-def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], what: str) -> list[str]:
-    """Return what a reader must know of the runs behind a picture, a sentence each.
+def run_notes(frame: pd.DataFrame, drawn: Collection[str | None], statistic: str) -> list[str]:
+    """Return notes on the runs of a figure, a sentence each.
 
-    `drawn` are the columns that the picture tells apart; `what` is drawn of the seeds, such as
-    ``Mean``.
+    `drawn` are the columns that the figure distinguishes; `statistic` is the drawn statistic over
+    seeds, such as ``Mean``.
     """
     seeds = frame["seed"].nunique()
-    sentences = [f"{what} over {seeds} seeds." if seeds > 1 else "One seed."]
+    sentences = [f"{statistic} over {seeds} seeds." if seeds > 1 else "One seed."]
     averaged = averaged_axes(frame, [column for column in drawn if column is not None])
     if averaged:
         names = ", ".join(quantity(axis).label for axis in averaged)

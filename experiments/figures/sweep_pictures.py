@@ -27,14 +27,14 @@ from matplotlib.figure import Figure
 PANELS_AT_MOST = 9
 ROWS_AT_MOST = 16
 BARS_AT_MOST = 24
-"""Axes with more values than these do not become panels, rows of dots or bars."""
+"""Limits to the number of panels, rows of dots and bars."""
 
 SOONEST = "time_to_train_ratio"
 """The metric that selects the knobs that a figure does not show."""
 
 
 class Picture(NamedTuple):
-    """A figure with the name of its file (without suffix) and what it shows in one line."""
+    """A figure with the name of its file (without suffix) and a title."""
 
     name: str
     title: str
@@ -42,13 +42,12 @@ class Picture(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """The axes of a sweep, sorted by what they are good for."""
+    """The axes of a sweep, by their role."""
 
     schemes: bool  # Whether the sweep has several schemes.
-    # Numeric axes: what the user may choose for each scheme, and what is given.
-    knobs: list[str]
-    conditions: list[str]
-    kinds: list[str]  # Other axes, such as the distribution of failures.
+    knobs: list[str]  # Numeric axes that users may choose for each scheme.
+    conditions: list[str]  # Other numeric axes.
+    kinds: list[str]  # Axes that are not numeric, such as the distribution of failures.
 
 
 def sort_axes(frame: pd.DataFrame) -> Axes:
@@ -66,9 +65,14 @@ def sort_axes(frame: pd.DataFrame) -> Axes:
 def usual_figures(sweep: Sweep) -> list[Picture]:
     """Draw the usual figures of a sweep.
 
-    A numeric axis gives curves, two of them a heat map, several schemes a comparison and a map of
-    the best; where the time went is always among them. Knobs that a figure does not show are at
-    their best. The caller closes the figures. That no run gave a record is a UserError.
+    A numeric axis leads to curves, two of them to a heat map, and several schemes to a comparison
+    and a map of the best. Badput is always drawn. Knobs that a figure does not show have their best
+    values. The caller closes the figures.
+
+    Raises
+    ------
+    UserError
+        If all runs failed.
     """
     frame = sweep.frame
     successful(frame)
@@ -142,22 +146,22 @@ def _comparison(frame: pd.DataFrame, notes: list[str], axes: Axes) -> list[Pictu
 
 
 def badput_picture(frame: pd.DataFrame, axes: Axes) -> Picture:
-    """Draw where the time went, with no more bars than can be read."""
+    """Draw badput, with a legible number of bars."""
     schemes = ["strategy.name"] if axes.schemes else []
     if axes.knobs and not axes.conditions:
         by = _few(frame, [*schemes, *axes.knobs, *axes.kinds], BARS_AT_MOST)
     else:
         by = _few(frame, [*schemes, *axes.conditions, *axes.kinds], BARS_AT_MOST)
-        # Schemes stand together under each condition.
+        # Bars of schemes are adjacent under each condition.
         by = [*(axis for axis in by if axis not in schemes), *schemes]
     chosen, notes = without_other_knobs(frame, by, SOONEST)
     # Without varied keys there is one bar, named after its scheme.
     figure = draw_badput(chosen, by or ["strategy"], notes=notes)
-    return Picture("badput", "where the time went", figure)
+    return Picture("badput", "simulated time by cause", figure)
 
 
 def _few(frame: pd.DataFrame, axes: list[str], at_most: int) -> list[str]:
-    """Return as many of the axes, from the first on, as have no more combinations than that."""
+    """Return axes, in order, with at most `at_most` combinations of values."""
     taken: list[str] = []
     count = 1
     for axis in axes:
@@ -172,7 +176,7 @@ def _count(frame: pd.DataFrame, axis: str) -> int:
 
 
 def short_name(column: str) -> str:
-    """Return what a column is called in the name of a file."""
+    """Return the short name of a column in names of files."""
     return column.replace("time_to_train_", "").replace(".", "-").replace("_", "-")
 
 
@@ -180,14 +184,12 @@ class Wanted(NamedTuple):
     """A requested figure; None leaves a choice open."""
 
     # ``curves``, ``heat-map``, ``best-map``, ``schemes`` or ``badput``; by default curves, or a
-    # heat map where `y` is given.
+    # heat map if there is a `y`.
     kind: str | None = None
-    # Axes.
-    x: str | None = None
-    y: str | None = None
-    metric: str = SOONEST  # Column to be drawn.
-    # Axes.
-    by: str | None = None
+    x: str | None = None  # An axis.
+    y: str | None = None  # An axis.
+    metric: str = SOONEST  # The drawn column.
+    by: str | None = None  # An axis.
 
 
 _IDLE = {
@@ -201,7 +203,10 @@ _IDLE = {
 def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     """Draw one requested figure; knobs that it does not show have their best values.
 
-    It is a UserError if the sweep lacks an axis or the metric, or the kind cannot show them.
+    Raises
+    ------
+    UserError
+        If the sweep lacks an axis or the metric, or the kind of figure cannot show them.
     """
     runs = successful(frame)
     check_metric(runs, wanted.metric)
@@ -213,7 +218,7 @@ def chosen_figure(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     kind = wanted.kind or ("heat-map" if wanted.y else "curves")
     for option in _IDLE.get(kind, ()):
         if getattr(wanted, option) != Wanted._field_defaults[option]:
-            raise UserError(f"--{option}: has no effect on a picture of kind {kind}; leave it out")
+            raise UserError(f"--{option}: has no effect on a figure of kind {kind}; leave it out")
     draw = {
         "curves": _chosen_curves,
         "heat-map": _chosen_heat_map,
@@ -228,7 +233,7 @@ def _chosen_curves(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     by = wanted.by or "strategy.name"
     x = wanted.x or _numeric(frame, {by}, "--x")
     if not is_numeric_axis(frame, x):
-        raise UserError(f"--x {x}: its values are no numbers; curves need a numeric axis")
+        raise UserError(f"--x {x}: its values are not numbers; curves need a numeric axis")
     chosen, notes = without_other_knobs(frame, {x, by}, SOONEST)
     return _curves(chosen, x, wanted.metric, by, None, notes)
 
@@ -253,7 +258,7 @@ def _chosen_best_map(frame: pd.DataFrame, wanted: Wanted) -> Picture:
     by = wanted.by or "strategy.name"
     check_axis(frame, by, "--by")
     if quantity(wanted.metric).better is None:
-        raise UserError(f"--metric {wanted.metric}: neither more nor less of it is better")
+        raise UserError(f"--metric {wanted.metric}: neither higher nor lower is better")
     if by in {x, y}:
         raise UserError(f"--x {x}, --y {y}, --by {by}: this map needs three different axes")
     return _best_map(frame, x, y, wanted.metric, by)
@@ -277,15 +282,16 @@ def _chosen_badput(frame: pd.DataFrame, wanted: Wanted) -> Picture:
         return badput_picture(frame, sort_axes(frame))
     _check_legible(frame, by, "bars", 100)
     chosen, notes = without_other_knobs(frame, by, SOONEST)
-    return Picture("badput", "where the time went", draw_badput(chosen, by, notes=notes))
+    return Picture("badput", "simulated time by cause", draw_badput(chosen, by, notes=notes))
 
 
-def _check_legible(frame: pd.DataFrame, axes: list[str], what: str, at_most: int) -> None:
+def _check_legible(frame: pd.DataFrame, axes: list[str], parts: str, at_most: int) -> None:
     """Refuse a figure with too many parts to be legible."""
     count = len(frame[axes].drop_duplicates()) if axes else 0
     if count > at_most:
         raise UserError(
-            f"{', '.join(axes)}: that makes {count} {what}; name axes with at most {at_most} values"
+            f"{', '.join(axes)}: {count} {parts} do not fit into a figure; use axes with at most "
+            f"{at_most} values"
         )
 
 

@@ -1,4 +1,4 @@
-"""The course of one run at a glance."""
+"""The figure of a run's timeline."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from matplotlib.ticker import MaxNLocator
 
 _BINS = 240
 _KEY = (
-    "Failures: × noticed by an all-reduce, ✖ forced a restart, | struck during one. Checkpoints: "
-    "▼ written, ▽ skipped. Stacks: shard types a group computes in a step; ● reordering."
+    "Failures: × detected by an all-reduce, ✖ forced a restart, | happened in a restart. "
+    "Checkpoints: ▼ written, ▽ skipped. Stacks: shard types per group and step; ● reordering."
 )
 _NAMES = {
-    "training": "training, a bar a step",
+    "training": "training, a bar per step",
     "repair": "step with a failure",
     "lost": "work lost",
     "checkpoint": "checkpoint",
@@ -49,15 +49,26 @@ def draw_timeline(
     title: str = "Course of a run",
     window_s: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw the whole run above, and below it a window in lanes: what the job did, what failed.
+    """Draw the whole run, and below it a window with lanes of activities and failures.
 
-    Events are in the order of their log. The window is from its start to its end, in simulated
-    seconds; by default some forty steps around the first restart or failure, or all of a short run.
-    It is a UserError if nothing happened in the run, or the window lies outside of it.
+    Parameters
+    ----------
+    events : sequence of Event
+        The log of the run, in order.
+    title : str
+        Title of the figure.
+    window_s : tuple of float, optional
+        Start and end of the window, in simulated seconds. By default it has some 40 steps around
+        the first restart or failure, or all of a short run.
+
+    Raises
+    ------
+    UserError
+        If the run has no activity, or the window is outside of it.
     """
     activities = activities_of(events)
     if activities.empty:
-        raise UserError("the timeline is empty: nothing in it took any time")
+        raise UserError("the timeline is empty: no activity took any time")
     end_s = float(activities["end_s"].iloc[-1])
     window = _window(window_s, events, activities, end_s)
     whole = window == Window(0.0, end_s)
@@ -84,18 +95,18 @@ def draw_timeline(
 
 
 def _window(
-    asked_s: tuple[float, float] | None,
+    window_s: tuple[float, float] | None,
     events: Sequence[Event],
     activities: pd.DataFrame,
     end_s: float,
 ) -> Window:
-    if asked_s is None:
+    if window_s is None:
         return telling_window(events, activities)
-    start_s, until_s = asked_s
+    start_s, until_s = window_s
     if not 0 <= start_s < min(until_s, end_s):
         raise UserError(
-            f"window {start_s:g} to {until_s:g} s: the run goes from 0 to {end_s:g} s; name a "
-            "start and a later end within"
+            f"window {start_s:g} to {until_s:g} s: the run is from 0 to {end_s:g} s; give a start "
+            "and a later end within it"
         )
     return Window(start_s, min(until_s, end_s))
 
@@ -153,7 +164,7 @@ def draw_lanes(
     window: Window,
     unit: TimeUnit,
 ) -> None:
-    """Draw a lane for each activity of the run, and one for its failures, within a window."""
+    """Draw a lane per activity of the run, and one for its failures, within a window."""
     happened = set(activities["activity"])
     lanes = [name for name in ACTIVITIES if name in happened]
     inside = activities[
@@ -196,7 +207,7 @@ def _mark_failures(axis: Axes, events: Sequence[Event], unit: TimeUnit) -> None:
 
 
 def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane: int) -> None:
-    """Mark the ends of checkpoints; the job need not have waited for them."""
+    """Mark the ends of checkpoints, also of those in the background."""
     for kind, face in ((EventKind.CHECKPOINT, "#444444"), (EventKind.CHECKPOINT_SKIPPED, "none")):
         times = _times(events, kind, unit)
         axis.plot(
@@ -206,9 +217,9 @@ def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane:
 
 
 def draw_stacks(axis: Axes, events: Sequence[Event], window: Window, unit: TimeUnit) -> None:
-    """Draw how many stacks a group computes in each step of a window; reorderings are marked."""
+    """Draw the stacks that a group computes in each step of a window, and mark reorderings."""
     steps = steps_of(events)
-    # A missing value after each step leaves a gap wherever no step follows at once.
+    # A missing value leaves a gap after a step that is not followed by another at once.
     gap = (steps["start_s"].shift(-1) > steps["end_s"]).to_numpy()
     times = np.column_stack([steps["start_s"], steps["end_s"], steps["end_s"]]).ravel()
     heights = np.column_stack(

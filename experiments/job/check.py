@@ -1,4 +1,4 @@
-"""All mistakes of a scenario, from its text to whether it can be simulated."""
+"""All mistakes of a scenario, from the syntax of its file to whether it can be simulated."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def check_scenario(name_or_path: str) -> list[str]:
         mistakes += _refusals(_platform_checks(source))
     elif not source.syntax_mistakes:
         mistakes += _refusals(_checks(scenario, source))
-    # Text first: what follows may be wrong only because a part of the file could not be read.
+    # Syntax first: it may be the cause of the other mistakes.
     messages = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
     messages += [partial(source.told, mistake) for mistake in mistakes]
-    lines = [one_line(tell()) for tell in messages[:MOST_MISTAKES]]
+    lines = [one_line(message()) for message in messages[:MOST_MISTAKES]]
     if len(messages) > MOST_MISTAKES:
         lines.append(f"{source.origin}: and {len(messages) - MOST_MISTAKES:,} more")
     return lines
 
 
 def _platform_checks(source: ScenarioSource) -> Iterator[Callable[[], object]]:
-    """Check what can be checked of a scenario that is wrong elsewhere."""
+    """Check the platform of a scenario that is invalid elsewhere."""
     try:
         scenario = Scenario.model_validate({"platform": source.tables.get("platform", {})})
     except ValidationError:
@@ -66,7 +66,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
     if chosen.redundancy is not None:
         scheme, redundancy = strategy_class(chosen.name), chosen.redundancy
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
-    # With the numbers of its model: without them it would be another job.
+    # The model's numbers are part of the job.
     yield lambda: _check_place(source.used_scenario())
     yield lambda: resolve_playable(_with_times(source.scenario()))
 
@@ -75,9 +75,9 @@ _NO_TIME_S = 1e-9
 
 
 def _with_times(scenario: Scenario) -> Scenario:
-    """Return a scenario that states all times: nothing is simulated where it is only checked.
+    """Return a scenario that states all times, so that a check simulates nothing.
 
-    Times that would be measured are so short that they make nothing impossible.
+    The times replace measured ones, and are so short that they make no scenario impossible.
     """
     measured = scenario.measured
     is_open = {
@@ -95,7 +95,7 @@ def _with_times(scenario: Scenario) -> Scenario:
 
 
 def _check_place(scenario: Scenario) -> None:
-    """Refuse a platform on which the job has no place, where something would be measured on it."""
+    """Refuse a platform that is too small for the job, if anything is measured on it."""
     if is_measured(scenario):
         path = platform_file(scenario)
         traffic_of(scenario, path)
@@ -104,7 +104,7 @@ def _check_place(scenario: Scenario) -> None:
 
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:
-    """Return what the checks raise; once, if several raise the same."""
+    """Return the distinct errors of the checks."""
     messages: dict[str, None] = {}
     for check in checks:
         if (refusal := _refusal(check)) is not None:
@@ -121,7 +121,7 @@ def _refusal(check: Callable[[], object]) -> str | None:
 
 
 def _location(refusal: str) -> Location:
-    """Return the path of the key that a message begins with; empty if it begins with none."""
+    """Return the path of the key at the start of a message; empty if there is none."""
     leading = _LEADING_KEY.match(refusal)
     path = tuple(leading[0].split(".")) if leading else ()
     return path if path in scenario_reference() else ()

@@ -1,6 +1,6 @@
-"""A scheme by closed forms: each redundancy with its intervals, and the best of them.
+"""Closed forms of a scheme: each redundancy with its intervals, and the best of them.
 
-A run fills in what its scenario leaves open from here, and so does the planner: both say the same.
+Runs and the planner both fill in a scenario's open keys from here, so that they agree.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
-"""State in memory is not trusted to be lost less often than once in a million restarts."""
+"""Least probability that a restart loses the state in memory, in closed forms."""
 
 
 def with_intervals(
@@ -57,10 +57,22 @@ def with_intervals(
 ) -> tuple[Protected, int]:
     """Return the protection with its interval, and the interval of checkpoints on storage.
 
-    Both are the best for what they cost and save, and neither is so short that a snapshot is not
-    whole before the next. Memory is lost with some restarts only, so that much rarer are the
-    failures that checkpoints on storage are for. The scenario may state intervals; costs are of the
-    job with checkpoints on storage.
+    An interval that the scenario leaves open is the best by closed forms, but long enough that each
+    snapshot is complete before the next. Checkpoints on storage serve only the few restarts that
+    lose the state in memory.
+
+    Parameters
+    ----------
+    protected : Protected
+        The protection, without its interval.
+    scenario : Scenario
+        The job; may state intervals.
+    scheme : Strategy
+        The scheme.
+    costs : Costs
+        Costs of the job with checkpoints on storage.
+    failures : FailureModel
+        The failures.
     """
     step_s = scheme.step_s(costs)
     stated = scenario.checkpoint.interval_steps
@@ -87,10 +99,10 @@ def loss_in_restart(
 ) -> float:
     """Return the probability that a restart does not find the state in memory.
 
-    The failure that caused it has taken some nodes at once: if peers do not survive that, the state
-    is lost. Else more nodes may be lost, one by one, within `window_s`, the time from the snapshot
-    to the end of the restart; a loss needs more in a group of peers than it survives. A failure
-    that takes several nodes has weakened as many groups of peers.
+    The failure before the restart stops some nodes at once. The state is lost if their peers do not
+    survive that. It is also lost if more nodes of a group of peers than it survives fail within
+    `window_s`: the time from the snapshot to the end of the restart, in seconds. A failure of
+    several nodes weakens the group of peers of each.
     """
     peers = protection.peers
     if peers is None:
@@ -114,9 +126,9 @@ def loss_in_restart(
 def _servers_struck(
     scenario: Scenario, model: FailureModel, job: ProtectedJob
 ) -> dict[range, float]:
-    """Return which servers a failure of hardware takes at once, and which share of failures does.
+    """Return the servers that a hardware failure stops at once, with their share of failures.
 
-    The first component of each level represents all of them. A trace counts as one at a time.
+    The first component of each level represents the level. A trace counts as one server at a time.
     """
     table, layout = scenario.failures, job_layout(scenario)
     levels: dict[Level, float] = {"host": 1.0}
@@ -137,17 +149,16 @@ class Choice:
     """A scheme with a redundancy and an interval, and its prediction by closed forms."""
 
     question: ResolvedJob  # The job under this choice; its redundancy and intervals are the choice.
-    # Time to train over that of undisturbed steps, by which choices are put in order. It is a
-    # prediction only if `is_prediction`.
+    # Time to train over that of undisturbed steps; it ranks choices. It is a prediction only if
+    # `is_prediction`.
     ratio: float
     availability: float  # Share of the time that is not spent in restarts.
     steps_per_life: float  # Steps from one restart to the next.
     step_s: float  # Mean time of a step, in seconds.
-    # Whether only the scheme's plain forms were at hand, or closed forms that leave out something
-    # the scenario has.
+    # Whether the forms are plain ones, or neglect something that the scenario has.
     rough: bool
-    # Whether the job is within the range of its closed form (`Prediction.ratio_of_job`). None has a
-    # form of how broken groups go on, so schemes that do this are never predicted.
+    # Whether the job is within the range of its closed form (`Prediction.ratio_of_job`). No closed
+    # form covers schemes that continue with damaged groups.
     is_prediction: bool
 
     @property
@@ -167,30 +178,30 @@ class Choice:
 
     @property
     def interval_steps(self) -> int:
-        """Steps between two snapshots in memory where some are taken, else between checkpoints."""
+        """Steps between snapshots in memory; between checkpoints if there are no snapshots."""
         return self.question.protected.snapshot_interval_steps or self.question.interval_steps
 
     @property
     def predicted_ratio(self) -> float | None:
-        """The predicted time-to-train ratio; None where the closed form does not hold."""
+        """The predicted time-to-train ratio; None outside the closed form's range."""
         return self.ratio if self.is_prediction else None
 
 
 def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
-    """Return a question at a redundancy, with the intervals stated or best by plain forms."""
-    asked = replace(question, redundancy=redundancy)
+    """Return a job at a redundancy, with the stated intervals or the best by plain forms."""
+    changed = replace(question, redundancy=redundancy)
     protected, interval = with_intervals(
         question.protected,
         question.scenario,
-        asked.strategy(),
+        changed.strategy(),
         question.costs(),
         question.failures,
     )
-    return replace(asked, interval_steps=interval, protected=protected)
+    return replace(changed, interval_steps=interval, protected=protected)
 
 
 def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
-    """Return a question with another `Choice.interval_steps`."""
+    """Return a job with another `Choice.interval_steps`."""
     if question.protected.snapshot_interval_steps:
         protected = replace(question.protected, snapshot_interval_steps=interval_steps)
         return replace(question, protected=protected)
@@ -198,13 +209,13 @@ def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
 
 
 def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
-    """Return a choice for each of some redundancies of a question's scheme, the best first."""
+    """Return a choice for each redundancy, the best first."""
     settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
     if has_course(settled[0]):
         if wants_best_period(question):
             found = predict_redundancies(question, redundancies)
             settled = [
-                _no_sooner_than_whole(each, found[each.redundancy].interval_steps)
+                _at_complete_snapshots(each, found[each.redundancy].interval_steps)
                 for each in settled
             ]
         predictions = predict_settings(question, [_within_the_job(each) for each in settled])
@@ -215,7 +226,7 @@ def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choic
 
 
 def wants_best_period(question: ResolvedJob) -> bool:
-    """Return whether the interval that decides is open, and the best for how long lives last."""
+    """Return whether `Choice.interval_steps` is open and follows from the lifetimes."""
     checkpoint, protected = question.scenario.checkpoint, question.protected
     if checkpoint.period != "of-lives" or not has_course(question):
         return False
@@ -225,8 +236,8 @@ def wants_best_period(question: ResolvedJob) -> bool:
     return takes_snapshots and question.scenario.protection.interval_steps is None
 
 
-def _no_sooner_than_whole(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
-    """Return a question at an interval, or at the least that lets each snapshot become whole."""
+def _at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+    """Return a job at an interval, or at the shortest in which each snapshot is completed."""
     protected = question.protected
     lag_s = 0.0
     if protected.in_background:
@@ -237,7 +248,7 @@ def _no_sooner_than_whole(question: ResolvedJob, interval_steps: int) -> Resolve
 
 
 def predicted_ratio(question: ResolvedJob) -> float | None:
-    """Return the predicted time-to-train ratio of a question; None outside the forms' range."""
+    """Return the predicted time-to-train ratio of a job; None outside the forms' range."""
     if has_course(question):
         prediction = _within_the_job(question).predict()
         return _of_course(question, prediction).predicted_ratio
@@ -245,7 +256,7 @@ def predicted_ratio(question: ResolvedJob) -> float | None:
 
 
 def has_course(question: ResolvedJob) -> bool:
-    """Return whether the course of the question's scheme is known in closed form."""
+    """Return whether the job's scheme has a closed form of its course of failures."""
     return isinstance(question.strategy(), Predictable)
 
 
@@ -275,19 +286,19 @@ def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
 
 
 def _rejoins(question: ResolvedJob) -> bool:
-    """Return whether groups come back between restarts, of which no closed form knows.
+    """Return whether groups return between restarts, which no closed form covers.
 
-    A scheme that masks no failure has no groups that could.
+    A scheme that masks no failure has no such groups.
     """
     is_open = question.scenario.rejoin.when != "at-restart"
     return is_open and question.strategy().masked_failures() > 1.0
 
 
 def _of_plain_forms(question: ResolvedJob) -> Choice:
-    """The objective J(r) of Lee et al. 2026 (SPARe), at the interval of the question.
+    """Return the objective J(r) of Lee et al. 2026 (SPARe), at the interval of the job.
 
-    To its compute time comes what all wait for the slowest of N groups: how many of its shard types
-    are one batch is not known, each counts as one.
+    The compute time includes the wait for the slowest of N groups, with each shard type as a batch
+    of its own.
     """
     scenario = question.scenario
     job, scheme = scenario.job, question.strategy()
@@ -313,15 +324,21 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
 
 
 def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Prediction]:
-    """Predict what the replay engine would find for jobs that differ in redundancy and intervals.
+    """Predict the results of the replay engine for jobs that differ in redundancy and intervals.
 
-    Groups are taken to have run for long, so that their clocks stand anywhere: true of all lives
-    but the first few. Where one failure may take several groups, each counts as one of one group,
-    without memory. State that is kept in memory is taken to be found there, in the nodes' own. What
-    else the forms leave out: replication's controller handles one failure a step under
-    `controller_sees` = "lowest"; a job ends with its last step, not with a wipe-out.
+    The closed forms assume:
 
-    That the scheme has no closed forms is a UserError.
+    - Groups have run for long, so the phases of their failure clocks are random. This holds for all
+      lives but the first few.
+    - A failure of several groups counts as independent failures of one group each, without memory.
+    - Each node finds the state in its own memory, if it is kept there.
+    - Replication's controller handles all failures of a step, even if `controller_sees` = "lowest".
+    - The job ends with a wipe-out; a simulated one ends with its last step.
+
+    Raises
+    ------
+    UserError
+        If the scheme has no closed forms.
     """
     chosen = [
         (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings
@@ -332,10 +349,7 @@ def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> 
 def predict_redundancies(
     question: ResolvedJob, redundancies: Sequence[int]
 ) -> dict[int, Prediction]:
-    """Predict a question at other redundancies, each at its best checkpoint interval.
-
-    A UserError as in `predict_settings`.
-    """
+    """Predict a job at other redundancies, each at its best interval; see `predict_settings`."""
     found = _predict(question, [(redundancy, None) for redundancy in redundancies])
     return dict(zip(redundancies, found, strict=True))
 
@@ -359,7 +373,7 @@ def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) ->
 def _course(
     scheme: type[Strategy], groups: int, redundancy: int, options: StrategyOptions
 ) -> FailureCourse:
-    """Return a scheme's course, cached since it does not depend on failure rates."""
+    """Return a scheme's course of failures, which is independent of failure rates."""
     built = scheme(groups, redundancy, options)
     if not isinstance(built, Predictable):
         raise UserError(
@@ -370,10 +384,7 @@ def _course(
 
 
 def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
-    """Return what a restart takes for the whole job, in seconds, and the lifetimes after it.
-
-    Without loading: that depends on where the state is.
-    """
+    """Return the time of a restart without loading, in seconds, and the lifetimes after it."""
     failures, groups = question.failures, question.scenario.job.groups
     distribution: Distribution = Exponential(failures.mtbf_s * groups)
     if isinstance(failures, IndependentGroups):
@@ -393,7 +404,7 @@ _SHORTEST_RESTART_S = 1e-12
 def _lives(
     groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
 ) -> tuple[float, GroupLifetimes]:
-    """Work out `_after_a_restart`, once for all schemes: that takes the longest."""
+    """Compute `_after_a_restart`, the slowest part of a prediction, once for all schemes."""
     left = stationary_excess(distribution.survival, distribution.mean_s)
     # A restart of zero length has no failures.
     if not begins_anew or restart_s < _SHORTEST_RESTART_S:
@@ -406,7 +417,7 @@ def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
     job, durations = question.scenario.job, question.durations
     save_s = durations.save_s
     if not scheme.checkpoint_waits:
-        # The writer is late for its next step by less than the others wait for the slowest.
+        # The writer's delay is partly hidden by the wait for the slowest group.
         slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
         save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
     protected = question.protected

@@ -1,4 +1,4 @@
-"""From a scenario's failures that stop nothing to what they do to its steps."""
+"""Disturbances: a scenario's failures that stop nothing, and their effects on its steps."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 
 _REDEAL_S = 0.1
-"""Time for which all wait while micro-batches are dealt anew: the solver of Greyhound (ATC 2025)
-takes 0.01 s for 64 replicas, 0.1 for 128, 6.8 for 256."""
+"""Stall of all groups while micro-batches are redistributed. The solver of Greyhound (ATC 2025)
+takes 0.01 s for 64 replicas, 0.1 s for 128, 6.8 s for 256."""
 _SWAP_S = 60.0
-"""Time for which all wait while nodes change places: less than 60 s, by the memory of a GPU, not by
-their number (Greyhound)."""
+"""Stall of all groups while nodes are swapped: less than 60 s. It depends on the memory of a GPU,
+not on the number of nodes (Greyhound)."""
 _REMEDIES: Mapping[str, tuple[RemedyName, ...]] = {
     "redeal": ("redeal",),
     "swap": ("redeal", "swap"),
@@ -72,10 +72,22 @@ def disturbances(
     on_network: bool,
     seed: int,
 ) -> Disturbances | None:
-    """Return the failures of a job that stop nothing; None where there are none.
+    """Return the failures of a job that stop nothing; None if there are none.
 
-    There is a `step` where that is played on the platform, and it is `on_network` where any message
-    of it is.
+    Parameters
+    ----------
+    scenario : Scenario
+        The job.
+    failures : FailureModel
+        All failures of the job.
+    all_reduce_s : AllReduceTime
+        Time of the all-reduce, by groups.
+    step : StepTime or None
+        The undisturbed step, if steps are simulated on the platform.
+    on_network : bool
+        Whether any message of a step is simulated on the platform.
+    seed : int
+        Seed of the random numbers.
     """
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()
@@ -105,10 +117,10 @@ def disturbances(
 def slow_response(
     scenario: Scenario, durations: Durations, step: StepTime | None
 ) -> SlowResponse | None:
-    """Return what is done about slow parts while the job has them; None for nothing.
+    """Return the mitigation of stragglers; None if they are ignored or evicted.
 
-    A restart costs what saving, restarting and loading take. Micro-batches of a job whose time is
-    stated take all of it; of a played one, the filling of its pipelines comes on top.
+    A restart costs the time of saving, restarting and loading. Only a simulated step has extra time
+    for filling its pipelines.
     """
     kinds, table = scenario.failures.kinds, scenario.model
     restart = strategy_class(scenario.strategy.name).restart_recovery()
@@ -131,18 +143,18 @@ def slow_response(
 def _carried_by_others(
     begin: Callable[[], Iterator[Failure]], gpus_per_host: int
 ) -> Iterator[Failure]:
-    """Yield failures; the others of a server do the work of an adapter that is gone.
+    """Yield failures; a server's other adapters take over the traffic of a failed one.
 
-    If messages are simulated, SimGrid finds that.
+    This is for stated times only: SimGrid reroutes simulated messages itself.
     """
     for failure in begin():
-        lost = _is_gone(failure) and failure.level in TO_THE_NETWORK and gpus_per_host > 1
+        lost = _is_down(failure) and failure.level in TO_THE_NETWORK and gpus_per_host > 1
         left = gpus_per_host / (gpus_per_host - 1) if lost else failure.factor
         yield failure._replace(factor=left)
 
 
-def _is_gone(failure: Failure) -> bool:
-    """Whether there is nothing of a part of the network."""
+def _is_down(failure: Failure) -> bool:
+    """Return whether a part of the network is down, rather than slow."""
     return failure.kind == "partial" and failure.factor == 1.0
 
 
@@ -151,7 +163,7 @@ def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[
 
 
 def _around(platform: Path) -> Mapping[Level, Sequence[tuple[str, ...]]]:
-    """Return what is gone with parts of the network around which there is a way."""
+    """Return the names that are down with each switch or cable that has a detour; () if none."""
     cables = cables_with_detours(platform)
     return {
         "switch": [(switch,) for switch in switches_with_detours(platform)[0]],
@@ -168,18 +180,18 @@ def _links_of(platform: Path, level: Level, number: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MeasuredEffects:
-    """Effects on a job whose compute is stated, and whose all-reduce is measured."""
+    """Effects on a job with a stated compute time and a measured all-reduce."""
 
-    stated: StatedEffects  # On what is not measured.
-    times: MeasuredMemberTimes  # Of the all-reduce.
+    stated: StatedEffects  # Effects on compute.
+    times: MeasuredMemberTimes  # Times of the all-reduce.
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
-        """Return the effect of a component: of the network, what its links leave of them."""
+        """Return the effect of a failed component; on the network, by its links' bandwidth left."""
         effect = self.stated(failure, factor, types)
         if failure.level not in NETWORK or effect.without:
             return effect
         links = _links_of(self.times.platform, failure.level, failure.number)
-        if _is_gone(failure):
+        if _is_down(failure):
             return Effect(without=links)
         left = dict.fromkeys(links, 1.0 / failure.factor)
         slow_s = self.times.slowed_s(left)
@@ -188,42 +200,42 @@ class MeasuredEffects:
     def together(
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
-        """Return how many times as long a group computes, as where its times are stated."""
+        """Return the time that a group computes, over that of a sound one."""
         return self.stated.together(failures, group, factor, types)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return a place in the group, as where its times are stated."""
+        """Return the places in a group that the component may take."""
         return self.stated.places(failure, group)
 
 
 @dataclass(frozen=True)
 class PlayedEffects:
-    """Effects on a job whose steps are simulated: of each component alone, on its platform."""
+    """Effects on a job with simulated steps: each component alone, on the job's platform."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
-    layout: JobLayout  # Which GPUs share which components.
+    layout: JobLayout  # Components that GPUs share.
     undisturbed: StepTime
     _by_factor: dict[object, Chords] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
-        """Return the effect of a component on a step of some shard types in one go.
+        """Return the effect of a component on a step with a batch of `types` shard types.
 
-        Each computation takes `factor` times as long. The GPUs of a server share what is left of
-        its adapters, and all what is left without a switch; what is only slow is a bottleneck.
+        Each computation takes `factor` times as long. Other adapters or switches carry the traffic
+        of one that is down. One that is slow is a bottleneck.
         """
         if failure.level not in NETWORK:
             group = self.layout.gpus_of(failure.level, failure.number)[0]
             group //= self.layout.gpus_per_group
             compute = self.together((failure,), group, factor, types)
             return Effect(compute, ranks=self._slow_ranks(failure))
-        if _is_gone(failure):
+        if _is_down(failure):
             return Effect(without=self._parts(failure))
         number = failure.number
         if failure.level in OF_ONE_GPU and self.undisturbed.is_even:
-            # All replicas are alike, and so are their links of the same place.
+            # Replicas and their corresponding links are alike.
             number %= self.layout.gpus_per_group
         links = _links_of(self.platform, failure.level, number)
         left_of = dict.fromkeys(links, 1.0 / failure.factor)
@@ -241,7 +253,7 @@ class PlayedEffects:
     def together(
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
-        """Return how many times as long a group's passes take, some of whose parts are slow."""
+        """Return the time of a group's passes with slow parts, over that without."""
         from faultline.simulator.pattern.placed_step import PlacedStep
 
         pattern, layout = self.step.pattern, self.layout
@@ -275,7 +287,7 @@ class PlayedEffects:
     def _passes_s(
         self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
     ) -> float:
-        """Return the time of passes with a share of some links, in seconds."""
+        """Return the time of passes if links have only the shares `left`, in seconds."""
         from faultline.simulator.chords import Chords
 
         def played_s(one: float) -> float:
@@ -302,7 +314,7 @@ class PlayedEffects:
         return around[failure.number % len(around)] if around else ()
 
     def _slow_ranks(self, failure: Failure) -> tuple[tuple[Rank, float], ...]:
-        """Return the ranks that a component slows; none in jobs whose ranks are folded."""
+        """Return the ranks that a component slows; none if ranks are folded."""
         from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
 
         if len(self.step.names) > MOST_RANKS_APART:
@@ -313,8 +325,8 @@ class PlayedEffects:
     def _stages_of(self, failure: Failure, group: int) -> set[int]:
         """Return the stages of a group that have GPUs on a component."""
         pattern, layout = self.step.pattern, self.layout
-        gpus, mine = (
+        broken, of_group = (
             layout.gpus_of(*one) for one in ((failure.level, failure.number), ("group", group))
         )
-        both = range(max(gpus[0], mine[0]), min(gpus[-1], mine[-1]) + 1)
-        return {(gpu - mine[0]) // pattern.tensor % pattern.pipeline for gpu in both}
+        both = range(max(broken[0], of_group[0]), min(broken[-1], of_group[-1]) + 1)
+        return {(gpu - of_group[0]) // pattern.tensor % pattern.pipeline for gpu in both}

@@ -1,4 +1,4 @@
-"""How long the phases of a scenario's job take: stated, modelled, or measured on its platform."""
+"""Times of the phases of a scenario's job: stated, modelled, or measured on its platform."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def durations_of(scenario: Scenario) -> Durations:
-    """Return the times of the job's phases, measured if the scenario says so."""
+    """Return the times of the job's phases, measured if the scenario requests it."""
     scenario = with_compute(scenario)
     times, measured, groups = scenario.times, scenario.measured, scenario.job.groups
     all_reduce_s: AllReduceTime | None = None
@@ -73,7 +73,7 @@ def durations_of(scenario: Scenario) -> Durations:
             storage = PlayedStorageTimes(path, traffic_of(scenario, path), alike, save_s, load_s)
     written_beside = None
     if measured.checkpoint and scenario.protection.name != Storage.name:
-        # In the background: what it and steps cost each other.
+        # In the background, the write and the steps slow each other down.
         written_beside = write_beside(scenario, platform_file(scenario), played=is_played(scenario))
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
@@ -92,10 +92,18 @@ def durations_of(scenario: Scenario) -> Durations:
 def write_beside(
     scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
 ) -> WriteBesideSteps | None:
-    """Return what a snapshot and steps cost each other; None where they share no link.
+    """Return the mutual slowdown of a snapshot and steps; None if they share no link.
 
-    Nor do they where the exchange of gradients is not played on any. Without flows to the memories
-    of hosts, a group writes a checkpoint to storage. Steps may be played, or only stated.
+    Parameters
+    ----------
+    scenario : Scenario
+        The job. If its all-reduce is not measured, steps use no links.
+    path : Path
+        Platform XML.
+    snapshot : tuple of Flow
+        Flows to the memories of hosts. Without any, a group writes a checkpoint to storage.
+    played : bool
+        Whether steps are simulated or stated.
     """
     if not scenario.measured.all_reduce:
         return None
@@ -108,27 +116,27 @@ def write_beside(
 
 
 def is_measured(scenario: Scenario) -> bool:
-    """Return whether any time of the job is to be measured on its platform: that takes a while."""
+    """Return whether any time of the job is measured on its platform, which takes a while."""
     return is_played(scenario) or measures_compute(scenario) or _is_probed(scenario)
 
 
 def _is_probed(scenario: Scenario) -> bool:
-    """Return whether a time is to be measured besides those of an undisturbed step."""
+    """Return whether a time is measured besides those of an undisturbed step."""
     measured = scenario.measured
     return any(measured._replace(all_reduce=measured.all_reduce and not is_played(scenario)))
 
 
 _GPUS_OF_PRICES = 2048
 _REQUEUE_EXPONENT = 0.255
-"""How the time in the queue grows with the GPUs; derived from ByteRobust (arXiv 2509.16293): 454,
+"""Growth of the time in the queue with the GPUs; derived from ByteRobust (arXiv 2509.16293): 454,
 545 and 635 s on 2,048, 4,096 and 8,192 GPUs less hot updates of 46, 51 and 54 s."""
 _DAY_S = 86_400.0
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
-    """Return what the phases of a scenario's recoveries take; all GPUs of its job are known.
+    """Return the times of the phases of recoveries.
 
-    The time to write a checkpoint is that in which SPARe's study has groups come back.
+    `save_s`, the time to write a checkpoint in seconds, is the rejoin time of SPARe's study.
     """
     table, stated = scenario.recovery, scenario.times.recoveries()
     if table.preset == "published-spare" and save_s is not None:
@@ -163,7 +171,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
 
 
 def hardware_of(scenario: Scenario) -> Hardware:
-    """Return where other machines come from in a restart: of no standbys, from elsewhere."""
+    """Return the source of replacement machines in a restart; not standbys if there are none."""
     table = scenario.recovery
     hardware: Hardware = table.price("hardware")
     if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
@@ -172,10 +180,9 @@ def hardware_of(scenario: Scenario) -> Hardware:
 
 
 def free_machines_of(scenario: Scenario) -> int | None:
-    """Return how many machines the job finds beside its standbys; None for as many as it needs.
+    """Return the number of free machines, without standbys; None if it is unlimited.
 
-    Those that stand by are not among them. It needs none where it goes on with what it has, and
-    where the time of a restart is stated whole it is stated that there are some.
+    A stated time of a whole restart implies that replacements are available.
     """
     table, hardware = scenario.recovery, scenario.recovery.price("hardware")
     is_stated = hardware != "standby" and scenario.times.restart_s is not None
@@ -192,7 +199,7 @@ def gpus_per_machine(scenario: Scenario) -> int:
 
 
 def paid_gpus(scenario: Scenario, mtbf_s: float) -> int:
-    """Return the GPUs that are paid for: of the job, of its spare groups, and of standbys."""
+    """Return the GPUs of the job, of its spare groups, and of standbys."""
     job, rejoin = scenario.job, scenario.rejoin
     spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
     standbys = standbys_of(scenario, mtbf_s) * gpus_per_machine(scenario)
@@ -200,7 +207,7 @@ def paid_gpus(scenario: Scenario, mtbf_s: float) -> int:
 
 
 def standbys_of(scenario: Scenario, mtbf_s: float) -> int:
-    """Return how many machines stand by, where one of the job's fails every `mtbf_s` seconds."""
+    """Return the number of standbys, if a machine of the job fails every `mtbf_s` seconds."""
     table = scenario.recovery
     if table.price("hardware") != "standby":
         return 0
@@ -227,27 +234,30 @@ class MovesOnPlatform:
         return PlayedMoves(path, state, partial(symmetry_of, path))
 
     def read_ahead(self) -> None:
-        """Read the platform, which takes seconds if it is large, and look for parts alike."""
+        """Read the platform, which takes seconds if it is large, and find its symmetry."""
         self._played.symmetry()
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
 
-        That the job has no place on its platform is a UserError or PlatformError.
+        Raises
+        ------
+        UserError or PlatformError
+            If the platform is too small for the job.
         """
         return self._played.duration_s(moves)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
-        """Return how long each group sends or receives, in seconds."""
+        """Return the time that each group sends or receives, in seconds."""
         return self._played.busy_s(moves)
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the sum of the bytes that all receivers get."""
         return self._played.size_bytes(moves)
 
 
 def measure(scenario: Scenario) -> ProbeResult:
-    """Return what SimGrid measures for this job on its platform."""
+    """Return the times that SimGrid measures for this job on its platform."""
     from faultline.simulator.probe_cache import cached_probe
 
     path = platform_file(scenario)

@@ -1,4 +1,4 @@
-"""From a scenario's ``[failures]`` to where its failures come from."""
+"""From a scenario's ``[failures]`` to a model that generates failures."""
 
 from __future__ import annotations
 
@@ -52,9 +52,12 @@ _KEYS_OF_MODEL = {
 
 
 def failure_model(scenario: Scenario) -> FailureModel:
-    """Return where the failures of a scenario come from.
+    """Return the model that generates the failures of a scenario.
 
-    That its keys do not fit together, or its mix or trace is no good, is a UserError.
+    Raises
+    ------
+    UserError
+        If its keys contradict each other, or its mix or trace is invalid.
     """
     table = scenario.failures
     _refuse_keys_of_other_models(table)
@@ -62,9 +65,8 @@ def failure_model(scenario: Scenario) -> FailureModel:
         return _independent_groups(table, stated_mtbf_s(scenario), job_layout(scenario))
     if table.clock != "renewal":
         raise UserError(
-            f'failures.clock = "{table.clock}": the failures of a {table.model} come by '
-            "themselves, not an interval after the last one was noticed; set failures.clock = "
-            '"renewal"'
+            f'failures.clock = "{table.clock}": the failures of a {table.model} are independent of '
+            'the time at which the last one was detected; set failures.clock = "renewal"'
         )
     layout = job_layout(scenario)
     model = SharedFailures(
@@ -74,20 +76,20 @@ def failure_model(scenario: Scenario) -> FailureModel:
     clash = named & set(FailuresTable.model_fields)
     if clash:
         raise UserError(
-            f"cause {min(clash)!r} of the {table.model} has the name of a key of [failures], and "
-            "their columns would be one; call it otherwise"
+            f"cause {min(clash)!r} of the {table.model} has the name of a key of [failures], so "
+            "their columns would clash; rename it"
         )
     return model
 
 
 def stated_mtbf_s(scenario: Scenario) -> float:
-    """Return ``failures.mtbf_s``; where it is open, that of as many GPUs at Llama 3's rate."""
+    """Return ``failures.mtbf_s``; if it is open, that of the job's GPUs at Llama 3's rate."""
     stated = scenario.failures.mtbf_s
     return GPU_SECONDS_PER_FAILURE / scenario.job.all_gpus if stated is None else stated
 
 
 def mean_repair_s(model: FailureModel, usual_s: float) -> float:
-    """Return the mean repair of what stops groups, in seconds; `usual_s` if none states it."""
+    """Return the mean repair time of causes that stop groups, in seconds; by default `usual_s`."""
     if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
         return usual_s
     causes = [one for one in model.sequence.mixed if one.kind in STOPPING]
@@ -96,7 +98,7 @@ def mean_repair_s(model: FailureModel, usual_s: float) -> float:
 
 
 def failure_files(scenario: Scenario) -> list[Path]:
-    """Return the files, other than shipped ones, that the failures of a scenario depend on."""
+    """Return the files that the failures of a scenario depend on, without shipped ones."""
     table = scenario.failures
     if table.model == "mix" and table.mix is not None:
         from faultline.experiments.config.mix_file import plugged_mixes, shipped_mixes
@@ -109,11 +111,11 @@ def failure_files(scenario: Scenario) -> list[Path]:
 
 
 def job_layout(scenario: Scenario) -> JobLayout:
-    """Return which GPUs of a job share a group, a host, a scale-up domain and a switch.
+    """Return the GPUs of a job per group, host, scale-up domain and switch.
 
-    What the scenario does not state comes from the spec of its platform, and where that has none,
-    or is a rail plane without hosts, from HGX servers in racks of two as Llama 3 was trained on.
-    The cables of a platform XML determine which GPUs a leaf switch cuts off.
+    Numbers that the scenario leaves open come from the spec of its platform. Without a spec, or on
+    a rail plane without hosts, they are those of the HGX servers that trained Llama 3, in racks of
+    two. The cables of a platform XML determine the GPUs that a leaf switch cuts off.
     """
     table, job = scenario.failures, scenario.job
     host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
@@ -135,9 +137,9 @@ def job_layout(scenario: Scenario) -> JobLayout:
 
 
 def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Failure]] | None:
-    """Return when switches are down around which the platform's cables know a way.
+    """Return the outages of switches that have a detour; None if there are none.
 
-    They fail where the failures are a mix of causes, some of which strike switches.
+    Such switches fail if a cause of the mix strikes switches.
     """
     table, layout = scenario.failures, job_layout(scenario)
     if table.model != "mix" or table.gpus_per_switch is not None:
@@ -195,7 +197,7 @@ def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
 
 
 def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
-    """Return the causes of a mix at its rates, or so that those that take GPUs down have theirs."""
+    """Return the causes of a mix; with ``rate = "mtbf"``, scaled to the stated mean time."""
     from faultline.experiments.config.mix_file import load_mix
 
     table = scenario.failures
@@ -204,23 +206,23 @@ def _causes(scenario: Scenario, layout: JobLayout) -> tuple[Cause, ...]:
     reactions = reactions_of(scenario)
     if not striking:
         raise UserError(
-            f"failures.mix = {table.mix!r}: it strikes switches only, and by the cables of the "
-            "platform none cuts a GPU off; set failures.gpus_per_switch to how many it takes down"
+            f"failures.mix = {table.mix!r}: it strikes switches only, and by the platform's cables "
+            "no switch cuts a GPU off; set failures.gpus_per_switch to the GPUs that it stops"
         )
     if table.rate != "mtbf":
         return tuple(causes)
     mtbf_s = CauseMix(striking, layout, reactions).mtbf_s
     if mtbf_s >= NEVER_S:
         raise UserError(
-            f"failures.mix = {table.mix!r}: no cause of it stops anything, and failures.rate = "
-            '"mtbf" scales those that do; set failures.rate = "model"'
+            f"failures.mix = {table.mix!r}: none of its causes stops a GPU, and failures.rate = "
+            '"mtbf" scales only such causes; set failures.rate = "model"'
         )
     faster = mtbf_s / stated_mtbf_s(scenario)
     return tuple(replace(cause, rate_per_gpu_s=cause.rate_per_gpu_s * faster) for cause in causes)
 
 
 def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
-    """Leave out causes that cut nobody off by striking switches, which they would."""
+    """Leave out causes that would stop a component without GPUs, such as a redundant switch."""
     return tuple(
         cause
         for cause in causes
@@ -229,7 +231,7 @@ def _striking(causes: Iterable[Cause], layout: JobLayout) -> tuple[Cause, ...]:
 
 
 def reactions_of(scenario: Scenario) -> Reactions:
-    """Return what is done about failures that stop nothing."""
+    """Return the reactions to failures that stop nothing."""
     kinds, layout = scenario.failures.kinds, job_layout(scenario)
     return Reactions(
         Evict(kinds.slow_found_s) if kinds.slow == "evict" else Ignore(),
@@ -262,8 +264,8 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
         raise UserError('failures.model = "trace": needs failures.trace, the path of a CSV file')
     if table.gpus_per_switch == 0:
         raise UserError(
-            "failures.gpus_per_switch = 0: leave the key out, and the cables of a platform XML say "
-            "whether there is another way; or state how many GPUs a switch did take down"
+            "failures.gpus_per_switch = 0: leave the key out, so that the cables of the platform "
+            "XML determine detours, or state the GPUs that a switch stopped"
         )
     path = Path(table.trace)
     try:
@@ -275,8 +277,8 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
     span_s = table.trace_span_s or last_s
     if span_s <= 0 or span_s < last_s:
         raise UserError(
-            f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a span "
-            "that is longer"
+            f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a longer "
+            "span"
         )
     if not layout.gpus_per_switch:
         recorded = _with_detours(path, recorded, scenario)
@@ -292,7 +294,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
 
 
 def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) -> RecordedFailures:
-    """Let failed switches cut no GPU off: there is a route around each until its repair."""
+    """Turn stops of switches into partial failures: each switch has a detour until its repair."""
     switches = recorded.level == LEVELS.index("switch")
     if not switches.any():
         return recorded
@@ -301,7 +303,7 @@ def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) ->
     if highest >= len(around):
         raise UserError(
             f"{path}: component switch-{highest}: {scenario.platform.file} has switch-0 to "
-            f"switch-{len(around) - 1}, around each of which there is a way"
+            f"switch-{len(around) - 1}, each with a detour"
         )
     gone = switches & (recorded.kind < len(STOPPING))
     repair_s = np.where(np.isnan(recorded.repair_s), scenario.rejoin.repair_s, recorded.repair_s)
@@ -314,7 +316,7 @@ def _with_detours(path: Path, recorded: RecordedFailures, scenario: Scenario) ->
 
 
 def _check_parts(path: Path, recorded: RecordedFailures) -> None:
-    """Refuse failures of parts that none of them has."""
+    """Refuse kinds of failure that a component cannot have."""
     kinds = recorded.level.astype(np.int16) * len(KINDS) + recorded.kind
     for code in np.unique(kinds * 2 + (recorded.factor > 1.0)).tolist():
         (level, kind), has_factor = divmod(code // 2, len(KINDS)), code % 2 == 1
@@ -324,17 +326,17 @@ def _check_parts(path: Path, recorded: RecordedFailures) -> None:
 
 
 def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> None:
-    """Refuse cables that a platform has not, or without which GPUs are cut off."""
+    """Refuse cables that a platform lacks, or that are down and the only route of some GPUs."""
     cables = tuple(cables_with_detours(platform).items())
     for failure in (one for one in recorded if one.level == "cable"):
         where = f"{path}: {failure.component}"
         if failure.number >= len(cables):
             there_are = f"cable-0 to cable-{len(cables) - 1}" if cables else "none"
-            raise UserError(f"{where}: of cables between switches {platform} has {there_are}")
+            raise UserError(f"{where}: {platform} has {there_are} of cables between switches")
         name, has_way = cables[failure.number]
         if failure.kind == "partial" and failure.factor == 1.0 and not has_way:
             raise UserError(
-                f"{where} ({name}) is the only way of some GPUs: write a row of a stopping kind "
+                f"{where} ({name}) is the only route of some GPUs: write a row of a stopping kind "
                 "for each switch, host or adapter that is cut off, or state a factor"
             )
 

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def scheme_options(scenario: Scenario) -> StrategyOptions:
-    """Return the choices of a scenario's scheme, which know its job."""
+    """Return the options of a scenario's scheme, with the shape of its job."""
     return scenario.strategy.options().for_job(job_shape(scenario))
 
 
 def job_shape(scenario: Scenario) -> JobShape:
-    """Return how a scenario's job is cut, and what fits into its GPUs.
+    """Return the partition of a scenario's job, and the limits set by the memory of its GPUs.
 
-    What fits is stated, or follows from the memory of the platform's GPUs where a model is named;
-    else there is no limit.
+    The limits are stated, or follow from the platform's GPUs if a model is named. Otherwise there
+    are none.
     """
     table = scenario.model
-    # Of a model that is not named, only its dimensions count, whether or not they fit together.
+    # An unnamed model contributes only its dimensions, even if they are inconsistent.
     model = KNOWN_MODELS.get(table.name, table)
-    # Where it is not sharded, all have all of the optimizer's state.
+    # Without sharding, each replica has the whole state of the optimizer.
     is_sharded = table.name != "stated" and table.shard_optimizer
     shape = JobShape(
         stages=table.pipeline,
@@ -67,7 +67,7 @@ def job_shape(scenario: Scenario) -> JobShape:
     few = (groups for groups in range(1, scenario.job.groups) if fits(*whole, groups=groups))
     shape = replace(shape, least_groups=next(few, scenario.job.groups))
 
-    # A changed pipeline is a plain one: nothing is interleaved in what schemes cut anew.
+    # Schemes do not interleave the pipelines that they change.
     job = replace(job, layout=replace(job.layout, virtual_stages=1))
     alone = memory_of(replace(job, micro_batches=1))
     room_bytes = memory_bytes - alone.total + alone.activations
@@ -87,7 +87,7 @@ def job_shape(scenario: Scenario) -> JobShape:
 
 
 def _needed_bytes(job: ParallelJob, stages: int, tensor: int, data: int, held: int) -> float:
-    """Return the bytes on the fullest GPU of a pipeline, if it has the state of some stages."""
+    """Return the bytes on the fullest GPU of a pipeline, if it holds the state of `held` stages."""
     layout = replace(job.layout, data=data, pipeline=stages, tensor=tensor)
     try:
         needed = memory_of(replace(job, layout=layout)).total

@@ -27,18 +27,18 @@ from faultline.simulator.cache_folder import cache_directory, keep_within_bounds
 from faultline.simulator.simgrid_engine.errors import SimulationError
 
 if TYPE_CHECKING:
-    # What reads, draws and writes platforms is imported where that is done: most runs need none.
+    # Functions import these on first use: most runs need none of them.
     from faultline.platforms.platform_data import Platform
     from faultline.platforms.spec import ClusterSpec
     from faultline.platforms.symmetry import Symmetry
     from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
-Asked = ParamSpec("Asked")
+Arguments = ParamSpec("Arguments")
 Found = TypeVar("Found")
 
 _WRITTEN: dict[Path, tuple[ClusterSpec, tuple[int, int, int] | None]] = {}
-"""The shipped clusters that this process has written, and the files as they were then."""
+"""The shipped clusters that this process has written, with the stamps of their files."""
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -50,25 +50,30 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def once_a_file(
-    look: Callable[Concatenate[Path, Asked], Found], kept: int = 8
-) -> Callable[Concatenate[Path, Asked], Found]:
-    """Return what looks into a file once for as long as it does not change."""
+    read: Callable[Concatenate[Path, Arguments], Found], kept: int = 8
+) -> Callable[Concatenate[Path, Arguments], Found]:
+    """Cache a function of a file until the file changes."""
 
     @lru_cache(maxsize=kept)
-    def known(_: object, path: Path, *rest: Asked.args, **named: Asked.kwargs) -> Found:
-        return look(path, *rest, **named)
+    def cached(_: object, path: Path, *rest: Arguments.args, **named: Arguments.kwargs) -> Found:
+        return read(path, *rest, **named)
 
-    @wraps(look)
-    def ask(path: Path, /, *rest: Asked.args, **named: Asked.kwargs) -> Found:
-        return known(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
+    @wraps(read)
+    def call(path: Path, /, *rest: Arguments.args, **named: Arguments.kwargs) -> Found:
+        return cached(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
 
-    return ask
+    return call
 
 
 def platform_file(scenario: Scenario) -> Path:
-    """Return the platform XML of a scenario, generating it where the scenario names a preset.
+    """Return the platform XML of a scenario; if the scenario names a preset, generate it.
 
-    No such file or preset is a UserError, a preset that does not fit the job a PlatformError.
+    Raises
+    ------
+    UserError
+        If there is no such file or preset.
+    PlatformError
+        If the preset does not fit the job.
     """
     name = scenario.platform.file
     if name not in preset_names():
@@ -78,21 +83,26 @@ def platform_file(scenario: Scenario) -> Path:
 
 
 def check_platform(scenario: Scenario) -> None:
-    """Refuse a platform file that is missing or broken, also where a run would not need it."""
+    """Refuse a platform file that is missing or invalid, even if the run would not need it."""
     if scenario.platform.file not in preset_names():
         platform_at(cluster_file(scenario.platform.file))
 
 
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
-    """Return the spec of a scenario's platform; None for an XML that keeps none.
+    """Return the spec of a scenario's platform; None for an XML without a spec.
 
-    No such platform is a UserError, a broken one a PlatformError.
+    Raises
+    ------
+    UserError
+        If there is no such platform.
+    PlatformError
+        If the platform is invalid.
     """
     return spec_of_cluster(scenario.platform.file)
 
 
 def gpus_on_platform(scenario: Scenario) -> int:
-    """Return how many GPUs a scenario's platform has; a rail plane has those of the job."""
+    """Return the number of GPUs of a scenario's platform; a rail plane has those of the job."""
     spec = spec_of(scenario)
     if spec is None:
         platform = platform_at(cluster_file(scenario.platform.file))
@@ -101,10 +111,10 @@ def gpus_on_platform(scenario: Scenario) -> int:
 
 
 def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
-    """Return the spec of a scenario's platform, as large as its job where that is generated.
+    """Return the spec of a scenario's platform; a shipped cluster has the size of the job.
 
-    A shipped cluster that is too small for the job gets as many domains as it takes; errors are
-    those of `spec_of`.
+    A shipped cluster that is too small for the job gets more domains. Errors are those of
+    `spec_of`.
     """
     name = scenario.platform.file
     if name not in preset_names():
@@ -120,8 +130,8 @@ def _size(scenario: Scenario) -> tuple[int, int, int | None]:
 
 
 _MOST_GPUS_UNFOLDED = 4096
-"""Of a cluster that is generated larger than it is shipped: one rail stands for more than that,
-where groups are whole scale-up domains."""
+"""Largest enlarged cluster with all of its rails. One rail represents a larger one if groups are
+whole scale-up domains."""
 
 
 @lru_cache(maxsize=32)
@@ -131,7 +141,7 @@ def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> Cl
     if gpus == there or (gpus < there and not shipped.plane):
         return shipped
     if shipped.plane:
-        # A smaller job has a part of the cluster, and all of its storage.
+        # A smaller job has a part of the cluster and all of its storage.
         sized: dict[str, object] = {"plane.cluster_gpus": gpus, "groups": groups}
         grown = max(1.0, gpus / there)
     else:
@@ -139,7 +149,7 @@ def _at_size(name: str, gpus: int, groups: int, gpus_of_group: int | None) -> Cl
         sized = {"scale_up.domains": domains}
         grown = domains / shipped.scale_up.domains
     if shipped.storage is not None:
-        # The same for each GPU.
+        # Storage bandwidth per GPU is constant.
         for key in ("read", "write"):
             bandwidth = getattr(shipped.storage, f"{key}_bandwidth_bytes_per_s")
             sized[f"storage.{key}_bandwidth"] = format_quantity(bandwidth * grown, BANDWIDTH)
@@ -161,9 +171,12 @@ def _gpus_there(spec: ClusterSpec) -> int:
 
 
 def platform_size_text(scenario: Scenario) -> str | None:
-    """Return a sentence about a platform that is generated larger than it is shipped, else None.
+    """Return a sentence about a shipped cluster that was enlarged; None for other platforms.
 
-    A platform file that is too small for its job is a UserError.
+    Raises
+    ------
+    UserError
+        If a platform file is too small for the job.
     """
     name, gpus = scenario.platform.file, scenario.job.all_gpus
     if name not in preset_names():
@@ -180,13 +193,13 @@ def platform_size_text(scenario: Scenario) -> str | None:
         return None
     folded = ", of which one rail is simulated" if spec.plane else ""
     return (
-        f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}, as the job has "
-        f"{gpus:,} GPUs and {name} {there:,}; storage bandwidth grows with them."
+        f"The platform is {name} with {spec.scale_up.domains:,} domains{folded}: the job has "
+        f"{gpus:,} GPUs, and {name} has {there:,}. Storage bandwidth grows in proportion."
     )
 
 
 def edited_platform(scenario: Scenario) -> Platform | None:
-    """Return the platform of a scenario whose XML differs from the spec that it keeps."""
+    """Return the platform of a scenario if its XML differs from the spec in it; else None."""
     if scenario.platform.file in preset_names():
         return None
     path = cluster_file(scenario.platform.file)
@@ -194,7 +207,7 @@ def edited_platform(scenario: Scenario) -> Platform | None:
 
 
 def is_as_generated(scenario: Scenario) -> bool:
-    """Return whether the platform of a scenario is unedited: then equal parts are alike."""
+    """Return whether the platform of a scenario is unedited, so that equal parts are alike."""
     if scenario.platform.file in preset_names():
         return True
     path = cluster_file(scenario.platform.file)
@@ -203,7 +216,7 @@ def is_as_generated(scenario: Scenario) -> bool:
 
 @once_a_file
 def _was_edited(path: Path) -> bool:
-    """Return whether an XML differs from its spec: in a byte, and in content."""
+    """Return whether an XML differs from its spec; equal bytes need no comparison of content."""
     from faultline.platforms.spec_differences import spec_differences
     from faultline.platforms.xml_reader import LARGEST_BYTES
     from faultline.platforms.xml_writer import xml_text
@@ -215,24 +228,24 @@ def _was_edited(path: Path) -> bool:
 
 
 def cut_off_with_a_switch(scenario: Scenario) -> int | None:
-    """Return how many GPUs a leaf switch cuts off by the cables of a platform XML.
+    """Return the number of GPUs that a leaf switch cuts off, by the cables of a platform XML.
 
-    0 where all have another way, None where leaf switches are unlike one another, or the platform
-    is a shipped cluster on which nothing of a step is played.
+    The number is 0 if all GPUs have a detour. It is None if leaf switches differ, or if no part of
+    a step is simulated on a shipped cluster.
     """
     name = scenario.platform.file
     if name not in preset_names():
         return _cut_off_in_file(cluster_file(name))
     if scenario.model.name == "stated" and not _reduces_on(spec_of(scenario), scenario):
         return None
-    # As it is shipped: leaf switches are alike at any size, and on a rail stand for others.
+    # The shipped size is enough: leaf switches are alike at any size.
     directory = cache_directory() / "platforms"
     return _cut_off_in_file(generate_preset(name, scenario.job.groups, directory))
 
 
 @once_a_file
 def symmetry_of(path: Path) -> Symmetry:
-    """Return which parts of a platform are alike."""
+    """Return the symmetry of a platform: the parts that are alike."""
     from faultline.platforms.symmetry import Symmetry
 
     return Symmetry(platform_at(path))
@@ -246,7 +259,7 @@ def _cut_off_in_file(path: Path) -> int | None:
 
 
 def reduces_on_network(scenario: Scenario) -> bool:
-    """Return whether a scenario's all-reduce is measured, on a platform that has its switches."""
+    """Return whether a scenario's all-reduce is measured, on a platform with all its switches."""
     return _reduces_on(spec_at_size(scenario), scenario)
 
 
@@ -256,7 +269,7 @@ def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
 
 @once_a_file
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
-    """Return the switches around which there is a way, and how many leaf switches have none."""
+    """Return the switches that have a detour, and the number of leaf switches without one."""
     from faultline.platforms.fabric import switch_levels
     from faultline.platforms.outages import switches_with_a_way_around
 
@@ -268,7 +281,7 @@ def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
 
 @once_a_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
-    """Return the cables between switches, by name, and whether there is a way around each."""
+    """Return whether each cable between switches has a detour, by its name."""
     from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
 
     platform = platform_at(path)
@@ -278,24 +291,24 @@ def cables_with_detours(path: Path) -> Mapping[str, bool]:
 
 @contextmanager
 def explaining_aborts(path: Path) -> Iterator[None]:
-    """If SimGrid aborts, raise its complaint about the platform."""
+    """If SimGrid aborts, raise a UserError with its message about the platform."""
     try:
         yield
     except SimulationError as error:
         from faultline.platforms.simgrid_check import check_in_simgrid
 
-        complaint = check_in_simgrid(path)
-        if complaint is None:
+        message = check_in_simgrid(path)
+        if message is None:
             raise
-        raise UserError(f"{path}: SimGrid rejects this platform: {complaint}") from error
+        raise UserError(f"{path}: SimGrid rejects this platform: {message}") from error
 
 
 def generate_preset(
     name: str, groups: int, directory: Path, sized: ClusterSpec | None = None
 ) -> Path:
-    """Write the XML of a shipped cluster, or of one that is sized for a job.
+    """Write the XML of a shipped cluster, or of its variant `sized` for a job.
 
-    A cluster that is shipped as a rail plane has as many GPUs in it as the job has groups.
+    A rail plane has a GPU per group of the job.
     """
     from faultline.platforms.xml_writer import xml_text
 
@@ -319,16 +332,19 @@ def generate_preset(
         _WRITTEN[path] = (spec, _stamp(path))
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror}; make the folder writable, or set XDG_CACHE_HOME to one "
-            "that is"
+            f"{path}: {error.strerror}; make the folder writable, or set XDG_CACHE_HOME to a "
+            "writable one"
         ) from error
     return path
 
 
 def with_memories(path: Path) -> Path:
-    """Return a platform XML that keeps its spec, with doors to the memories of its hosts.
+    """Return a platform XML with links to the memories of its hosts, and with its spec.
 
-    It is a PlatformError if its GPUs are not those that its spec counts.
+    Raises
+    ------
+    PlatformError
+        If its number of GPUs differs from that of its spec.
     """
     return platform_in_cache(_text_with_memories(path))
 
@@ -338,12 +354,12 @@ def _text_with_memories(path: Path) -> str:
     from faultline.platforms.xml_writer import with_memory_doors
 
     platform = platform_at(path)
-    assert platform.spec is not None, "nothing is measured without"
+    assert platform.spec is not None, "measurements need a spec"
     return with_memory_doors(platform, platform.spec)
 
 
 def platform_in_cache(text: str) -> Path:
-    """Return a file of the cache with a platform's text, named by its digest."""
+    """Write a platform's text to the cache, and return the file; its name is a digest."""
     content = text.encode()
     path = cache_directory() / "platforms" / f"{hashlib.sha256(content).hexdigest()}.xml"
     _put(path, content)
@@ -351,7 +367,7 @@ def platform_in_cache(text: str) -> Path:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Rewrite a cached file only if its content differs, so that readers' results stay valid."""
+    """Write a cached file only if its content differs, so that results of readers stay valid."""
     from faultline.platforms.xml_reader import LARGEST_BYTES
 
     with suppress(OSError):
@@ -365,8 +381,12 @@ def _put(path: Path, content: bytes) -> None:
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     """Place the job's groups on the platform's GPUs, in order.
 
-    A platform that is too small for the job, or lacks what the scenario wants measured, is a
-    UserError; a broken one a PlatformError.
+    Raises
+    ------
+    UserError
+        If the platform is too small for the job, or lacks a part that the scenario measures.
+    PlatformError
+        If the platform is invalid.
     """
     from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -380,7 +400,7 @@ def traffic_of(scenario: Scenario, path: Path) -> Traffic:
         )
     if any(scenario.measured):
         _check_measurable(scenario, platform, hosts_per_group, left_over)
-    # A job that is smaller than its platform has the first of its GPUs.
+    # A job that is smaller than its platform uses the first GPUs.
     hosts_per_group = min(hosts_per_group, max(1, job.gpus_of_group // platform.gpus_per_rank))
     names = platform.gpu_names
     held_bytes = state_bytes(scenario)
@@ -411,7 +431,7 @@ def state_bytes(scenario: Scenario) -> float:
 
 
 def shared_bytes(scenario: Scenario) -> float:
-    """Return the part of that state of which each replica holds a share only, in bytes."""
+    """Return the part of `state_bytes` that is sharded over replicas, in bytes."""
     table = scenario.model
     if table.name == "stated" or not table.shard_optimizer:
         return 0.0
@@ -419,12 +439,12 @@ def shared_bytes(scenario: Scenario) -> float:
 
 
 def replicas_of(scenario: Scenario) -> int:
-    """Return how many replicas a job has, among which it may share state."""
+    """Return the number of replicas of a job, over which it may shard state."""
     return scenario.job.groups * scenario.model.context
 
 
 def check_controller(platform: Platform) -> None:
-    """Refuse a platform on which nothing can direct a job."""
+    """Refuse a platform without a host for the job's controller."""
     if platform.controller is None:
         raise UserError(
             f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
@@ -437,13 +457,13 @@ def _check_measurable(
 ) -> None:
     job = scenario.job
     gpus_of_group = hosts_per_group * platform.gpus_per_rank
-    # A job may leave GPUs of a cluster to others; those of a plane stand for all of it.
+    # A job may use a part of a cluster, but a rail plane represents the whole job.
     is_whole = job.gpus in (None, job.all_gpus)
     is_part = is_whole and platform.gpus_per_rank == 1 and gpus_of_group >= job.gpus_of_group
     if not is_part and (left_over or gpus_of_group != job.gpus_of_group):
         total = len(platform.gpus) * platform.gpus_per_rank
         raise UserError(
-            f"{platform.path}: stands for {total} GPUs, the job has {job.groups} groups of "
+            f"{platform.path}: represents {total} GPUs, the job has {job.groups} groups of "
             f"{job.gpus_of_group}; set job.gpus = {total} and groups that divide it"
         )
     if platform.storage is None:

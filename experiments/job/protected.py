@@ -1,4 +1,4 @@
-"""How the state of a job is kept, with every value filled in."""
+"""The protection of a job's state, with every value filled in."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ if TYPE_CHECKING:
 
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")
-"""What of snapshots follows from their flows beside steps; stated, it is as stated."""
+"""Times of snapshots that a simulation of their flows beside steps replaces, unless stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class BesideSteps:
-    """Snapshots that go to memory while steps go on, which share links with them."""
+    """Snapshots to memory during steps, with which they share links."""
 
     flows: tuple[Flow, ...] = field(repr=False)
-    platform: Path  # A platform XML with doors to memories.
+    platform: Path  # A platform XML with links to memories.
     times: WriteBesideSteps  # The mutual slowdown of flows and steps.
     course: tuple[float, float]  # Delay of sound steps and duration of one, in seconds.
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """How the state of a job is kept, with every value filled in."""
+    """The protection of a job's state, with every value filled in."""
 
-    protection: Protection  # The way.
-    times: StateTransferTimes  # Of moving the state, measured or stated.
-    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 where none are taken.
-    beside: BesideSteps | None = None  # Snapshots in memory that meet steps on links.
+    protection: Protection  # The kind of protection.
+    times: StateTransferTimes  # Times to move the state, measured or stated.
+    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 without snapshots.
+    beside: BesideSteps | None = None  # Snapshots in memory that share links with steps.
 
     @property
     def in_background(self) -> bool:
-        """Whether checkpoints go to storage while the job goes on."""
+        """Whether checkpoints are written to storage while the job continues."""
         return type(self.protection) is not Storage
 
     @property
@@ -94,9 +94,14 @@ class Protected:
         return self.protection.persist_cost(self.times)
 
     def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
-        """Return where snapshots are kept in the background, memory first.
+        """Return the tiers of snapshots in the background, memory first.
 
-        The policy says when one goes to storage; its way there may be played beside steps.
+        Parameters
+        ----------
+        storage_policy : CheckpointPolicy
+            Decides when a snapshot is written to storage.
+        played : bool
+            Whether the write is simulated beside steps.
         """
         if not self.in_background:
             return ()
@@ -119,18 +124,17 @@ class Protected:
         return (memory, storage)
 
     def kept_every_steps(self, interval_steps: int) -> int:
-        """Return how many steps lie between two states that a restart may go back to.
+        """Return the number of steps between two states that a restart may load.
 
-        Those of memory where some are kept there: of the last snapshot, or where none is taken
-        beforehand, of the last step, which is saved when it is known that it is needed. Else those
-        of storage, at the given interval.
+        With peers, it is the interval of snapshots in memory, or 1 if the state is saved only after
+        a failure. Without peers, it is the interval of checkpoints on storage.
         """
         if self.protection.peers is None:
             return interval_steps
         return self.snapshot_interval_steps or 1
 
     def costs_of_memory(self, costs: Costs) -> Costs:
-        """Return the costs that a scheme sees whose state is found in memory after a failure."""
+        """Return the costs of a scheme if a restart finds the state in memory."""
         if self.protection.peers is None:
             return replace(costs, save_s=self.persist_cost.stall_s)
         load_s = self.protection.load_times(self.times).local_s
@@ -138,11 +142,22 @@ class Protected:
 
 
 def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
-    """Return how the state of a scenario's job is kept, all but the interval.
+    """Return the protection of a scenario's job, without its interval.
 
-    The scenario has the time that a step computes; whether that is played is told. It is an error
-    of the scheme, the user or the platform if the job is too small for it, its platform does not
-    say what is needed, or a node has too little memory.
+    Parameters
+    ----------
+    scenario : Scenario
+        The job, with its compute time.
+    durations : Durations
+        Times of the job's phases.
+    played : bool
+        Whether steps are simulated.
+
+    Raises
+    ------
+    StrategyError, UserError or PlatformError
+        If the job is too small for the protection, its platform lacks a necessary number, or a node
+        has too little memory.
     """
     table = scenario.protection
     chosen = protection_class(table.name)
@@ -169,7 +184,7 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         if protection.copies_beside_steps and flows_are_played:
             beside = _beside_steps(scenario, durations, transfers, times, played=played)
     if "copy_s" in stated:
-        stated["encode_s"] = 0.0  # Parity included.
+        stated["encode_s"] = 0.0  # The stated copy includes parity.
     times = replace(times, **stated)
     _check_memory(scenario, protection, times.host_memory_bytes)
     return Protected(protection, times, beside=beside)
@@ -183,11 +198,11 @@ def _beside_steps(
     *,
     played: bool,
 ) -> BesideSteps | None:
-    """Return what snapshots and steps cost each other; None where they never meet."""
+    """Return the mutual slowdown of snapshots and steps; None if they never share a link."""
     least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
     compute_s = scenario.compute_s * least
     if not played and times.copy_s + times.send_s <= compute_s:
-        # Nothing but an exchange is on links.
+        # Snapshots end before the all-reduce, which alone uses links.
         return None
     from faultline.simulator.simgrid_engine.state_flows import beside_steps
 
@@ -209,9 +224,9 @@ def _check_memory(scenario: Scenario, protection: Protection, of_platform: float
     needed = protection.memory_bytes_per_node * protection.job.slices
     if available is not None and needed > available:
         raise UserError(
-            f'protection.name = "{table.name}": needs {needed / 1e9:,.0f} GB of host memory a '
-            f"node, a node has {available / 1e9:,.0f} GB; use more nodes a replica or larger "
-            "groups of peers, or set protection.host_memory_bytes if it has more"
+            f'protection.name = "{table.name}": needs {needed / 1e9:,.0f} GB of host memory per '
+            f"node, a node has {available / 1e9:,.0f} GB; use more nodes per replica or larger "
+            "groups of peers, or set protection.host_memory_bytes if a node has more"
         )
 
 
@@ -221,10 +236,10 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
     of_group, of_node = layout.gpus_per_group, layout.gpus_per_host
     shorter, longer = sorted((of_group, of_node))
     if longer % shorter and (spec is None or spec.plane is None):
-        # The GPUs of a server that belong to one group are a node, or several of equal size.
+        # The GPUs of a server in one group form a node, or several of equal size.
         of_node = gcd(shorter, longer)
     per_group = max(1, round(of_group / of_node))
-    # A row of nodes is a replica: a group, or as many as share one node.
+    # A row of nodes is a replica: one group, or all groups that share a node.
     rows = layout.groups if of_group >= of_node else -(-layout.gpus // of_node)
     return ProtectedJob(
         layout.groups,
@@ -240,14 +255,17 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
 
 
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
-    """Return what a protection moves on the scenario's platform, and what that is like.
+    """Return the spec of the scenario's platform, and the state that a protection moves on it.
 
-    A platform without a description of its hosts is a UserError.
+    Raises
+    ------
+    UserError
+        If the platform has no description of its hosts, or too few machines per group.
     """
     spec = spec_at_size(scenario)
     if spec is None:
         raise UserError(
-            f"{scenario.platform.file}: does not say what its hosts are like, so nothing can be "
+            f"{scenario.platform.file}: has no description of its hosts, so nothing can be "
             "measured; state all times.snapshot_*"
         )
     job, moved = scenario.job, protection.transfers
@@ -256,9 +274,9 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
     if moved.copies >= smallest:
         # On a rail plane a group of the job is one machine.
         raise UserError(
-            f'protection.name = "{scenario.protection.name}": {moved.copies + 1} machines are to '
-            f"hold the same state, and {scenario.platform.file} has {smallest} for it, one a "
-            "group; use fewer, or more job.groups, or state all times.snapshot_*"
+            f'protection.name = "{scenario.protection.name}": {moved.copies + 1} machines must '
+            f"hold the same state, and {scenario.platform.file} has {smallest} for it, one per "
+            "group; use fewer copies or more job.groups, or state all times.snapshot_*"
         )
     loaded_bytes = moved.loaded_bytes_per_gpu
     return spec, StateTransfers(
@@ -278,10 +296,10 @@ def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, Sta
 def _with_gathering(
     times: StateTransferTimes, scenario: Scenario, durations: Durations, protected: ProtectedJob
 ) -> StateTransferTimes:
-    """Add the all-gather of what all groups hold: half of a ring all-reduce of as much."""
+    """Add the all-gather of replicated state: half of a ring all-reduce of the same size."""
     job = scenario.job
     all_reduce_s = durations.all_reduce_s
-    # What follows the passes of a step that is played has the optimizer in it, and not what hides.
+    # A simulated step's sync time does not fit: it has the optimizer, but no hidden gradients.
     played = isinstance(all_reduce_s, SyncTime)
     half_s = (times.all_reduce_s if played else all_reduce_s(job.groups)) / 2
     gathered = protected.replicated_bytes_per_gpu * job.gpus_of_group
@@ -295,9 +313,9 @@ def _with_gathering(
 
 
 def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tuple[int, ...], ...]:
-    """Return the nodes that share their state, as the platform numbers them.
+    """Return the groups of peers, by the platform's numbers of nodes.
 
-    On a rail plane a group has one node, which represents all of its nodes.
+    On a rail plane, one node represents all nodes of a group.
     """
     peers = protection.peers
     if peers is None:

@@ -45,9 +45,9 @@ class ExplainedRecovery:
     """A recovery of a scheme, phase by phase."""
 
     scheme: str  # The scheme.
-    event: str  # The event before it.
-    recovery: str  # Its kind.
-    phases: tuple[RecoveryPhase, ...]  # In order, with the source of each time.
+    event: str  # The event that causes the recovery.
+    recovery: str  # Kind of recovery.
+    phases: tuple[RecoveryPhase, ...]  # Phases in order, with the source of each time.
 
     @property
     def duration_s(self) -> float:
@@ -58,10 +58,10 @@ class ExplainedRecovery:
 def explained_recoveries(
     scenario: Scenario, schemes: Iterable[str]
 ) -> Iterator[ExplainedRecovery | str]:
-    """Yield the recoveries from the failure of one GPU under each scheme, and from its repair.
+    """Yield the recoveries from the failure of one GPU under each scheme, and after its repair.
 
-    Before them comes the state that members send to each other without a failure.
-    A scheme that the job cannot use has one line with the reason.
+    The state that members send to each other without a failure comes first. A scheme that the job
+    cannot use has one line with the reason.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -147,7 +147,7 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
 
 
 def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[RecoveryPhase]:
-    """Return phases with their sources; where the job waits for a repair, that is the first."""
+    """Return phases with their sources; the repair comes first if the job waits for it."""
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
     phases = question.durations.recovery.phases(needed, [_A_GPU])
     kind = recovery.kind

@@ -84,15 +84,15 @@ class ResolvedJob:
     redundancy: int
     interval_steps: int
     durations: Durations  # Stated, or measured on the platform.
-    protected: Protected  # How the state is kept.
-    # The scenario's failures, unless the caller gave others.
+    protected: Protected  # The protection of the state.
+    # The scenario's failures, unless the caller replaces them.
     failures: FailureModel = field(compare=False, repr=False)
     # The parts of an undisturbed step, if the platform determines them.
     step: StepTime | None = None
 
     @property
     def rules(self) -> Rules:
-        """The scenario's named choices as the engines know them."""
+        """The scenario's choices as rules of the engines."""
         return Rules(**{rule: value_at(self.scenario, path) for rule, path in _rules().items()})
 
     @property
@@ -132,7 +132,7 @@ class ResolvedJob:
         return restart_with_repairs_s(self.scenario, self.durations, self.failures, needed)
 
     def costs(self) -> Costs:
-        """Return what closed forms need to know of the job, with checkpoints on storage."""
+        """Return the inputs of closed forms, with checkpoints on storage."""
         job, durations = self.scenario.job, self.durations
         return Costs(
             mtbf_s=self.failures.mtbf_s,
@@ -144,31 +144,31 @@ class ResolvedJob:
 
     @property
     def standbys(self) -> int:
-        """Machines that stand by to take the places of failed ones."""
+        """Number of standby machines."""
         return standbys_of(self.scenario, self.failures.mtbf_s)
 
     @property
     def awaits_repairs(self) -> bool:
-        """Whether a failed machine's place is filled by its repair alone."""
+        """Whether a failed machine has no replacement, so that the job waits for its repair."""
         return awaits_repairs(self.scenario, self.failures.mtbf_s)
 
     def predict(self) -> Prediction:
-        """Predict what the replay engine would find; a UserError if there are no closed forms."""
+        """Predict the result of the replay engine; a UserError if there are no closed forms."""
         return predict_settings(self, [self])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
-        """Return the same job with other steps and its own limit of simulated time."""
+        """Return the job with another number of steps and limit of simulated time."""
         limit_s = HUNDRED_YEARS_S if time_limit_s is None else time_limit_s
         job = self.scenario.job.model_copy(update={"steps": steps, "time_limit_s": limit_s})
         return replace(self, scenario=self.scenario.model_copy(update={"job": job}))
 
     def strategy(self) -> Strategy:
-        """Return the scheme at its start; a StrategyError if it cannot be built for this job."""
+        """Return the scheme in its first state; a StrategyError if the job cannot use it."""
         scheme = strategy_class(self.scenario.strategy.name)
         return scheme(self.scenario.job.groups, self.redundancy, scheme_options(self.scenario))
 
     def checkpoint_policy(self) -> CheckpointPolicy:
-        """Return what decides when a checkpoint is due."""
+        """Return the policy that decides when a checkpoint is due."""
         if self.scenario.checkpoint.policy == "fixed":
             return EverySteps(self.interval_steps)
         return FollowingHazard(
@@ -180,7 +180,7 @@ class ResolvedJob:
         )
 
     def read_ahead(self) -> None:
-        """Read what runs need of the platform, so that processes forked from this one have it."""
+        """Read the platform, so that forked processes have it."""
         is_as_generated(self.scenario)
         if isinstance(self.durations.moves, MovesOnPlatform):
             self.durations.moves.read_ahead()
@@ -235,7 +235,7 @@ class ResolvedJob:
         return Job(work, self.rules, self.durations, self.failures, seed)
 
     def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
-        """Return what simulates courses; that of snapshots to host memory has the others."""
+        """Return the simulated courses; those of snapshots to memory include the others."""
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
@@ -246,7 +246,7 @@ class ResolvedJob:
         return courses_of(path, traffic, job_layout(self.scenario))
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
-        """Draw how long machines live that stand by: as those of the job do, without a memory."""
+        """Yield exponential lifetimes of standbys, with the mean of the job's machines."""
         layout, drawn = job_layout(self.scenario), stream(seed, Purpose.STANDBY_LIVES)
         mean_s = self.failures.mtbf_s * layout.gpus / layout.gpus_per_host
         while True:
@@ -256,7 +256,7 @@ class ResolvedJob:
 def resolve(
     scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
 ) -> ResolvedJob:
-    """Fill in what a scenario leaves open; its parameters are those of `open_job`.
+    """Fill in the open keys of a scenario; the parameters are those of `open_job`.
 
     Redundancy and intervals are the first of `settings_of`, as in a plan.
     """
@@ -267,7 +267,7 @@ def resolve(
 
 
 def resolve_playable(scenario: Scenario) -> ResolvedJob:
-    """Fill in open keys of a scenario, and refuse one that cannot be simulated."""
+    """Fill in the open keys of a scenario, and refuse one that cannot be simulated."""
     question = resolve(scenario)
     question.strategy()
     question.job(seed=0)
@@ -275,27 +275,24 @@ def resolve_playable(scenario: Scenario) -> ResolvedJob:
 
 
 def settings_of(scenario: Scenario, known: Durations | None = None) -> list[Choice]:
-    """Return all settings that a scenario leaves open, the best by closed forms first.
-
-    One for each redundancy, or the one that is stated, with its intervals.
-    """
+    """Return a choice per redundancy, or for the stated one; the best by closed forms first."""
     return choices_at(*open_job(scenario, known))
 
 
 def open_job(
     scenario: Scenario, known: Durations | None = None, failures: FailureModel | None = None
 ) -> tuple[ResolvedJob, Sequence[int]]:
-    """Return a job with everything but redundancy and intervals, and what is to choose from.
+    """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
-    Its own redundancy is the first, and its interval 1 (`choices.at_redundancy` changes them).
+    The job has the first redundancy and interval 1; `choices.at_redundancy` changes them.
 
     Parameters
     ----------
     scenario : Scenario
         The scenario as stated.
     known : Durations, optional
-        What `durations_of` returned for a scenario that differs in nothing it depends on; by
-        default they are looked up, and measured on the platform where the scenario asks for that.
+        Result of `durations_of` for a scenario with equal durations. By default they are looked up,
+        or measured on the platform if the scenario requests that.
     failures : FailureModel, optional
         The failures, in place of the scenario's.
     """
@@ -319,10 +316,7 @@ def open_job(
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
-    """Refuse what would never end, or what has no meaning, by a UserError.
-
-    No group would ever come up again, or the watchdog fires in a sound all-reduce.
-    """
+    """Raise a UserError if restarts would never end, or the watchdog fires without a failure."""
     restart_s = durations.restart_s(_restart_of(scenario))
     shrinking_s = durations.recovery.duration_s(SHRINK)
     repair_s = restart_s + durations.load_s + shrinking_s
@@ -332,21 +326,21 @@ def _check_possible(scenario: Scenario, durations: Durations, failures: FailureM
         named = f"the {table.process}'s mean time between failures"
     if repair_s > 1e6 * failures.mtbf_s:
         raise UserError(
-            f"{named} = {failures.mtbf_s:g}: more than a million failures fall into one restart "
-            f"of {repair_s:g} s; raise it, or shorten the restart"
+            f"{named} = {failures.mtbf_s:g}: a restart of {repair_s:g} s has more than a million "
+            "failures; raise it, or shorten the restart"
         )
     if scenario.restart.failure_during == "begins-anew":
         unharmed = failures.survival(restart_s)
         if unharmed < 1e-3:
             raise UserError(
-                f"{named} = {failures.mtbf_s:g}: a restart of {restart_s:g} s gets through without "
-                f"another failure with probability {unharmed:.1g} only; "
+                f"{named} = {failures.mtbf_s:g}: the probability of a restart of {restart_s:g} s "
+                f"without another failure is only {unharmed:.1g}; "
                 'raise it, or set restart.failure_during = "absorbed"'
             )
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     if scenario.detection.mode == "watchdog" and scenario.detection.watchdog_s <= all_reduce_s:
         raise UserError(
-            f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a sound "
+            f"detection.watchdog_s = {scenario.detection.watchdog_s:g}: fires in a healthy "
             f"all-reduce, which takes {all_reduce_s:g} s; use more than that"
         )
 
@@ -359,13 +353,13 @@ def undisturbed_step_s(
     Parameters
     ----------
     job : JobTable
-        The job; it says whether all wait for the slowest group under its jitter.
+        The job; `undisturbed_step` determines whether the step includes jitter.
     compute_s : float
-        Time that a group computes at nominal pace, in seconds.
+        Compute time of a group without jitter, in seconds.
     durations : Durations
         Times of the job's phases.
     jitter : float, optional
-        Standard deviation of the time of passes, as a share of it; by default that of computing.
+        Standard deviation of the time of passes, as a share of it; by default that of compute.
     """
     drawn = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
     slowest = _mean_slowest(job.groups, drawn, LEAST_COMPUTE_FACTOR) if drawn else 1.0
@@ -376,18 +370,18 @@ def undisturbed_step_s(
 
 @cache
 def _mean_slowest(groups: int, jitter: float, minimum_factor: float) -> float:
-    """Return the mean of the largest of `groups` factors on the time of a shard type."""
+    """Return the mean of the largest of `groups` random factors on the time of a shard type."""
     return 1.0 + jitter * float(largest_of_normals([groups], (minimum_factor - 1.0) / jitter)[0])
 
 
 def awaits_repairs(scenario: Scenario, mtbf_s: float) -> bool:
-    """Return whether a failed machine's place is filled by its repair alone."""
+    """Return whether a failed machine has no replacement, so that the job waits for its repair."""
     has_others = standbys_of(scenario, mtbf_s) or free_machines_of(scenario) != 0
     return scenario.recovery.price("hardware") == "repaired" or not has_others
 
 
 def awaited_repair_s(scenario: Scenario, failures: FailureModel) -> float:
-    """Return the mean time until a machine is repaired that a restart waits for, in seconds."""
+    """Return the mean repair time that a restart waits for, in seconds."""
     usual_s = scenario.rejoin.repair_s
     return mean_repair_s(failures, usual_s) if scenario.rejoin.when == "at-restart" else usual_s
 
@@ -408,19 +402,19 @@ def _restart_of(scenario: Scenario) -> Recovery:
 
 @cache
 def _rules() -> dict[str, KeyPath]:
-    """Return the key of each rule, as the schema marks it."""
+    """Return the key of each rule."""
     rules = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
     return {rule: path for path, rule in rules.items() if rule is not None}
 
 
 def filled_in(question: ResolvedJob) -> Scenario:
-    """Return the scenario of a job with every value stated: an equivalent one."""
+    """Return an equivalent scenario with every value stated."""
     scenario = question.scenario
     tables = scenario.model_dump()
     tables["strategy"]["redundancy"] = question.redundancy
     tables["checkpoint"]["interval_steps"] = question.interval_steps
     if question.step is not None:
-        # Its step is simulated anew: stated, its parts would be lost.
+        # A stated compute time would lose the parts of a simulated step.
         del tables["times"]["compute_s"]
     shape = job_shape(scenario)
     tables["model"] |= {
@@ -443,7 +437,7 @@ def filled_in(question: ResolvedJob) -> Scenario:
 
 
 def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
-    """Return what ``[failures]`` leaves open where failures strike components, and not groups."""
+    """Return the open keys of ``[failures]`` with their values."""
     scenario, model = question.scenario, question.failures
     table = scenario.failures
     layout = job_layout(scenario)

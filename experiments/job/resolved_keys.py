@@ -1,4 +1,4 @@
-"""A scenario with every value filled in, where each comes from, and all of it as a TOML file."""
+"""A scenario with every value filled in, the origin of each value, and its TOML file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ class ResolvedKey:
     """A key of a resolved scenario."""
 
     reference: KeyReference  # Its documentation.
-    value: Any  # Its value; None where it is unset.
-    # Who gave it: the file, the command line, what else is asked for (the model, the platform, the
-    # closed forms), or nobody (one of "stated", "--set", "derived", "default", "unset").
+    value: Any  # Its value; None if it is unset.
+    # Origin of the value: the file ("stated"), the command line ("--set"), the model, the platform
+    # or closed forms ("derived"), the default ("default"), or none ("unset").
     origin: Origin
-    counts: bool  # Whether anything depends on it, as the named choices stand.
-    # What a choice came to where it stands for a number, such as a measured time; else empty.
-    outcome: str
+    counts: bool  # Whether the key has an effect under the scenario's choices.
+    outcome: str  # The number that a choice leads to, such as a measured time; may be empty.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class ResolvedScenario:
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
-    """Fill in what a scenario leaves open; errors are those of `resolved_job.resolve_playable`."""
+    """Fill in the open keys of a scenario; errors are those of `resolved_job.resolve_playable`."""
     # A shown scenario must be one that can be simulated.
     question = resolve_playable(source.scenario())
     filled = filled_in(question)
@@ -71,7 +70,7 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
 
 
 def _outcomes(question: ResolvedJob) -> dict[str, str]:
-    """Return what choices that stand for a time came to, by their dotted keys."""
+    """Return the number that each derived or measured key leads to, by dotted key."""
     scenario, durations = question.scenario, question.durations
     groups, sources = scenario.job.groups, question.sources
     times = {
@@ -102,14 +101,14 @@ def _protection_outcome(question: ResolvedJob) -> str:
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)
-        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s where a node was lost")
+        details.append(f"loads in {load.local_s:.3g} s, {load.peers_s:.3g} s if a node was lost")
     if not details:
         details.append(f"a checkpoint stalls for {protected.persist_cost.stall_s:.3g} s")
     return "; ".join(details)
 
 
 def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
-    """Whether a key is there and no table; a list of tables is one value."""
+    """Return whether a key exists and is not a table; a list of tables is one value."""
     above = value_at(scenario, reference.path[:-1])
     return isinstance(above, BaseModel) and not isinstance(
         value_at(scenario, reference.path), BaseModel
@@ -129,13 +128,13 @@ def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> 
 def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> str:
     """Return a TOML file equivalent to the scenario, with every value stated.
 
-    A comment at each key has its unit, the source of its value, its meaning. With
-    everything, keys on which nothing depends are there too, though nobody stated them.
+    A comment at each key has its unit, the origin of its value and its meaning. With `everything`,
+    the file also has keys without effect that were not stated.
     """
     document = tomlkit.document()
     by = f"Resolved by Faultline {own_version()}."
-    document.add(tomlkit.comment(f"{by} A comment says [unit, origin] meaning;"))
-    document.add(tomlkit.comment("`faultline scenario explain KEY` tells more."))
+    document.add(tomlkit.comment(f"{by} Each comment has [unit, origin] meaning."))
+    document.add(tomlkit.comment("`faultline scenario explain KEY` prints details."))
     document.add(tomlkit.nl())
     tables: dict[KeyPath, tomlkit.TOMLDocument | Table] = {(): document}
     for path, keys in _by_table(resolved, everything).items():
@@ -173,7 +172,7 @@ def _fill(table: tomlkit.TOMLDocument | Table, keys: list[ResolvedKey]) -> None:
 
 
 def _width(key: ResolvedKey) -> int:
-    """Return how many columns the key and its value take, or a lot for a text of several lines."""
+    """Return the width of a key and its value; a text of several lines is too wide to align."""
     text = f"{key.reference.path[-1]} = {written(key.value)}"
     return len(text) if "\n" not in text else len(text) + _WIDEST_KEY
 

@@ -28,7 +28,7 @@ from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.strategies.closed_forms.prediction import largest_of_normals
 
 if TYPE_CHECKING:
-    # What plays steps is imported where that is done: most runs play none.
+    # Functions import these on first use: most runs simulate no steps.
     from faultline.simulator.chords import Chords
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
-# Raise it when the time of a step is found otherwise; `PlacedStep.version` when it is another.
+# Raise it if the method of measuring changes; raise `PlacedStep.version` if the step changes.
 _PLAY_VERSION = 14
 
 
 def is_played(scenario: Scenario) -> bool:
-    """Return whether a scenario's step is simulated: it names a model, and states no time for it.
+    """Return whether a scenario's step is simulated: it names a model and states no compute time.
 
-    On a rail plane no step is: see `with_compute`.
+    Steps on a rail plane are not simulated; see `with_compute`.
     """
     return _lacks_compute(scenario) and not _is_plane(scenario)
 
@@ -63,18 +63,21 @@ def _is_plane(scenario: Scenario) -> bool:
 
 
 _GROUPS_BESIDE = 2
-"""Groups whose passes are simulated for a rail plane, on servers of their own."""
+"""Groups whose passes are simulated for a rail plane, on a separate platform of servers."""
 
 
 def with_compute(scenario: Scenario) -> Scenario:
-    """Return a scenario with the compute of its step, where that is measured beside a rail plane.
+    """Return a scenario with the measured compute time of its step, if it is on a rail plane.
 
     A plane lacks scale-up domains. So the passes of two groups, with their messages between tensor
-    ranks and between stages, are simulated on servers of the same spec. Gradients are not among
-    them: the plane times their all-reduce. The scenario does not state the time itself.
+    ranks and between stages, are simulated on servers of the same spec. The plane itself times the
+    all-reduce of gradients.
 
-    It is a UserError if gradients hide behind the passes, or if the XML was edited: the servers
-    follow from the spec that it keeps.
+    Raises
+    ------
+    UserError
+        If gradients are hidden behind the passes, or if the XML was edited: the servers follow from
+        the spec in it.
     """
     if not measures_compute(scenario):
         return scenario
@@ -88,13 +91,13 @@ def with_compute(scenario: Scenario) -> Scenario:
     assert spec.plane.domain_gpus is not None
     if edited_platform(scenario) is not None:
         raise UserError(
-            f"{scenario.platform.file}: an edited rail plane does not time the steps of a model; "
+            f"{scenario.platform.file}: an edited rail plane cannot time the steps of a model; "
             "generate one (faultline platform generate, with --set), or state times.compute_s"
         )
     if table.gradient_overlap:
         raise UserError(
-            f"model.gradient_overlap = {table.gradient_overlap:g}: the all-reduce of a rail plane "
-            "hides behind nothing; use 0, or a platform of servers"
+            f"model.gradient_overlap = {table.gradient_overlap:g}: a rail plane cannot overlap its "
+            "all-reduce with compute; use 0, or a platform of servers"
         )
     job = parallel_job(table, _GROUPS_BESIDE)
     domains = -(-job.layout.gpus // (_GROUPS_BESIDE * spec.plane.domain_gpus))
@@ -111,14 +114,17 @@ def with_compute(scenario: Scenario) -> Scenario:
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     """Return the step of a scenario that names a model, on the GPUs of its platform in order.
 
-    Too few of them are a UserError.
+    Raises
+    ------
+    UserError
+        If the platform has too few GPUs.
     """
     from faultline.simulator.pattern.placed_step import PlacedStep
 
     job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
     if len(gpus) < job.layout.gpus:
         raise UserError(
-            f"{path}: has {len(gpus):,} GPUs, the job takes {job.layout.gpus:,}; lower job.groups, "
+            f"{path}: has {len(gpus):,} GPUs, the job needs {job.layout.gpus:,}; lower job.groups, "
             "model.pipeline or model.tensor, or name a larger platform"
         )
     return PlacedStep.in_order(job.pattern(), gpus)
@@ -133,10 +139,14 @@ def played_traffic(
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:
-    """Return the time of an undisturbed step, from the cache if it is there.
+    """Return the time of an undisturbed step; None if the scenario states it.
 
-    None where the scenario states it. No such platform is a UserError, a broken one a
-    PlatformError.
+    Raises
+    ------
+    UserError
+        If there is no such platform.
+    PlatformError
+        If the platform is invalid.
     """
     if not is_played(scenario):
         return None
@@ -144,40 +154,40 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
     return _step_time(path, placed_step(scenario, path))
 
 
-_Question: TypeAlias = "tuple[PlacedStep, StepShares]"
+_SharedStep: TypeAlias = "tuple[PlacedStep, StepShares]"
 """A step on its hosts, with the share of each member."""
 
 
 @dataclass(frozen=True)
 class PlayedMemberTimes:
-    """Step times by members and their shares: each distinct step is simulated once."""
+    """Step times by members and shares; each distinct step is simulated once."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
-    # By members, by representatives, and by the shares of these on their hosts.
+    # Times by members; the representative steps of members; times by representative steps.
     _times: dict[StepShares, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _alike: dict[StepShares, _Question] = field(
+    _alike: dict[StepShares, _SharedStep] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _known: dict[_Question, StepTime] = field(
+    _known: dict[_SharedStep, StepTime] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _by_factor: dict[_Question, Chords] = field(
+    _by_factor: dict[_SharedStep, Chords] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
-        """Return the time until the slowest has computed its share so many times, in seconds.
+        """Return the time of the slowest member for `rounds` rounds of its share, in seconds.
 
-        Computations that take `factor` times as long are played for some factors only (`Chords`).
+        Computations take `factor` times as long. Only some factors are simulated (`Chords`).
         """
         hides, shares = self.step.pattern.hides, self._dealt(shares)
         if self._is_even and not (hides or any(one.stages for one in shares.pipelines)):
-            # One takes as long as all.
+            # Members are alike, so their number has no effect.
             shares = shares._replace(members=tuple(range(self.step.groups)), pipelines=())
         if not hides:
             return rounds * self._passes_s(shares, factor)
@@ -185,7 +195,7 @@ class PlayedMemberTimes:
         return sum(self._passes_s(one, factor) for one in each)
 
     def sync_s(self, shares: StepShares) -> float:
-        """Return the time of what follows, in seconds."""
+        """Return the time from the last pass to the end of the step, in seconds."""
         return self._of(self._dealt(shares)).sync_s
 
     def _dealt(self, shares: StepShares) -> StepShares:
@@ -204,36 +214,36 @@ class PlayedMemberTimes:
             return self._of(shares).passes_s
         from faultline.simulator.chords import Chords
 
-        arguments = self._question(shares)
+        arguments = self._simulated_step(shares)
         if arguments not in self._by_factor:
             self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
-        # Slower passes hide more gradients: what the sync is shorter by is counted here.
+        # Slower passes hide more gradients: the decrease of the sync time counts here.
         return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
         known = self._times.get(shares)
         if known is None:
-            arguments = self._question(shares)
+            arguments = self._simulated_step(shares)
             if arguments not in self._known:
                 self._known[arguments] = self._played(*arguments)
             known = self._times[shares] = self._known[arguments]
         return known
 
-    def _question(self, shares: StepShares) -> _Question:
-        """Return the simulated hosts: one of each set of equal ones, if the platform is even."""
+    def _simulated_step(self, shares: StepShares) -> _SharedStep:
+        """Return the simulated step; on an even platform, equal members have one representative."""
         if shares not in self._alike:
             self._alike[shares] = self.step, shares
             if shares != StepShares(tuple(range(self.step.groups))) and self._is_even:
                 self._alike[shares] = self._by_stand_ins(shares)
         return self._alike[shares]
 
-    def _by_stand_ins(self, shares: StepShares) -> _Question:
-        """Return what takes as long: among few GPUs exactly, latencies of all routes included."""
+    def _by_stand_ins(self, shares: StepShares) -> _SharedStep:
+        """Return a step of equal time; with few GPUs, latencies of all routes are equal too."""
         from faultline.simulator.pattern.placed_step import MOST_RANKS_APART
 
         step, working = self.step, shares.working
         if len(step.names) <= MOST_RANKS_APART:
-            # Rings go from group to group in their order.
+            # Rings connect groups in ascending order.
             working.sort()
             step = step.with_first(working, symmetry_of(self.platform).stand_ins)
         return step, shares.renamed(working, step.groups)
@@ -247,7 +257,7 @@ class PlayedMemberTimes:
 
 
 def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
-    """Return what a step of some groups takes; None where it depends on their number alone."""
+    """Return the step times by members; None if only the number of members matters."""
     if step is None or step.is_even:
         return None
     path = platform_file(scenario)
@@ -256,16 +266,16 @@ def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes
 
 @dataclass(frozen=True)
 class MeasuredMemberTimes:
-    """Step times with a measured all-reduce, and nothing else simulated."""
+    """Step times with a stated compute time and a measured all-reduce."""
 
     platform: Path  # Platform XML.
-    traffic: Traffic  # Of all groups.
+    traffic: Traffic  # Traffic of all groups.
     compute_s: float  # Time to compute one shard type, in seconds.
     without: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
-        """Return the time of computing, in seconds: no message is in it."""
+        """Return the compute time, in seconds; it includes no messages."""
         return rounds * shares.stack_size * self.compute_s * factor
 
     def sync_s(self, shares: StepShares) -> float:
@@ -273,12 +283,12 @@ class MeasuredMemberTimes:
         return self._reduced_s(sorted(shares.members), self._left)
 
     def slowed_s(self, left: Mapping[str, float]) -> float:
-        """Return the time of all groups with so much of some links, in seconds."""
+        """Return the time of all groups if links have only the shares `left`, in seconds."""
         return self._reduced_s(range(len(self.traffic.hosts)), left)
 
     @cached_property
     def _left(self) -> Mapping[str, float]:
-        """The bandwidth that links have left."""
+        """Share of the bandwidth that each affected link has left."""
         from faultline.platforms.outages import bandwidths_without
 
         left = bandwidths_without(platform_at(self.platform), self.without)
@@ -294,23 +304,23 @@ class MeasuredMemberTimes:
 
 
 def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
-    """Return the step time of some groups with a measured all-reduce, and nothing simulated."""
+    """Return the step times of a job with a stated compute time and a measured all-reduce."""
     path = platform_file(scenario)
     return MeasuredMemberTimes(path, traffic_of(scenario, path), scenario.compute_s)
 
 
 @dataclass(frozen=True)
 class PlayedDetourTimes:
-    """Step times without some switches or links: simulated once for each set of groups."""
+    """Step times while some switches or links are down."""
 
-    # Returns the step time without some switches, on first use.
+    # Returns the step times without some switches; called once per set of switches.
     times_without: Callable[[tuple[str, ...], SlowStep], MemberTimes]
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __call__(self, switches: Sequence[str], slow: SlowStep = SOUND_STEP) -> MemberTimes:
-        """Return what it takes without these, and with what is slow."""
+        """Return the step times without these switches, and with some slow parts."""
         key = tuple(switches), slow
         if key not in self._known:
             self._known[key] = self.times_without(*key)
@@ -318,9 +328,9 @@ class PlayedDetourTimes:
 
 
 def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes | None:
-    """Return what a step takes while switches are down around which there is a way.
+    """Return the step times while switches that have a detour are down.
 
-    None if no message of it is simulated on the platform.
+    None if no message of a step is simulated on the platform.
     """
     if step is None and not reduces_on_network(scenario):
         return None
@@ -334,8 +344,8 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
 def jitter_of_passes(scenario: Scenario, *, played: bool) -> float:
     """Return the standard deviation of the time of passes, as a share of it.
 
-    Messages have no jitter. So where steps are `played`, passes vary by less than computations: by
-    the slope of their time from a sound step to one as slow as the slowest group usually is.
+    Messages have no jitter. So in simulated steps (`played`), passes vary less than computations.
+    The ratio is the slope of the time of passes, up to the usual delay of the slowest group.
     """
     job = scenario.job
     jitter = job.compute_jitter
@@ -343,16 +353,16 @@ def jitter_of_passes(scenario: Scenario, *, played: bool) -> float:
         return jitter
     path = platform_file(scenario)
     times = PlayedMemberTimes(path, placed_step(scenario, path))
-    everybody = StepShares(tuple(range(job.groups)))
-    more = jitter * max(1.0, float(largest_of_normals([job.groups])[0]))
-    slow_s = times.passes_s(everybody, factor=1.0 + more)
-    return jitter * (slow_s / times.passes_s(everybody) - 1.0) / more
+    all_groups = StepShares(tuple(range(job.groups)))
+    delay = jitter * max(1.0, float(largest_of_normals([job.groups])[0]))
+    slow_s = times.passes_s(all_groups, factor=1.0 + delay)
+    return jitter * (slow_s / times.passes_s(all_groups) - 1.0) / delay
 
 
 def played_time(
     path: Path, step: PlacedStep, slow: Mapping[str, float], shares: StepShares | None = None
 ) -> StepTime:
-    """Return the time of a step with a share of the bandwidth of some links."""
+    """Return the time of a step if `slow` links have only a share of their bandwidth."""
     return _step_time(path, step, (), tuple(sorted(slow.items())), shares)
 
 

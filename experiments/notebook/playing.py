@@ -1,7 +1,7 @@
-"""Functions of ``import faultline``, ``run`` to ``timeline``; ``Job`` and ``Platform``.
+"""The API of ``import faultline``: functions from ``run`` to ``timeline``, ``Job``, ``Platform``.
 
-A scenario is named, or is a TOML file. Changes are its keys: ``{"job.groups": 600}``, or as keyword
-arguments with two underscores for the dot, ``job__groups=600``.
+A scenario is a name or a TOML file. Changes are keys and values: ``{"job.groups": 600}``, or
+keyword arguments with two underscores instead of a dot, ``job__groups=600``.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ def scenario_with(
     changes: Mapping[str, object] | None = None,
     more: Mapping[str, object] | None = None,
 ) -> Scenario:
-    """Return a scenario with changes, given by dotted keys or as keyword arguments are.
+    """Return a scenario with changes, by dotted keys or by names with two underscores.
 
     Raises
     ------
     UserError
-        If there is no such scenario, or a change is no good or has no effect; the message is one
-        line.
+        If there is no such scenario, or a change is invalid or has no effect.
     """
     dotted = {**keys_of(changes or {}), **keys_of(more or {})}
     if isinstance(scenario, Scenario):
@@ -63,37 +62,37 @@ def scenario_with(
 
 
 def keys_of(changes: Mapping[str, object]) -> dict[str, object]:
-    """Return changes by dotted keys: of nested tables, and of names with two underscores.
+    """Return changes by dotted keys, from nested tables or names with two underscores.
 
-    Raises UserError if they are no mapping.
+    Raises
+    ------
+    UserError
+        If they are not a mapping.
     """
     if not isinstance(changes, Mapping):
-        raise UserError(f"{_said(changes)}: no changes; give keys and values: {{'job.steps': 500}}")
+        raise UserError(f"{_quoted(changes)}: use a mapping for changes: {{'job.steps': 500}}")
     return {key.replace("__", "."): value for key, value in dotted_leaves(changes)}
 
 
-def _said(value: object) -> str:
+def _quoted(value: object) -> str:
     return quote(value) if isinstance(value, (str, int, float)) else f"{value!r:.80}"
 
 
 def whole(name: str, value: object, least: int = 0) -> int:
-    """Return an argument that is a whole number of any type.
-
-    Raises UserError if it is none, or less than the least.
-    """
+    """Return an argument as an int; a UserError if it is not an integer, or below the least."""
     try:
         number = least - 1 if isinstance(value, bool) else operator.index(cast(int, value))
     except TypeError:
         number = least - 1
     if number < least:
-        raise UserError(f"{name} = {_said(value)}: use a whole number from {least}")
+        raise UserError(f"{name} = {_quoted(value)}: use a whole number from {least}")
     return number
 
 
 def _engine(name: EngineName) -> EngineName:
     if name not in get_args(EngineName):
         known = " or ".join(map(repr, get_args(EngineName)))
-        raise UserError(f"engine = {_said(name)}: use {known}")
+        raise UserError(f"engine = {_quoted(name)}: use {known}")
     return name
 
 
@@ -106,7 +105,7 @@ def run(
     engine: EngineName = "replay",
     **more: object,
 ) -> Record:
-    """Play a scenario with one seed.
+    """Simulate a scenario with one seed.
 
     Parameters
     ----------
@@ -115,9 +114,9 @@ def run(
     changes : mapping, optional
         Values by dotted keys.
     seed : int
-        Names the random numbers; one seed, one record.
+        Seed of the random numbers; it determines the record.
     engine : {"replay", "simgrid"}
-        Which engine plays.
+        The engine.
     **more
         Changes as ``job__steps=500``.
 
@@ -141,7 +140,7 @@ def timeline(
     engine: EngineName = "replay",
     **more: object,
 ) -> Timeline:
-    """Play a scenario as `run` does, and keep what happened when."""
+    """Simulate a scenario as `run` does, and keep its events."""
     from faultline.experiments.runs.single_run import run as play
     from faultline.simulator.timeline import Event
 
@@ -164,38 +163,38 @@ def sweep(
     progress: bool = False,
     **changes: object,
 ) -> pd.DataFrame:
-    """Play every point of a grid with every seed.
+    """Simulate every point of a grid with every seed.
 
     Parameters
     ----------
     scenario : str or Path
-        A shipped scenario's name, or a TOML file; without a `grid`, a grid: by name, or as a file.
+        A shipped scenario's name, or a TOML file. Without a `grid`, the name or file of a grid.
     grid : mapping of str to sequence, optional
-        Dotted keys and the values that each takes.
+        Values of dotted keys.
     seeds : int or sequence of int
-        How many, or which.
+        Number of seeds, or the seeds.
     engine : {"replay", "simgrid"}
-        Which engine plays.
+        The engine.
     folder : str or Path, optional
-        Where results are kept: the same call plays only what is missing.
+        Folder of the results; a repeated call executes only missing runs.
     workers : int, optional
-        Runs at a time; one a core by default. A single one plays in this process, which saves the
-        seconds that it takes to start others.
+        Runs at a time; by default one per core. A single worker is this process, which saves the
+        seconds to start others.
     progress : bool
-        Whether stderr shows how far it has come.
+        Whether stderr shows the progress.
     **changes
-        What all points have in common, as ``job__steps=500``.
+        Changes of all points, as ``job__steps=500``.
 
     Returns
     -------
     DataFrame
-        A row a run, as ``table.csv`` of ``faultline sweep`` has them; a run that failed has its
-        reason in the column ``error``.
+        A row per run, as in ``table.csv`` of ``faultline sweep``. The column ``error`` has the
+        reason of a failed run.
 
     Raises
     ------
     UserError
-        If the grid is no good, or every run failed.
+        If the grid is invalid, or every run failed.
     """
     from faultline.experiments.runs.local import InThisProcess, LocalExecutor
     from faultline.experiments.runs.sweep_plan import make_plan, play_plan
@@ -206,14 +205,14 @@ def sweep(
     if grid is None:
         if changes:
             raise UserError(
-                "sweep: changes have no effect on a grid; write them into it, or pass a scenario"
+                "sweep: changes have no effect on a grid; put them into it, or pass a scenario"
             )
         grid_file = read_grid(str(scenario))
     else:
         axes = keys_of(grid)
         for key, values in axes.items():
             if not isinstance(values, Iterable):
-                raise UserError(f"{key} = {_said(values)}: list its values")
+                raise UserError(f"{key} = {_quoted(values)}: list its values")
         tables: dict[str, Any] = {
             "scenario": str(scenario),
             "seeds": [whole("seeds", seed) for seed in seeds]
@@ -251,18 +250,18 @@ def compare(
     by: str | None = None,
     baseline: object = None,
 ) -> Comparison:
-    """Compare the values of an axis of a sweep, seed by seed and setting by setting.
+    """Compare the values of an axis of a sweep, paired by seed and setting.
 
     Parameters
     ----------
     runs : DataFrame, str or Path
-        What `sweep` returned, or the folder of a sweep.
+        Result of `sweep`, or the folder of a sweep.
     metric : str
         A column.
     by : str, optional
-        The axis whose values are compared; the scheme where it was varied, else the first.
+        The compared axis; by default the scheme if it is varied, else the first axis.
     baseline : object, optional
-        One of its values; the first by default.
+        Value of the axis with which others are compared; by default the first.
     """
     from faultline.experiments.analysis.comparison import make_report
     from faultline.experiments.analysis.quantities import value_text
@@ -290,7 +289,7 @@ def plan(
     price_per_gpu_hour: float | None = None,
     **changes: object,
 ) -> Plan:
-    """Say which scheme to take: the best of each by closed forms, verified by simulation.
+    """Recommend a scheme: the best settings by closed forms, verified by simulation.
 
     Parameters
     ----------
@@ -302,12 +301,12 @@ def plan(
         Mean time between failures of the whole job, time of a restart, time to write a checkpoint,
         in seconds.
     schemes, protections : sequence of str, optional
-        Those that come into question; by default all for which the scenario states enough.
+        Candidates; by default all for which the scenario has enough data.
     seeds, verify, steps : int
         Seeds of a verification, choices to verify (0: closed forms alone), steps of a simulated
         job.
     price_per_gpu_hour : float, optional
-        In any currency; tells the cost.
+        Price in any currency, for a column of costs.
     **changes
         Values of the scenario, as ``failures__clock="survives"``.
     """
@@ -321,7 +320,7 @@ def plan(
 
     seeds, verify = whole("seeds", seeds, 1), whole("verify", verify)
     steps = None if steps is None else whole("steps", steps, 1)
-    # TOML reads values as JSON writes them.
+    # JSON's values are valid TOML.
     settings = [
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"
         for key, value in keys_of(changes).items()
@@ -358,7 +357,7 @@ class Job:
 
     @cached_property
     def resolved(self) -> ResolvedJob:
-        """The job as engines get it."""
+        """The job with every value filled in."""
         from faultline.experiments.job.resolved_job import resolve
 
         return resolve(self.scenario)
@@ -375,7 +374,7 @@ class Job:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOP of an undisturbed step over what the GPUs could do; None without a model."""
+        """Model FLOP utilization of an undisturbed step; None without a model."""
         from faultline.experiments.config.model_numbers import model_flop_utilisation
 
         return model_flop_utilisation(self.scenario, self.step_s)
@@ -391,7 +390,7 @@ class Job:
         return self.resolved.interval_steps
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return what the job is like, as names and values."""
+        """Return a summary of the job, as names and values."""
         resolved = self.resolved
         table, durations, sources = self.scenario.job, resolved.durations, resolved.sources
         mfu = [] if self.mfu is None else [("MFU", f"{self.mfu:.1%}")]
@@ -434,8 +433,8 @@ class Platform:
     file : str or Path
         A platform XML, or the name of a shipped cluster.
     **changes
-        Of a shipped cluster: keys of its spec, dotted or short, such as ``domains=2``; two
-        underscores stand for a dot.
+        Keys of a shipped cluster's spec, dotted or short, such as ``domains=2``. Two underscores
+        replace a dot.
     """
 
     def __init__(self, file: str | Path, /, **changes: Any) -> None:
@@ -450,7 +449,7 @@ class Platform:
             dotted = {key.replace("__", "."): value for key, value in changes.items()}
             path = platform_in_cache(xml_text(load_preset(name, **dotted)))
         elif changes:
-            raise UserError(f"{name}: only shipped clusters are changed by keys; edit the XML")
+            raise UserError(f"{name}: keys change only shipped clusters; edit the XML")
         else:
             path = Path(file)
         self.path = path
@@ -461,11 +460,11 @@ class Platform:
 
     @property
     def gpus(self) -> int:
-        """GPUs that it stands for."""
+        """GPUs that the platform represents."""
         return len(self.data.gpus) * self.data.gpus_per_rank
 
     def save(self, path: str | Path) -> Path:
-        """Copy its XML: a scenario's ``platform.file``, made to be edited."""
+        """Copy the XML to a file, to edit it and to name it as ``platform.file``."""
         from faultline.platforms.files import read_file, write_file
         from faultline.platforms.xml_reader import LARGEST_BYTES
 
@@ -473,7 +472,7 @@ class Platform:
         return Path(path)
 
     def figure(self) -> Figure:
-        """Draw its topology."""
+        """Draw the topology."""
         from faultline.experiments.figures.platform_drawing import platform_figure
 
         return platform_figure(self.data)

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Record(dict[str, Any]):
-    """The record of one run: every column of ``faultline run --json`` by its name.
+    """The record of one run: the columns of ``faultline run --json`` by name.
 
     Times are in seconds; the reference of the columns is `faultline.experiments.runs.record`.
     """
 
     @property
     def goodput(self) -> float:
-        """Share of the time that trained for good (the field's ETTR), from 0 to 1."""
+        """Share of the time that went into kept steps (ETTR), from 0 to 1."""
         return float(self["goodput"])
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOP utilization of an undisturbed step; None where no model is named."""
+        """Model FLOP utilization of an undisturbed step; None without a model."""
         mfu = self["mfu"]
         return None if mfu is None else float(mfu)
 
@@ -69,7 +69,7 @@ class Comparison:
     Attributes
     ----------
     report : Report
-        What `faultline compare` prints.
+        The report that ``faultline compare`` prints.
     """
 
     report: Report = field(repr=False)
@@ -81,12 +81,12 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The first of the sections: each value at its best where there is something to choose."""
+        """The first section: ``at_best`` if there are knobs to choose."""
         return next(iter(self.sections.values()))
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the runs: some failed, gave up or have no partner."""
+        """Notes on runs that failed, gave up or have no partner."""
         return self.report.notes
 
     def __repr__(self) -> str:
@@ -105,16 +105,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which scheme to take, with which redundancy and interval, and how sure that is.
+    """A recommended scheme with its redundancy and interval, and the confidence in it.
 
     Attributes
     ----------
     planned : faultline.experiments.planner.plan.Plan
-        All choices with what became of them.
+        All choices with their results.
     advice : Advice
-        What follows.
+        The recommendation.
     price_per_gpu_hour : float or None
-        In any currency.
+        Price in any currency.
     """
 
     planned: Planned = field(repr=False)
@@ -123,17 +123,17 @@ class Plan:
 
     @property
     def sentence(self) -> str:
-        """The advice in words, or why there is none."""
+        """The advice in words, or the reason why there is none."""
         return self.advice.sentence
 
     @property
     def scheme(self) -> str | None:
-        """The scheme to take; None where nothing is advised."""
+        """The recommended scheme; None if there is none."""
         return None if self.advice.taken is None else self.advice.taken.choice.scheme
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row a choice: scheme, protection, redundancy, intervals, days, GPU-hours, goodput."""
+        """A row per choice: scheme, protection, redundancy, intervals, days, GPU-hours, goodput."""
         import pandas as pd
         from faultline.experiments.planner.advice import plan_data
 
@@ -166,9 +166,9 @@ class Timeline:
     Attributes
     ----------
     record : Record
-        What came of the run.
+        Record of the run.
     events : tuple of Event
-        Its log.
+        Log of the run.
     """
 
     record: Record = field(repr=False)
@@ -176,19 +176,19 @@ class Timeline:
 
     @cached_property
     def activities(self) -> pd.DataFrame:
-        """A row an activity: ``start_s``, ``end_s``, ``activity``, ``steps`` completed by then."""
+        """A row per activity: ``start_s``, ``end_s``, ``activity``, completed ``steps``."""
         from faultline.experiments.analysis.course import activities_of
 
         return activities_of(self.events)
 
     def figure(self, window_s: tuple[float, float] | None = None) -> Figure:
-        """Draw it; `window_s` is the part that is drawn larger, in simulated seconds."""
+        """Draw the timeline; `window_s` is the enlarged part, in simulated seconds."""
         from faultline.experiments.figures.timeline import draw_timeline
 
         return draw_timeline(self.events, summary_title(self.record), window_s)
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file: a trace for Perfetto (.json), or a table (.csv, .parquet)."""
+        """Write the timeline: a trace for Perfetto (.json), or a table (.csv, .parquet)."""
         from faultline.experiments.analysis.course import write_timeline
 
         write_timeline(self.events, Path(path), self.record)
@@ -199,7 +199,7 @@ class Timeline:
 
 
 def figure_html(figure: Figure) -> str:
-    """Return a figure as an SVG that stands in a page."""
+    """Return a figure as an SVG element for an HTML page."""
     from faultline.experiments.figures.style import figure_style
     from matplotlib import pyplot as plt
 
@@ -222,13 +222,13 @@ def _text(tables: Iterable[Table]) -> str:
 
 
 def titled(title: str, content: str, notes: Iterable[str] = ()) -> str:
-    """Return a title, what it is of, and notes below."""
+    """Return HTML with a title, its content, and notes below."""
     below = "".join(f"<p><small>{escape(note)}</small></p>" for note in notes)
     return f"<div><p><strong>{escape(title)}</strong></p>{content}{below}</div>"
 
 
 def rows_html(rows: Iterable[tuple[str, str]]) -> str:
-    """Return names and values as a table."""
+    """Return names and values as an HTML table."""
     body = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:right">{escape(value)}</td></tr>'

@@ -37,19 +37,20 @@ from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Recovery
 
 _LIVES = 20
-"""Lives, from a restart to the next, that a scheme of each redundancy is led through."""
+"""Lives (from one restart to the next) in the check of each redundancy."""
 
 _MOST_AT_ONCE = 3
 _MOST_REDUNDANCIES = 4
 _GPUS_PER_GROUP = 8
 _ROUNDING = 1e-9
-_ANOTHER_PLAN = "plan() returns another object though nothing changed"
+_ANOTHER_PLAN = "plan() returns another object although nothing changed"
+_CHANGED_BY_PICKLE = "changes when it is pickled for another process"
 
 _STEPS = 30
 _SEEDS = (1, 2)
 _TOLERANCE = 1e-6
 _LIMIT_S = 4e4
-"""A scheme that masks nothing gets nowhere at these rates; what it does until then must agree."""
+"""Limit of simulated time: a scheme that masks nothing never finishes at these failure rates."""
 
 _PLAYED_GROUPS = 4
 _PLAYED_TOLERANCE = 1e-5
@@ -77,7 +78,7 @@ _PLAYED = [
     "checkpoint.interval_steps=4",
     "strategy.name=checkpoint",
 ]
-"""A job of a fraction of a second a step, in which a failure comes every few steps."""
+"""A job with steps of a fraction of a second, and a failure every few steps."""
 
 _COUNTS = (
     "completed_steps",
@@ -96,14 +97,14 @@ class Subject:
 
     scheme: type[Strategy]
     groups: int  # Data-parallel groups of the job.
-    options: StrategyOptions  # Its named choices.
+    options: StrategyOptions  # Options of the scheme.
 
     def built(self, redundancy: int) -> Strategy:
-        """Return it at its start."""
+        """Return the scheme in its first state."""
         return self.scheme(self.groups, redundancy, self.options)
 
     def redundancies(self) -> list[int]:
-        """Return those that are worth considering, at most a few from first to last."""
+        """Return at most `_MOST_REDUNDANCIES` of the offered redundancies, evenly spaced."""
         known = list(self.scheme.redundancies(self.groups, self.options))
         step = max(1, -(-len(known) // _MOST_REDUNDANCIES))
         return known[::step]
@@ -112,7 +113,7 @@ class Subject:
 def check_scheme(
     scheme: type[Strategy], *, groups: int, options: StrategyOptions | None, engines: bool
 ) -> None:
-    """Hold a scheme to what every scheme promises (`faultline.testing.check_scheme`)."""
+    """Check the contract of a scheme; see `faultline.testing.check_scheme`."""
     subject = Subject(scheme, groups, scheme.Options() if options is None else options)
     for check in (
         _check_declaration,
@@ -138,14 +139,14 @@ def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
     except (ContractError, StrategyError) as error:
         raise SchemeError(str(error)) from error
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise SchemeError(f"scheme {subject.scheme.name!r} raised {what}") from error
+        text = f"{type(error).__name__}: {error}"
+        raise SchemeError(f"scheme {subject.scheme.name!r} raised {text}") from error
 
 
-def _require(holds: bool, subject: Subject | str, what: str) -> None:
+def _require(holds: bool, subject: Subject | str, message: str) -> None:
     if not holds:
         where = subject if isinstance(subject, str) else f"scheme {subject.scheme.name!r}"
-        raise SchemeError(f"{where}: {what}")
+        raise SchemeError(f"{where}: {message}")
 
 
 def _check_declaration(subject: Subject) -> None:
@@ -158,14 +159,14 @@ def _check_declaration(subject: Subject) -> None:
     from faultline.strategies.protection.registry import all_protections
 
     unknown = set(scheme.protections) - set(all_protections())
-    _require(not unknown, subject, f"protections names what is none: {', '.join(sorted(unknown))}")
+    _require(not unknown, subject, f"protections names unknown ones: {', '.join(sorted(unknown))}")
 
 
 def _check_redundancies(subject: Subject) -> None:
     known = list(subject.scheme.redundancies(subject.groups, subject.options))
     _require(bool(known), subject, f"redundancies() offers none with {subject.groups} groups")
     fitting = all(1 <= one <= subject.groups for one in known)
-    _require(fitting, subject, f"redundancies() offers {known}: use whole numbers from 1 to groups")
+    _require(fitting, subject, f"redundancies() offers {known}: use integers from 1 to groups")
     for redundancy in known:
         accepted = subject.scheme.accepts(subject.groups, redundancy, subject.options)
         _require(accepted, subject, f"offers redundancy {redundancy} and does not accept it")
@@ -189,8 +190,8 @@ def _check_start(subject: Subject) -> None:
         )
         _require(isfinite(work) and work > 0, subject, f"work_per_step() is {work}")
         chances = strategy.forces_restart()
-        right = bool(chances) and all(0 <= chance <= 1 for chance in chances)
-        _require(right, subject, f"forces_restart() is {chances}: use probabilities")
+        valid = bool(chances) and all(0 <= chance <= 1 for chance in chances)
+        _require(valid, subject, f"forces_restart() is {chances}: use probabilities")
 
 
 def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
@@ -199,7 +200,7 @@ def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
 
 
 def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strategy, Any]]:
-    """Yield a scheme and its verdict for each of many failures, some of several groups at once."""
+    """Yield a scheme and its verdict for many failures, some of them of several groups at once."""
     draws, strategy = np.random.default_rng(seed), subject.built(redundancy)
     contract = Contract(strategy, subject.groups)
     restarts = steps = 0
@@ -223,7 +224,7 @@ def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strat
             if strategy.restart_replaces:
                 contract.restarted()
             else:
-                # Another one in place of one that would go on with what is broken.
+                # The old instance would continue with the broken components.
                 strategy = subject.built(redundancy)
                 contract = Contract(strategy, subject.groups)
         else:
@@ -231,7 +232,7 @@ def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strat
 
 
 def _check_lives(subject: Subject) -> None:
-    """The contract after each failure, conservation, and a restart that forgets everything."""
+    """Check the contract and conservation after each failure, and that a restart resets all."""
     for redundancy in subject.redundancies():
         first = subject.built(redundancy).plan()
         for strategy, verdict in _lives(subject, redundancy, seed=1):
@@ -243,11 +244,11 @@ def _check_lives(subject: Subject) -> None:
             elif strategy.restart_replaces:
                 again = copy.deepcopy(strategy)
                 again.restart()
-                _require(again.plan() == first, subject, "restart() does not forget every failure")
+                _require(again.plan() == first, subject, "restart() does not reset all failures")
 
 
 def _check_conserved(subject: Subject, plan: StepPlan) -> None:
-    """Trained shards must be computed: a full batch is one shard type for each group."""
+    """Check that trained shards are computed; a full batch is one shard type per group."""
     computed = len(plan.members) * plan.stacks * plan.stack_size * max(1.0, plan.pace)
     trained = plan.batch_share * subject.groups
     _require(
@@ -261,7 +262,7 @@ def _check_conserved(subject: Subject, plan: StepPlan) -> None:
 
 @contextmanager
 def _global_generators_at(seed: int) -> Iterator[None]:
-    """Seed the global random numbers, which a scheme must not use; restore their state after."""
+    """Seed the global random numbers, which a scheme must not use; then restore their state."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
@@ -273,28 +274,29 @@ def _global_generators_at(seed: int) -> Iterator[None]:
 
 
 def _check_purity(subject: Subject) -> None:
-    """Same failures, same plans, for any random numbers and other schemes."""
+    """Check that equal failures lead to equal plans, independent of global state."""
     redundancy = subject.redundancies()[-1]
     plans = []
     for seed in (1, 2):
         with _global_generators_at(seed):
-            plans.append([repr((one.plan(), said)) for one, said in _lives(subject, redundancy, 2)])
+            lives = _lives(subject, redundancy, 2)
+            plans.append([repr((one.plan(), verdict)) for one, verdict in lives])
         bystander = subject.built(redundancy)
         bystander.on_failures((0,)) if not bystander.tracks_components else None
-    _require(plans[0] == plans[1], subject, "answers the same failures in different ways")
+    _require(plans[0] == plans[1], subject, "returns different verdicts for the same failures")
     for strategy, _ in _lives(subject, redundancy, seed=3):
         sent = pickle.loads(pickle.dumps(strategy))
-        _require(sent.plan() == strategy.plan(), subject, "is another when sent to a process")
+        _require(sent.plan() == strategy.plan(), subject, _CHANGED_BY_PICKLE)
         missing = strategy.plan().members[:1]
         if missing and not strategy.tracks_components:
             given = list(missing)
             one, other = copy.deepcopy(strategy).on_failures(given), sent.on_failures(missing)
-            _require(given == list(missing), subject, "on_failures() changes what it is given")
-            _require(repr(one) == repr(other), subject, "is another when sent to a process")
+            _require(given == list(missing), subject, "on_failures() changes its argument")
+            _require(repr(one) == repr(other), subject, _CHANGED_BY_PICKLE)
 
 
 def _check_returns(subject: Subject) -> None:
-    """Groups that were dropped come back, some before others, and leave no trace."""
+    """Check that dropped groups return, in two batches, without any effect afterwards."""
     for redundancy in subject.redundancies():
         first, strategy = subject.built(redundancy).plan(), subject.built(redundancy)
         if strategy.tracks_components:
@@ -311,13 +313,13 @@ def _check_returns(subject: Subject) -> None:
                 strategy.on_return(tuple(some))
                 contract.returned(some)
         after = strategy.plan()
-        _require(after == first, subject, "is not as at its start when all dropped groups are back")
+        _require(after == first, subject, "differs from its first plan after all groups returned")
 
 
 def _check_recovery(subject: Subject, recovery: object) -> None:
-    """Refuse a recovery that the scheme has not announced: its price could not be looked up."""
-    right = recovery is None or isinstance(recovery, Recovery)
-    _require(right, subject, f"needs {recovery!r} to recover: use a Recovery, or None")
+    """Refuse a recovery that the scheme does not list, as it would have no price."""
+    valid = recovery is None or isinstance(recovery, Recovery)
+    _require(valid, subject, f"needs {recovery!r} to recover: use a Recovery, or None")
     kinds = subject.scheme.recoveries
     if isinstance(recovery, Recovery):
         known = recovery.kind in kinds
@@ -325,7 +327,7 @@ def _check_recovery(subject: Subject, recovery: object) -> None:
 
 
 def _check_components(subject: Subject) -> None:
-    """Components that are repaired leave no trace."""
+    """Check that repaired components have no effect afterwards."""
     if not subject.scheme.tracks_components:
         return
     for redundancy in subject.redundancies():
@@ -337,7 +339,7 @@ def _check_components(subject: Subject) -> None:
                 strategy.restart()
                 if strategy.restart_replaces:
                     return
-                # A restart finds broken what was broken before it.
+                # A restart does not repair broken components.
                 for known in hits[: place + 1]:
                     strategy.on_hit(known)
                 contract.restarted()
@@ -351,30 +353,33 @@ def _check_components(subject: Subject) -> None:
         _require(
             strategy.plan() == first,
             subject,
-            f"is not as at its start when all is repaired: {strategy.plan()}",
+            f"differs from its first plan after all repairs: {strategy.plan()}",
         )
 
 
 def check_engines(build: Callable[[], Strategy], groups: int) -> None:
     """Run the same failures on both engines, and compare their events.
 
-    Raises SchemeError if they differ, time is lost, or nothing failed.
+    Raises
+    ------
+    SchemeError
+        If events differ, the times by cause do not sum to the whole, or nothing failed.
     """
     component = ["failures.component=gpu"] if build().tracks_components else []
     settings = [
         *(f"job.groups={groups}", f"job.steps={_STEPS}", f"job.time_limit_s={_LIMIT_S}"),
         *("job.compute_jitter=0", "strategy.name=checkpoint", "checkpoint.interval_steps=5"),
-        # Recoveries much longer than the time between failures would never end.
+        # Recoveries must be shorter than the time between failures, or they never end.
         "recovery.preset=hot-swap",
         *component,
     ]
     scenario = load_scenario("spare-sound", settings)
     for seed in _SEEDS:
-        _check_story(scenario, build, seed, _TOLERANCE)
+        _check_events(scenario, build, seed, _TOLERANCE)
 
 
 def _check_played(subject: Subject) -> None:
-    """Play a small job with a model on both engines: pipelines, by ranks and their messages."""
+    """Run a small job with a model on both engines: pipelines by ranks and messages."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "platform.xml"
         write_xml(load_preset("hgx-h100", domains=_PLAYED_GROUPS, domains_per_leaf=4), path)
@@ -385,28 +390,28 @@ def _check_played(subject: Subject) -> None:
         def build() -> Strategy:
             return subject.scheme(_PLAYED_GROUPS, known[0], options)
 
-        _check_story(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE)
+        _check_events(scenario, build, _SEEDS[0], _PLAYED_TOLERANCE)
 
 
-def _check_story(
+def _check_events(
     scenario: Scenario, build: Callable[[], Strategy], seed: int, tolerance: float
 ) -> None:
-    """Play a job on both engines, and require the same events; times within a tolerance."""
+    """Run a job on both engines, and require equal events, with times within a tolerance."""
     question, path = resolve(scenario), platform_file(scenario)
     job, played = question.job(seed), question.step is not None
     replayed, events = _replayed(job, build())
     traffic = played_traffic(scenario, path, played=played)
     where = f"scheme {build().name!r}, seed {seed}{', job with a model' if played else ''}"
     try:
-        # A scheme need not be found by its name in a process that is no fork of this one.
+        # Only a fork of this process surely finds the scheme's class.
         with OwnProcess(forked=True) as process:
             simulated = process.call(simulate, job, build(), path, traffic, True)
     except SimulationError as error:
         raise SchemeError(f"{where}: {error}") from error
     _check_booked(where, replayed, events, scenario.job.steps)
     trained_s = replayed.completed_batches * question.ideal_step_s
-    most = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: no goodput is above 100 %"
-    _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, most)
+    message = f"trains for {trained_s:.1f} s of {replayed.now_s:.1f} s: goodput is above 100 %"
+    _require(trained_s <= replayed.now_s * (1 + _TOLERANCE), where, message)
     _compare(where, replayed, events, simulated.progress, simulated.events, tolerance)
 
 
@@ -424,23 +429,23 @@ def _check_booked(where: str, progress: Progress, events: list[Event], steps: in
     missing = any(event.kind is EventKind.MISSING for event in events)
     _require(progress.failures > 0 and missing, where, "nothing failed in its job")
     batches = progress.completed_batches
-    # The last step may train more than was left.
+    # The last step may train more than the rest of the job.
     _require(0 <= batches < steps + 1, where, f"{batches} of {steps} batches are trained")
 
 
 def _compare(
     where: str,
-    ours: Progress,
-    events: list[Event],
-    theirs: Progress,
-    others: list[Event],
+    replay: Progress,
+    replay_events: list[Event],
+    simgrid: Progress,
+    simgrid_events: list[Event],
     tolerance: float,
 ) -> None:
-    for one, other in zip(events, others, strict=False):
+    for one, other in zip(replay_events, simgrid_events, strict=False):
         same = one[1:] == other[1:] and isclose(one.time_s, other.time_s, rel_tol=tolerance)
-        _require(same, where, f"the engines disagree: replay says {one}, SimGrid {other}")
-    counted = {"events": (len(events), len(others))}
-    counted |= {name: (getattr(ours, name), getattr(theirs, name)) for name in _COUNTS}
-    for name, (replayed, simulated) in counted.items():
-        what = f"{name}: {replayed} by replay, {simulated} by SimGrid"
-        _require(replayed == simulated, where, what)
+        _require(same, where, f"the engines disagree: replay has {one}, SimGrid has {other}")
+    counts = {"events": (len(replay_events), len(simgrid_events))}
+    counts |= {name: (getattr(replay, name), getattr(simgrid, name)) for name in _COUNTS}
+    for name, (replayed, simulated) in counts.items():
+        message = f"{name}: {replayed} by replay, {simulated} by SimGrid"
+        _require(replayed == simulated, where, message)

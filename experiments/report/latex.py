@@ -7,7 +7,7 @@ from faultline.experiments.report.tables import Table
 
 
 def latex_of(table: Table, caption: str | None = None) -> str:
-    """Return a table in LaTeX, for the package booktabs; numbers go to the right."""
+    """Return a table in LaTeX for the package booktabs, with numbers right-aligned."""
     frame = pd.DataFrame([[_plain(cell.text) for cell in row.cells] for row in table.rows])
     text: str = frame.to_latex(
         index=False,
@@ -20,10 +20,10 @@ def latex_of(table: Table, caption: str | None = None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without what LaTeX's default fonts lack."""
+    """Return a text without characters that LaTeX's default fonts lack."""
     return text.replace("\N{MINUS SIGN}", "-").replace("\n", " ")
 
 
 def _escaped(text: str) -> str:
-    # pandas escapes cells, and neither headings nor captions.
+    # pandas escapes only cells, not headings and captions.
     return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)

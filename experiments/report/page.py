@@ -1,4 +1,4 @@
-"""The page of a sweep: text, tables and figures in one HTML file that needs no network."""
+"""The report of a sweep: text, tables and figures in one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-# Matplotlib draws the identifiers in an SVG at random unless it is given a salt.
+# Without a salt, Matplotlib uses random identifiers in an SVG.
 _HASH_SALT = "faultline"
 _LARGEST_SVG_BYTES = 1_500_000
 
@@ -55,32 +55,31 @@ class Picture(NamedTuple):
     """A figure in the page."""
 
     name: str  # Short name, for links.
-    title: str  # Also the text for screen readers.
-    uri: str  # The image itself.
-    # Whether it changes with the page where that is dark; others keep a light card.
-    knows_dark: bool = False
+    title: str  # Title, and text for screen readers.
+    uri: str  # The image as a data URI.
+    has_dark_mode: bool = False  # Whether it is dark on a dark page; others keep a light card.
 
 
 def embed(name: str, title: str, figure: Figure) -> Picture:
     """Turn a figure into a picture, and close it.
 
-    A figure with tens of thousands of marks becomes a PNG: as an SVG it would weigh more than all
-    the rest of the page.
+    A figure with tens of thousands of marks becomes a PNG, as its SVG would be larger than the rest
+    of the page.
     """
     content, kind = _save(figure, "svg"), "image/svg+xml"
-    knows_dark = not any(axes.collections and _is_map(axes) for axes in figure.axes)
+    has_dark_mode = not any(axes.collections and _is_map(axes) for axes in figure.axes)
     if len(content) > _LARGEST_SVG_BYTES:
-        content, kind, knows_dark = _save(figure, "png"), "image/png", False
-    elif knows_dark:
+        content, kind, has_dark_mode = _save(figure, "png"), "image/png", False
+    elif has_dark_mode:
         style = f"<style>{_package_file('figure_dark.css')}</style>"
         content = content.replace(b"</defs>", style.encode() + b"</defs>", 1)
     plt.close(figure)
     uri = f"data:{kind};base64,{b64encode(content).decode('ascii')}"
-    return Picture(name, title, uri, knows_dark)
+    return Picture(name, title, uri, has_dark_mode)
 
 
 def _is_map(axes: Axes) -> bool:
-    """Whether colours are values: numbers on them would not be read on others."""
+    """Return whether colours represent values, so that they must not change."""
     return any(isinstance(each, QuadMesh) for each in axes.collections) or bool(axes.images)
 
 
@@ -95,7 +94,7 @@ def _save(figure: Figure, file_format: str) -> bytes:
 
 
 _BADPUT = "badput"
-"""The figure's name, here and among the usual figures of a sweep."""
+"""Name of the figure, also among the usual figures of a sweep."""
 
 _MOST_BARS = 24
 
@@ -103,12 +102,19 @@ _MOST_BARS = 24
 def report_page(
     sweep: Sweep, price_per_gpu_hour: float | None = None, by: str | None = None
 ) -> str:
-    """Return the page of a sweep with at least one finished run, as HTML; a price adds the cost.
+    """Return the report of a sweep as HTML.
 
-    `by` is an axis whose values are compared besides schemes and their settings.
+    All content from the sweep is escaped. A content security policy allows only the page's own
+    script and style, by their digests, and forbids all loading.
 
-    Everything from the sweep is escaped. A content security policy lets only the page's own script
-    and style run, by their digests, and forbids all loading.
+    Parameters
+    ----------
+    sweep : Sweep
+        A sweep with at least one finished run.
+    price_per_gpu_hour : float, optional
+        Price in any currency, for a column of costs.
+    by : str, optional
+        An axis whose values are compared, besides schemes and their settings.
     """
     environment = Environment(
         loader=FunctionLoader(_package_file),
@@ -128,7 +134,7 @@ def report_page(
 
 
 def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> dict[str, Any]:
-    """Return the values of the template; None or empty if the sweep lacks them."""
+    """Return the values of the template; None or empty for missing parts."""
     frame, manifest = sweep.frame, sweep.manifest
     runs = frame[frame["status"] == "ok"]
     failed = frame[frame["status"] != "ok"]
@@ -173,19 +179,19 @@ def _content(sweep: Sweep, price_per_gpu_hour: float | None, by: str | None) -> 
 
 
 def _command() -> str:
-    """Return the program's name with the files of schemes that it was started with."""
+    """Return the program's name with its options for files of schemes."""
     files = (Path(path).name for path in plugged.named())
     return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
 
 
 def _pictures(sweep: Sweep) -> list[Picture]:
-    """Draw the usual figures, but where the time went: that has a section of its own."""
+    """Draw the usual figures without badput, which has its own section."""
     embedded = [embed(*picture) for picture in usual_figures(sweep)]
     return [picture for picture in embedded if picture.name != _BADPUT]
 
 
 def _facts(sweep: Sweep, good: int) -> list[tuple[str, str]]:
-    """Return the numbers of the header, each with what it counts."""
+    """Return the numbers of the header, each with its name."""
     seeds, failed = len(sweep.manifest["seeds"]), len(sweep.frame) - good
     return [
         (f"{len(sweep.manifest['points']):,}", "settings"),
@@ -213,10 +219,10 @@ def _axes_table(sweep: Sweep) -> Table:
 
 
 def _badput_section(order: Standings) -> dict[str, Any]:
-    """Draw and tabulate where the time of the compared choices went."""
+    """Return the figure and the table of the compared choices' badput."""
     note = (
-        "Useful time is what a job without failures, copies and checkpoints takes. Everything "
-        "else is lost to one of these causes; the shares of a row add up to 100 %."
+        "Useful time is the time of a job without failures, copies and checkpoints. All other time "
+        "is lost to one of these causes. The shares of a row add up to 100 %."
     )
     runs = order.runs_of_best()
     runs = runs.assign(**{"strategy.name": runs["strategy"]})
@@ -233,30 +239,30 @@ def _badput_section(order: Standings) -> dict[str, Any]:
 
 def _seeds_sentence(seeds: Sequence[int]) -> str:
     if len(seeds) == 1:
-        return f"Every setting was played once, with seed {seeds[0]}."
+        return f"Each setting was simulated once, with seed {seeds[0]}."
     return (
-        f"Every setting was played with {len(seeds):,} seeds ({seeds_text(seeds)}). Runs of one "
-        "seed live through the same failures, so that differences between them are paired."
+        f"Each setting was simulated with {len(seeds):,} seeds ({seeds_text(seeds)}). Runs with "
+        "the same seed have the same failures, so differences between them are paired."
     )
 
 
 def _points_note(table: pd.DataFrame) -> str:
     note = (
-        "Goodput is the share of the time that trained for good: what the same steps take without "
-        "failures, redundancy and checkpoints, over the simulated time. The time-to-train ratio is "
-        "its inverse, run by run; its spread is the standard deviation over seeds. Both are "
-        "relative to the machine, and may look better on a slower one: compare times."
+        "Goodput is the time of the same steps without failures, redundancy and checkpoints, over "
+        "the simulated time. The time-to-train ratio is its inverse, run by run. Its spread is the "
+        "standard deviation over seeds. Both are relative to the machine, and may be better on a "
+        "slower one. To compare machines, use times."
     )
     if len(table) > MOST_POINTS:
         note += (
-            f" Shown are the first {MOST_POINTS:,} of {len(table):,} points; table.csv beside the "
-            "sweep has every run."
+            f" The table has the first {MOST_POINTS:,} of {len(table):,} points; table.csv in the "
+            "sweep's folder has each run."
         )
     return note
 
 
 def _filter_example(sweep: Sweep) -> str:
-    """Return what could be typed into the filter of this very table: ``spare redundancy=9``."""
+    """Return an example for the filter of this sweep's table: ``spare redundancy=9``."""
     words = []
     for axis, values in sweep.axes.items():
         value = next(value for value in reversed(values) if not is_missing(value))

@@ -29,11 +29,11 @@ _NUMBERS = {
 
 
 def section_table(report: Report, section: str) -> Table:
-    """Return a section of a comparison: units, digits, and only columns that differ."""
+    """Return a section of a comparison, with units, and without columns of one value."""
     frame = report.sections[section]
     # A column with one value in all rows and in the baseline is left out.
     keys = [key for key in frame.columns if key not in _NUMBERS and key != report.by]
-    keys = [key for key in keys if _tells(frame, key)]
+    keys = [key for key in keys if _varies(frame, key)]
     theirs = [key for key in keys if key.startswith(BASELINE)]
     ours = [key for key in keys if f"{BASELINE}{key}" in theirs]
     shared = [key for key in keys if key not in {*ours, *theirs}]
@@ -46,7 +46,7 @@ def section_table(report: Report, section: str) -> Table:
     return table_of(section, _title(section, frame, metric), columns, rows)
 
 
-def _tells(frame: pd.DataFrame, key: str) -> bool:
+def _varies(frame: pd.DataFrame, key: str) -> bool:
     paired = key if key.startswith(BASELINE) else f"{BASELINE}{key}"
     return paired in frame.columns or frame[key].nunique(dropna=False) > 1
 
@@ -81,14 +81,14 @@ def _numbers(title: str, shown: Callable[[Mapped], str]) -> Column:
 
 
 def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
-    """Say what holds for all rows, so that it needs no column."""
+    """Return a title with the facts that hold for all rows."""
     title = _TITLES[section]
     if metric.shown_unit:
         title += f", in {metric.shown_unit}"
     if frame["pairs"].nunique() == 1:
-        title += f"; {counted(frame['pairs'].iloc[0], 'pair')} a row"
+        title += f"; {counted(frame['pairs'].iloc[0], 'pair')} per row"
         if section == "overall":
-            title += " (a seed each, averaged over settings)"
+            title += " (one per seed, averaged over settings)"
     return title
 
 

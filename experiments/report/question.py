@@ -1,4 +1,4 @@
-"""The question of a sweep: every key of the scenario, versions, hashes, caveats."""
+"""The question of a sweep: the keys of its scenario, versions, hashes, caveats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from faultline.experiments.runs.table import Sweep
 
 _NOT_OF_THE_QUESTION = ("version", "name", "description")
 
-# Left open, these are filled in for each run; records have the values.
+# Open keys that each run fills in, with the columns of their values.
 _FILLED_IN = {
     "strategy.redundancy": "redundancy",
     "checkpoint.interval_steps": "checkpoint_interval_steps",
@@ -30,26 +30,25 @@ def scenario_sections(
 ) -> list[dict[str, Any]]:
     """Return all keys of the scenario by section, in the order of the schema.
 
-    A section has a ``name``, a ``summary`` and ``settings``: each of them its dotted ``key``, its
-    ``value`` or those that the sweep gives it, its ``meaning``, whether it is ``varied``, and
-    whether other settings make it ``idle``. Runs are needed as their records say what became of
-    values that were left open. Keys that this version does not know are told without a meaning: a
-    sweep may be older.
+    A section has a ``name``, a ``summary`` and ``settings``. A setting has its dotted ``key``, its
+    ``value`` or values, its ``meaning``, whether it is ``varied``, and whether other settings make
+    it ``idle``. The records of runs in `frame` provide the values of open keys. Unknown keys, as
+    sweeps of other versions may have, have no meaning.
     """
     known = [reference.dotted for reference in scenario_reference().values()]
-    played = {**{key: [value] for key, value in fixed.items()}, **axes}
-    keys = [key for key in known if key in played] + [key for key in played if key not in known]
+    stated = {**{key: [value] for key, value in fixed.items()}, **axes}
+    keys = [key for key in known if key in stated] + [key for key in stated if key not in known]
     sections: dict[str, list[dict[str, Any]]] = {}
     for key in keys:
         if key in _NOT_OF_THE_QUESTION:
             continue
-        values = ", ".join(value_text(key, value) for value in played[key])
+        values = ", ".join(value_text(key, value) for value in stated[key])
         setting = {
             "key": key,
-            "value": values + _filled_in(key, played, frame),
+            "value": values + _filled_in(key, stated, frame),
             "meaning": meaning_of(key),
             "varied": key in axes,
-            "idle": _is_idle(_reference(key), played),
+            "idle": _is_idle(_reference(key), stated),
         }
         sections.setdefault(key.partition(".")[0], []).append(setting)
     return [
@@ -59,13 +58,13 @@ def scenario_sections(
 
 
 def meaning_of(key: str) -> str:
-    """Return what a dotted key of a scenario means, or nothing for a key that it does not have."""
+    """Return the meaning of a dotted key of a scenario; empty for an unknown key."""
     reference = _reference(key)
     return reference.meaning if reference else ""
 
 
 def value_text(key: str, value: Any) -> str:
-    """Write a value of a scenario's key with its unit; open values are named so."""
+    """Return a value of a scenario's key with its unit, or that it is left open."""
     if is_missing(value):
         return "left open"
     reference = _reference(key)
@@ -76,18 +75,18 @@ def _reference(key: str) -> KeyReference | None:
     return scenario_reference().get(tuple(key.split(".")))
 
 
-def _filled_in(key: str, played: Mapping[str, Sequence[Any]], frame: pd.DataFrame) -> str:
+def _filled_in(key: str, stated: Mapping[str, Sequence[Any]], frame: pd.DataFrame) -> str:
     column = _FILLED_IN.get(key)
-    if column not in frame or not any(map(is_missing, played[key])):
+    if column not in frame or not any(map(is_missing, stated[key])):
         return ""
     left_open = frame[frame[key].isna()] if key in frame else frame
     return f" (filled in: {number_range(left_open[column])})"
 
 
-def _is_idle(reference: KeyReference | None, played: Mapping[str, Sequence[Any]]) -> bool:
+def _is_idle(reference: KeyReference | None, stated: Mapping[str, Sequence[Any]]) -> bool:
     conditions = reference.only_with if reference else {}
     return any(
-        key in played and not {_as_toml(value) for value in played[key]} & set(wanted)
+        key in stated and not {_as_toml(value) for value in stated[key]} & set(wanted)
         for key, wanted in conditions.items()
     )
 
@@ -97,10 +96,7 @@ def _as_toml(value: Any) -> str:
 
 
 def grid_text(grid: Mapping[str, Any]) -> str:
-    """Return the grid file of a sweep, written anew from its manifest.
-
-    ``grid`` of the manifest is the file as read, with dotted keys.
-    """
+    """Return the grid file of a sweep, from the ``grid`` of its manifest."""
     stated = {key: value for key, value in grid.items() if key != "cases" and value != {}}
     cases = [dict(case) for case in grid.get("cases", []) if case]
     return tomlkit.dumps({**stated, **({"cases": cases} if cases else {})}).strip() + "\n"
@@ -109,12 +105,12 @@ def grid_text(grid: Mapping[str, Any]) -> str:
 def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
     """Return versions, seeds, engine and hashes.
 
-    What made the runs comes from the sweep, so that it is true on any machine; the versions of the
-    libraries are those that wrote the page.
+    The versions that made the runs come from the sweep. The versions of libraries are those that
+    write the page.
     """
     rows = {
         "Sweep planned by": f"Faultline {manifest['faultline']}",
-        "Runs played by": f"Faultline {', '.join(_values(frame, 'version')) or 'unknown'}; "
+        "Runs simulated by": f"Faultline {', '.join(_values(frame, 'version')) or 'unknown'}; "
         f"digest of its code: {', '.join(_values(frame, 'code'))}",
         "Page written by": ", ".join(
             f"{name} {number}" for name, number in installed_versions().items()
@@ -126,13 +122,13 @@ def provenance_table(frame: pd.DataFrame, manifest: Mapping[str, Any]) -> Table:
     return table_of(
         "provenance-table",
         "Versions, seeds and hashes",
-        (text("what", "what"), text("value", "value", "prose")),
-        [{"what": name, "value": value} for name, value in rows.items()],
+        (text("name", "name"), text("value", "value", "prose")),
+        [{"name": name, "value": value} for name, value in rows.items()],
     )
 
 
 def installed_versions() -> dict[str, str]:
-    """Return the versions of Faultline, Python and what the numbers pass through."""
+    """Return the versions of Faultline, Python and the numerical libraries."""
     return {
         "Faultline": _version(DISTRIBUTION),
         "Python": platform.python_version(),
@@ -141,7 +137,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return seeds as people write them: ``0 to 9``, or ``1, 5, 7``."""
+    """Return seeds as text: ``0 to 9``, or ``1, 5, 7``."""
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"
     shown = ", ".join(map(str, seeds[:20]))
@@ -159,7 +155,7 @@ def _hashes(frame: pd.DataFrame) -> str:
     hashes = _values(frame, "scenario_hash")
     if len(hashes) == 1:
         return hashes[0]
-    return f"{len(hashes):,} different ones, one a point: in the last column of all points"
+    return f"{len(hashes):,} different ones, one per point, in the last column of all points"
 
 
 def _values(frame: pd.DataFrame, column: str) -> list[str]:
@@ -167,18 +163,18 @@ def _values(frame: pd.DataFrame, column: str) -> list[str]:
 
 
 def notices(sweep: Sweep) -> tuple[str, ...]:
-    """Return what a reader must know of the runs before believing the numbers, a sentence each."""
+    """Return warnings about the runs, a sentence each."""
     sentences = []
     there = len(sweep.frame)
     if there < sweep.planned:
         sentences.append(
-            f"This sweep is not finished: {there:,} of {sweep.planned:,} runs are there. The same "
-            "faultline sweep command again plays the rest."
+            f"This sweep is not finished: {there:,} of {sweep.planned:,} runs are there. Repeat "
+            "the faultline sweep command to execute the others."
         )
     if sweep.problems:
         count = len(sweep.problems)
-        what = "1 file was" if count == 1 else f"{count:,} files were"
-        sentences.append(f"{what} left out: damaged, or not of this sweep.")
+        files = "1 file was" if count == 1 else f"{count:,} files were"
+        sentences.append(f"{files} ignored: damaged, or not of this sweep.")
     if sweep.frame["code"].nunique() > 1:
-        sentences.append("These runs were played by different states of Faultline's code.")
+        sentences.append("These runs were simulated by different versions of Faultline's code.")
     return (*sentences, *caveats(sweep.frame))

@@ -1,4 +1,4 @@
-"""The tables of results: the paired comparison, where the time went, all points, failed runs."""
+"""The tables of results: the paired comparison, badput, all points, failed runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _time_column(times_s: pd.Series) -> Column:
 
 
 def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[Column, ...]:
-    """Return columns of GPU-hours, in thousands or millions where they are many, and of cost."""
+    """Return columns of GPU-hours (in thousands or millions if large) and of costs."""
     if best["gpu_hours"].isna().all():
         return ()
     largest = float(best["gpu_hours"].where(best["gpu_hours"] < math.inf).max())
@@ -61,7 +61,7 @@ def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple
     if price_per_gpu_hour is None:
         return columns
     factor = price_per_gpu_hour / scale
-    title = f"cost ({unit}at {price_per_gpu_hour:g} a GPU-hour)"
+    title = f"cost ({unit}at {price_per_gpu_hour:g} per GPU-hour)"
     costs = number(title, "gpu_hours", decimals_for(best["gpu_hours"] * factor), factor)
     return (*columns, costs)
 
@@ -69,9 +69,9 @@ def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple
 def comparison_table(
     order: Standings, price_per_gpu_hour: float | None = None, *, brief: bool = False
 ) -> Table:
-    """Return the choices under each condition, soonest first; with a price, what they cost.
+    """Return the choices under each condition, soonest first; with costs if there is a price.
 
-    What is brief says nothing of how sure the order is.
+    A `brief` table has no columns on the confidence of the order.
     """
     best = order.best()
     many = best["strategy"].nunique() > 1
@@ -82,7 +82,7 @@ def comparison_table(
         caption += ", under each condition"
     if len(best) > _MOST_COMPARED:
         caption += f" (the first {_MOST_COMPARED:,} of {len(best):,} rows)"
-    # Deciding columns come first: a narrow window shows no others.
+    # The most important columns come first, for narrow windows.
     judged = (
         *_choice_columns(order),
         _where(_is_finished, _time_column(best["time_s"])),
@@ -118,7 +118,7 @@ def _is_finished(row: Mapped) -> bool:
 
 
 def _is_compared(row: Mapped) -> bool:
-    """Whether it is neither the soonest, nor has no pairs with it."""
+    """Return whether a choice has pairs with the soonest, and is another one."""
     return bool(row["place"] != 1 and not math.isnan(row["change"]))
 
 
@@ -133,15 +133,15 @@ def _verdict(row: Mapped) -> str:
         return "soonest"
     if math.isnan(row["low"]):
         return "later; chance unknown"
-    return "later" if is_clear(row) else "not told apart"
+    return "later" if is_clear(row) else "not significant"
 
 
 def shares(order: Standings) -> pd.DataFrame:
     """Return the mean share of each cause in the simulated time, over the seeds of each choice.
 
-    A row a condition and place, as in the standings, with ``time_s`` and a column for each cause
-    (``restart_share``) and for the useful ones together (``useful_share``); the shares of all
-    causes sum to 1.
+    There is a row per condition and place, as in the standings, with ``time_s``, a column per cause
+    (``restart_share``) and the sum of the useful ones (``useful_share``). The shares of all causes
+    sum to 1.
     """
     columns = [f"{cause}_s" for cause in CAUSES]
     keys = [*order.conditions, "place"]
@@ -156,7 +156,7 @@ def shares(order: Standings) -> pd.DataFrame:
 
 
 def badput_table(order: Standings) -> Table:
-    """Return the shares as percentages; causes that took no time anywhere are left out."""
+    """Return the shares as percentages, without causes that took no time."""
     table = shares(order)
     causes = [cause for cause in CAUSES if (table[f"{cause}_share"].abs() >= 5e-4).any()]
     columns = (
@@ -172,12 +172,13 @@ def badput_table(order: Standings) -> Table:
 
 
 def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
-    """Return a row a point, in the order of the sweep.
+    """Return a row per point, in the order of the sweep.
 
-    The axes, how many runs are ``ok``, ``failed`` and ``gave_up``, means over the good ones
-    (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``, ``availability``, ``restarts``), the
-    ``checkpoint_steps``, the standard deviation ``ratio_deviation`` over seeds (NaN for one seed),
-    the ``redundancy`` and the ``scenario_hash`` (missing where all runs failed).
+    The columns are the axes; the numbers of runs that are ``ok``, ``failed`` and ``gave_up``; means
+    over runs without errors (``time_s``, ``goodput``, ``checkpoint_s``, ``ratio``,
+    ``availability``, ``restarts``); ``checkpoint_steps``; the standard deviation
+    ``ratio_deviation`` over seeds (NaN for one seed); ``redundancy`` and ``scenario_hash`` (missing
+    if all runs failed).
     """
     good = frame["status"] == "ok"
     runs = frame.assign(
@@ -204,15 +205,15 @@ def points(frame: pd.DataFrame, axes: list[str]) -> pd.DataFrame:
 
 
 def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
-    """Return the first points for the page, sortable by every column."""
-    # A column of zeros is left out.
-    troubles = [name for name in ("failed", "gave_up") if table[name].any()]
+    """Return the first points for the page, sortable by each column."""
+    # Columns of zeros are left out.
+    problems = [name for name in ("failed", "gave_up") if table[name].any()]
     resolved = _redundancy_is_news(table, axes)
     columns = (
         *(axis_column(axis, table) for axis in axes),
-        *([number("redundancy played", "redundancy", 0)] if resolved else []),
+        *([number("redundancy simulated", "redundancy", 0)] if resolved else []),
         number("runs", "ok", 0),
-        *(number(name.replace("_", " "), name, 0) for name in troubles),
+        *(number(name.replace("_", " "), name, 0) for name in problems),
         _time_column(table["time_s"]),
         percent("goodput", "goodput"),
         checkpoint_column(),
@@ -222,12 +223,12 @@ def points_table(table: pd.DataFrame, axes: list[str]) -> Table:
         number("restarts", "restarts", 1),
         text("scenario", "scenario_hash"),
     )
-    caption = "Means over seeds; a click on a heading sorts by it, another one the other way round"
+    caption = "Means over seeds; click a heading to sort by it, and again to reverse the order"
     return table_of("points-table", caption, columns, rows_of(table, MOST_POINTS))
 
 
 def _redundancy_is_news(table: pd.DataFrame, axes: list[str]) -> bool:
-    """Whether the simulated redundancy differs from the stated one."""
+    """Return whether the simulated redundancy differs from the stated one."""
     if "strategy.redundancy" not in axes:
         return bool(table["redundancy"].nunique() > 1)
     left_open = table["strategy.redundancy"].isna()
@@ -235,14 +236,14 @@ def _redundancy_is_news(table: pd.DataFrame, axes: list[str]) -> bool:
 
 
 def failed_table(failed: pd.DataFrame, axes: list[str]) -> Table:
-    """Return the runs that gave no record, and why."""
+    """Return the runs without a record, with their errors."""
     columns = (
         text("run", "run_id"),
         *(axis_column(axis, failed)._replace(kind="text") for axis in axes),
         number("seed", "seed", 0),
         text("error", "error", "prose"),
     )
-    shown = f"; shown are the first {_MOST_FAILED}" if len(failed) > _MOST_FAILED else ""
+    shown = f" (the first {_MOST_FAILED} below)" if len(failed) > _MOST_FAILED else ""
     count = "1 run" if len(failed) == 1 else f"{len(failed):,} runs"
-    caption = f"{count} gave no record{shown}"
+    caption = f"{count} failed{shown}"
     return table_of("failed-table", caption, columns, rows_of(failed, _MOST_FAILED))

@@ -1,11 +1,11 @@
 "use strict";
 
-// Works on what is in the page already: without scripts, every table and figure is there to be read.
+// The page is complete without scripts; these add sorting, filtering and enlarging.
 document.documentElement.classList.add("scripted");
 
 const words = new Intl.Collator("en", { numeric: true });
 
-// A cell's number is in data-number; a cell of a number column without one has none and stays last.
+// data-number has the number of a cell. Cells of a number column without it are sorted last.
 function compare(left, right, numeric) {
   if (!numeric) return words.compare(left.textContent.trim(), right.textContent.trim());
   return Number(left.dataset.number) - Number(right.dataset.number);
@@ -34,7 +34,7 @@ function makeSortable(table) {
   }
 }
 
-// A word is looked for in all cells of a row; column=value asks for exactly that value in that column.
+// A word matches any cell of a row; column=value matches exactly this value in the column.
 function condition(word, headings) {
   const [name, value] = word.split("=", 2);
   const place = value === undefined ? -1 : headings.findIndex((heading) => heading.startsWith(name));
@@ -49,7 +49,7 @@ function condition(word, headings) {
 
 function makeFilter(input) {
   const table = document.getElementById(input.getAttribute("aria-controls"));
-  const told = document.getElementById(input.getAttribute("aria-describedby"));
+  const status = document.getElementById(input.getAttribute("aria-describedby"));
   const headings = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim().toLowerCase());
   const rows = [...table.tBodies[0].rows];
   input.addEventListener("input", () => {
@@ -60,7 +60,7 @@ function makeFilter(input) {
       row.hidden = !conditions.every((holds) => holds(row));
       if (!row.hidden) shown += 1;
     }
-    told.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} shown`;
+    status.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} shown`;
   });
 }
 
@@ -86,17 +86,17 @@ document.querySelectorAll("table.sortable").forEach(makeSortable);
 document.querySelectorAll(".filter input").forEach(makeFilter);
 document.querySelectorAll("dialog").forEach(makeEnlargeable);
 
-// A table that is wider than its box says so, as long as there is more of it to the right.
-function tellOfMore(box) {
+// The caption of a table shows a hint while columns to the right are hidden.
+function hintAtMore(box) {
   const more = () => box.scrollWidth - box.clientWidth - box.scrollLeft > 1;
-  const tell = () => box.classList.toggle("more", more());
-  box.addEventListener("scroll", tell, { passive: true });
-  new ResizeObserver(tell).observe(box);
+  const update = () => box.classList.toggle("more", more());
+  box.addEventListener("scroll", update, { passive: true });
+  new ResizeObserver(update).observe(box);
 }
 
-document.querySelectorAll(".box").forEach(tellOfMore);
+document.querySelectorAll(".box").forEach(hintAtMore);
 
-// Paper cannot be unfolded.
+// A printed page shows all details.
 window.addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });

@@ -1,8 +1,8 @@
 """The soonest choice under each condition of the sweep, and the result in one sentence.
 
-A condition is a setting of what a user does not choose (failures, machine, job); a choice is a
-scheme with its knobs. Choices are compared with the soonest by pairs of runs that lived through the
-same failures (one seed).
+A condition is a setting that users do not choose (failures, machine, job). A choice is a scheme
+with its knobs. Choices are compared with the soonest by pairs of runs with the same seed, and so
+with the same failures.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _BEST_OF_ONE_SCHEME = 5
 class Standings:
     """The order of the choices under each condition."""
 
-    conditions: tuple[str, ...]  # Axes that make a condition; may be empty.
-    knobs: tuple[str, ...]  # Axes that make a choice, besides the scheme.
-    # A row a condition and choice, soonest first: the conditions, ``strategy``, the knobs,
-    # ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite where a run did not
+    conditions: tuple[str, ...]  # Axes of a condition; may be empty.
+    knobs: tuple[str, ...]  # Axes of a choice, besides the scheme.
+    # A row per condition and choice, soonest first: the conditions, ``strategy``, the knobs,
+    # ``place`` (1 is the soonest), ``mean`` (time-to-train ratio; infinite if a run did not
     # finish), ``seeds``, ``time_s``, ``goodput``, ``mfu``, ``gpu_hours``, ``checkpoint_steps`` and
-    # ``checkpoint_s`` from one checkpoint to the next, ``redundancy``, and against the soonest of
-    # the condition ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval;
-    # NaN if unknown) over ``pairs`` of runs.
+    # ``checkpoint_s`` between checkpoints, ``redundancy``, and the difference to the soonest:
+    # ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN if
+    # unknown) over ``pairs`` of runs.
     choices: pd.DataFrame
-    runs: pd.DataFrame  # The runs behind it, with the column ``place``.
+    runs: pd.DataFrame  # The runs of the choices, with the column ``place``.
 
     def best(self) -> pd.DataFrame:
-        """Return each scheme's best choice; where there is one scheme only, its best choices."""
+        """Return each scheme's best choice; of a single scheme, its best choices."""
         if self.choices["strategy"].nunique() == 1:
             return self.choices[self.choices["place"] <= _BEST_OF_ONE_SCHEME]
         return self.choices.groupby([*self.conditions, "strategy"], dropna=False, sort=False).head(
@@ -47,20 +47,20 @@ class Standings:
         )
 
     def runs_of_best(self) -> pd.DataFrame:
-        """Return the runs behind `best`."""
+        """Return the runs of `best`."""
         keys = [*self.conditions, "place"]
         return self.runs.merge(self.best()[keys], on=keys)
 
 
 def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
-    """Put the choices of a sweep in order.
+    """Rank the choices of a sweep.
 
-    An axis `by` counts as a choice, too, though a user may not be free in it: a platform, say.
+    The axis `by` counts as a knob, even if users cannot choose it, such as a platform.
 
     Notes
     -----
-    A job that gave up has not trained: its ratio counts as infinite. Choices with fewer seeds than
-    others of their scheme come last: where runs failed, the mean over the others may flatter.
+    The ratio of a job that gave up is infinite. Choices with fewer seeds than others of their
+    scheme come last: if runs failed, the mean over the others may be too good.
     """
     knobs = tuple(knobs_of(runs))
     if by is not None and by not in (*knobs, "strategy.name"):
@@ -88,7 +88,7 @@ def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
 
 
 def _with_costs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with MFU and GPU-hours as numbers, which sweeps of older versions do not have."""
+    """Return runs with MFU and GPU-hours as numbers; NaN if they are missing."""
     missing = pd.Series(np.nan, index=runs.index)
     names = ("mfu", "gpu_hours")
     return runs.assign(**{name: pd.to_numeric(runs.get(name, missing)) for name in names})
@@ -101,7 +101,7 @@ def _placed(
     means = means.drop(columns=["low", "high"])
     seeds = means.groupby([*conditions, "strategy"], dropna=False)["seeds"]
     means["lacks_seeds"] = means["seeds"] < seeds.transform("max")
-    # Conditions stay in the order in which the sweep has them.
+    # Conditions keep the order of the sweep.
     ordered = runs[list(conditions)].drop_duplicates(ignore_index=True)
     ordered = ordered.assign(condition=ordered.index)
     means = means.merge(ordered, on=list(conditions)) if conditions else means.assign(condition=0)
@@ -112,10 +112,9 @@ def _placed(
 
 
 def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.DataFrame:
-    """Compare every choice with the soonest of its condition, by Student's t over paired seeds.
+    """Compare each choice with the soonest of its condition, by Student's t over paired seeds.
 
-    Unlike in `compare`, the baseline is another one under each
-    condition, and choices come by the thousand: one join pairs them all.
+    Unlike in `compare`, the baseline depends on the condition. One join pairs thousands of choices.
     """
     soonest = runs.loc[runs["place"] == 1, [*conditions, "seed", METRIC]]
     pairs = runs.merge(soonest.rename(columns={METRIC: "soonest"}), on=[*conditions, "seed"])
@@ -139,17 +138,17 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
 
 
 _MOST_PEERS = 4
-_ALONE = "Nothing else was played to compare it with."
-_ONE_SEED_EACH = "There is one seed only, so nothing can be said about chance."
-_ONE_SEED = "There is one pair of runs only, so nothing can be said about chance."
+_ALONE = "The sweep has no other choice to compare it with."
+_ONE_SEED_EACH = "There is only one seed, so the significance is unknown."
+_ONE_SEED = "There is only one pair of runs, so the significance is unknown."
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Who trains soonest."""
+    """The choice that trains soonest."""
 
     sentence: str
-    confidence: str = ""  # Its statistical support; empty without any.
+    confidence: str = ""  # Statistical confidence; may be empty.
 
 
 def answer(order: Standings) -> Answer:
@@ -168,7 +167,7 @@ def interval_text(row: Mapped) -> str:
 def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
     soonest, *others = best.to_dict(orient="records")
     if math.isinf(soonest["mean"]):
-        return Answer("Nothing finishes: in every setting a job gave up before its last step.")
+        return Answer("No setting finishes: in each a job gave up before its last step.")
     name = choice_name(soonest, order.knobs)
     unit = time_unit([soonest["time_s"]])
     time = (
@@ -184,7 +183,7 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
 
 
 def is_clear(later: Mapped) -> bool:
-    """Whether a choice is significantly later than the soonest."""
+    """Return whether a choice is significantly later than the soonest."""
     return bool(math.isinf(later["mean"]) or later["low"] > 0)
 
 
@@ -197,7 +196,7 @@ def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
     if math.isinf(next_best["mean"]):
         return f"The next best, {other}, does not finish."
     if math.isnan(next_best["change"]):
-        return f"The next best, {other}, has no run of the same seed to be compared by."
+        return f"The next best, {other}, has no run with the same seed to compare."
     change = f"{fixed(100 * next_best['change'], 1)} %"
     if math.isnan(next_best["low"]):
         return f"The next best, {other}, takes {change} longer. {_ONE_SEED}"
@@ -205,8 +204,8 @@ def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
     if next_best["low"] > 0:
         return f"The next best, {other}, takes {change} longer ({interval})."
     return (
-        f"It cannot be told from the next best, {other}, which takes {change} longer "
-        f"({interval}): play more seeds."
+        f"Its lead over the next best, {other}, which takes {change} longer, is not significant "
+        f"({interval}): run more seeds."
     )
 
 
@@ -221,7 +220,7 @@ def _peers(soonest: Mapped, order: Standings) -> str:
         return ""
     names = "; ".join(knobs_name(row, order.knobs) for row in peers[:_MOST_PEERS])
     more = f" and {len(peers) - _MOST_PEERS} more" if len(peers) > _MOST_PEERS else ""
-    return f"Of its other settings, {names}{more} cannot be told from it."
+    return f"Its lead over its other settings ({names}{more}) is not significant."
 
 
 def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
@@ -229,7 +228,7 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
     finished = firsts[firsts["mean"] < math.inf].to_dict(orient="records")
     total = len(firsts)
     if not finished:
-        return Answer("Nothing finishes: under every condition a job gave up before its last step.")
+        return Answer("No choice finishes: under each condition a job gave up before its end.")
     seconds = best[best["place"] > 1].groupby(list(order.conditions), dropna=False).head(1)
     leads = [is_clear(row) for row in seconds.to_dict(orient="records")]
     if not leads:
@@ -257,7 +256,7 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
 
 
 def _redundancies(finished: list[Mapped], order: Standings) -> str:
-    """Tell the redundancy of the soonest, where one scheme is always the soonest."""
+    """Return the redundancies of the soonest choices, if one scheme is always the soonest."""
     if order.choices["strategy"].nunique() == 1 or "strategy.redundancy" not in order.knobs:
         return ""
     chosen = sorted({int(row["redundancy"]) for row in finished})
@@ -269,12 +268,12 @@ def _of(count: int, total: int) -> str:
 
 
 def _leads(leads: list[bool], total: int) -> str:
-    """Say how often the next best is clearly later than the soonest."""
+    """Return how often the next best is significantly later than the soonest."""
     clear = sum(leads)
     if clear == total:
-        return "The lead over the next best is clear of chance each time (paired 95 % intervals)."
-    often = f"under {clear:,} of {total:,} conditions only" if clear else "under no condition"
+        return "The lead over the next best is always significant (paired 95 % intervals)."
+    often = f"under only {clear:,} of {total:,} conditions" if clear else "under no condition"
     return (
-        f"The lead over the next best is clear of chance {often} (paired 95 % intervals): play "
-        "more seeds."
+        f"The lead over the next best is significant {often} (paired 95 % intervals): run more "
+        "seeds."
     )

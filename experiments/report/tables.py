@@ -1,4 +1,4 @@
-"""Tables as the page shows them: text to read, and the numbers that it is sorted by."""
+"""Tables of the page: the text of cells, and the numbers by which it sorts them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rich.table import Table as ScreenTable
 ROWS_SHOWN = 30
 
 Mapped = Mapping[Any, Any]
-"""A row of a DataFrame: its values by the names of the columns."""
+"""A row of a DataFrame: its values by column."""
 
 
 class Cell(NamedTuple):
@@ -36,16 +36,16 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row; the best one is set off."""
+    """A row; the page highlights the best one."""
 
     cells: tuple[Cell, ...]
     best: bool = False
 
 
 class Column(NamedTuple):
-    """A column: its heading, the cell that a row has there, and whether it holds numbers or words.
+    """A column: its heading, the cell of a row, and the kind of its content.
 
-    ``prose`` are sentences, which may take several lines.
+    ``prose`` is text of several lines.
     """
 
     title: str
@@ -57,10 +57,10 @@ class Column(NamedTuple):
 class Table:
     """A table."""
 
-    name: str  # Its identifier in the page.
+    name: str  # Identifier in the page.
     caption: str  # A sentence.
-    columns: tuple[Column, ...]  # Its columns.
-    rows: tuple[Row, ...] = field(default=())  # Each row has a cell for each column.
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...] = field(default=())  # Each row has a cell per column.
 
 
 def table_of(
@@ -77,7 +77,7 @@ def table_of(
 
 
 def on_screen(table: Table, heading_width: int = 9) -> ScreenTable:
-    """Return a table as a terminal shows it: of very many rows, the first."""
+    """Return a table for a terminal, with at most `ROWS_SHOWN` rows."""
     left_out = f"{ROWS_SHOWN} of {len(table.rows):,} rows; --csv FILE writes all"
     return folded_table(
         ([cell.text for cell in row.cells] for row in table.rows[:ROWS_SHOWN]),
@@ -94,17 +94,17 @@ def rows_of(frame: pd.DataFrame, at_most: int) -> list[Mapped]:
 
 
 def text_cell(text: object) -> Cell:
-    """Return a cell of words."""
+    """Return a cell of text."""
     return Cell(MISSING if is_missing(text) else str(text))
 
 
 def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> Column:
-    """Return a column of words."""
+    """Return a column of text."""
     return Column(title, lambda row: text_cell(row[key]), kind)
 
 
 def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> Column:
-    """Return a column of numbers times `factor`: rounded to be read, exact enough to sort by."""
+    """Return a column of numbers times `factor`: rounded text, and a precise number for sorting."""
 
     def cell(row: Mapped) -> Cell:
         if is_missing(row[key]):
@@ -117,7 +117,7 @@ def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str =
 
 
 def percent(title: str, key: str) -> Column:
-    """Return a column of shares."""
+    """Return a column of shares in percent."""
     return number(title, key, 1, 100.0, " %")
 
 
@@ -155,8 +155,8 @@ def choice_name(row: Mapped, knobs: Iterable[str]) -> str:
 def knobs_name(row: Mapped, knobs: Iterable[str]) -> str:
     """Return the knobs of a choice: ``r = 9, checkpoint interval = 12 steps``.
 
-    A row has the ``redundancy`` as it was played (1 is none), and the knobs by their dotted keys;
-    those without a value do not exist for its scheme.
+    A row has the simulated ``redundancy`` (1 is none), and the knobs by dotted keys. A knob without
+    a value does not exist for the scheme.
     """
     redundancy = None if row["redundancy"] == 1 else row["redundancy"]
     others = {knob: row[knob] for knob in knobs if knob != "strategy.redundancy"}

@@ -1,7 +1,7 @@
 """Certificates by which the processes of a Dask cluster authenticate one another.
 
-A scheduler executes anything that is sent to its port, and so does a worker. Beyond this machine
-both accept only clients with a certificate of the same authority, which Dask's configuration names.
+A scheduler or worker executes any code that a client sends. Outside this machine both therefore
+require a certificate of one authority, which Dask's configuration names.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _HOW = "docs/many-machines.md shows how"
 
 
 def security_for(address: str) -> Security:
-    """Return the security of a scheduler: by certificates, or none on this machine.
+    """Return the TLS settings of a scheduler; none are needed on this machine.
 
     Raises
     ------
     UserError
-        The address leads off this machine without certificates, or these are missing.
+        If the address is invalid, or lies outside this machine and certificates are missing.
     """
     from distributed import Security
 
     if not _has_port(address):
         raise UserError(f"scheduler {address}: give a port from 1 to 65535, as in tls://HOST:8786")
     if not address.startswith("tls://"):
-        if not _is_here(address):
+        if not _is_loopback(address):
             raise UserError(
                 f"scheduler {address}: without TLS, anyone who reaches it can run anything; start "
                 f"it with certificates, and give tls://HOST:PORT; {_HOW}"
@@ -52,14 +52,14 @@ def security_for(address: str) -> Security:
 
 
 def _has_port(address: str) -> bool:
-    """Whether the port of an address is none, or one that there is: Dask tries any for long."""
+    """Return whether an address has a valid port or none; Dask tries an invalid one for long."""
     try:
         return urlsplit(address if "://" in address else f"tcp://{address}").port != 0
     except ValueError:
         return not address.rpartition(":")[2].isdigit()
 
 
-def _is_here(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     try:
         host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -1,6 +1,6 @@
 """Runs on the workers of a Dask cluster, and the connection to its scheduler.
 
-Every thread of a worker has a fork server of its own. Errors are reported in one line.
+Each thread of a worker has its own fork server. Each error is one line.
 """
 
 from __future__ import annotations
@@ -37,20 +37,19 @@ from faultline.experiments.runs.local import ForkServer
 from faultline.experiments.runs.point import Limits, Played, Request, Result, Results
 from faultline.experiments.runs.provenance import Environment, environment
 
-# Runs that are submitted at once: enough for an adaptive cluster to see that there is work, and
-# for each thread to have its next run at hand.
+# Runs in flight: enough that an adaptive cluster grows, and that each thread has its next run.
 _LEAST_LOOK_AHEAD = 256
 _LOOK_AHEAD_PER_THREAD = 4
-# How often the cluster is looked at while no results come.
+# Interval of checks of the cluster while no results arrive.
 _INTERVAL_S = 1.0
-# For a result to come over from the worker that has it.
+# Time limit for fetching a result from its worker.
 _FETCH_S = 10.0
-# To connect, and to connect again where the connection broke.
+# Time limit for connecting, and for reconnecting.
 _CONNECT_S = 15.0
-# Clusters grow and shrink; to ask for their size costs a message.
+# A cluster's size changes; requesting it costs a message.
 _SIZE_INTERVAL_S = 2.0
-# So long may a cluster have no worker before somebody should hear of it.
-_PATIENCE_S = 5.0
+# Time without any worker after which a note is printed.
+_EMPTY_S = 5.0
 _REMEDY = (
     "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
     "prints, like tls://192.0.2.1:8786"
@@ -61,10 +60,10 @@ _this_thread = local()
 
 
 class DaskExecutor:
-    """Plays runs on the workers of a Dask cluster, one for each of their threads.
+    """Executes runs on the workers of a Dask cluster, one run per thread.
 
-    The address is the scheduler's, such as ``tls://192.0.2.1:8786``; beyond this machine Dask's
-    configuration has to name the cluster's certificates, or there is a UserError.
+    The address of the scheduler has the form ``tls://192.0.2.1:8786``. A UserError is raised if the
+    scheduler is outside this machine and Dask's configuration names no certificates.
     """
 
     def __init__(self, scheduler_address: str) -> None:
@@ -72,11 +71,16 @@ class DaskExecutor:
         self._security = security_for(scheduler_address)
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Play the requests; see `Executor`.
+        """Execute the requests; see `Executor`.
 
-        Runs of a worker that is lost are played by others; one that loses worker after worker
-        gives a result with an error. It is a UserError if there is no scheduler or it is lost for
-        good, or a worker cannot play runs that agree with those of this machine.
+        Other workers execute the runs of a lost worker. A run whose workers keep failing has a
+        result with an error.
+
+        Raises
+        ------
+        UserError
+            If the scheduler is missing or permanently lost, or if the environment of a worker
+            differs from that of this machine.
         """
         directory = str(Path.cwd())
         assignments = (Assignment(request, limits, directory) for request in requests)
@@ -85,7 +89,7 @@ class DaskExecutor:
 
 
 class _Submissions:
-    """Keeps a bounded number of runs submitted, and collects what comes of them."""
+    """Keeps a bounded number of runs in flight, and collects their results."""
 
     def __init__(self, client: Client, address: str, assignments: Iterator[Assignment]) -> None:
         self._client = client
@@ -97,7 +101,7 @@ class _Submissions:
         self._done: SimpleQueue[str] = SimpleQueue()
 
     def results(self) -> Iterator[Result]:
-        """Yield the results of all assignments; cancels what is under way when closed."""
+        """Yield the results of all assignments; closing it cancels the runs in flight."""
         try:
             while True:
                 _wait_until_connected(self._client, self._address)
@@ -108,12 +112,12 @@ class _Submissions:
                     return
                 yield from self._next_result()
         finally:
-            with suppress(Exception):  # Without a scheduler there is nothing to cancel.
+            with suppress(Exception):  # The scheduler may be gone.
                 self._client.cancel([future for _, future in self._under_way.values()])
 
     def _submit(self, assignment: Assignment) -> None:
-        # One name a submission: a run that is submitted again must not be taken for the old one.
-        # Up to the hyphen, names are the same, by which Dask knows them as many of one kind.
+        # A unique key, so that Dask does not mistake a resubmitted run for the first submission.
+        # Dask groups tasks by the part before the hyphen.
         key = f"faultline_run-{uuid4().hex}"
         future = self._client.submit(
             play_on_worker, assignment, self._expected, key, key=key, pure=False
@@ -122,7 +126,7 @@ class _Submissions:
         future.add_done_callback(lambda done: self._done.put(done.key))
 
     def _next_result(self) -> Iterator[Result]:
-        """Yield a result, or nothing if none came for a while."""
+        """Yield a result, or nothing if none arrives within the interval."""
         try:
             key = self._done.get(timeout=_INTERVAL_S)
         except Empty:
@@ -131,18 +135,18 @@ class _Submissions:
         try:
             result = future.result(timeout=_FETCH_S)
         except DaskTimeoutError:
-            # Its worker was lost with the result, and it is played again; or the network is slow.
+            # The network is slow, or the worker was lost with the result and Dask repeats the run.
             future.add_done_callback(lambda done: self._done.put(done.key))
             return
         except CancelledError:
-            # Not by us: the scheduler was lost, and knows nothing of this run.
+            # The scheduler was lost; a new one does not know this run.
             _wait_until_connected(self._client, self._address)
             del self._under_way[key]
             self._submit(assignment)
             return
         except KilledWorker as error:
-            died = error.allowed_failures + 1
-            message = f"the workers that it was given to died, {died} in a row"
+            lost = error.allowed_failures + 1
+            message = f"its workers failed, {lost} in a row"
             result = Result(assignment.request.run_id, Played(None, message))
         except Exception as error:
             raise UserError(f"scheduler {self._address}: {_reason(error)}") from error
@@ -151,23 +155,33 @@ class _Submissions:
 
 
 def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
-    """Play a run in the fork server of this thread of the worker; imported by the workers.
+    """Execute a run in the fork server of this thread of a worker.
 
-    Expected is the environment of the machine that started it all; the key is Dask's name of this
-    task, with which the run is ended when that is cancelled. If runs cannot be played here, or
-    their records would not agree, a UserError names the worker.
+    Parameters
+    ----------
+    assignment : Assignment
+        The run, its limits and its directory.
+    expected : Environment
+        Environment of the machine that started the sweep.
+    key : str
+        Dask's name of this task. The run ends if the task is cancelled.
+
+    Raises
+    ------
+    UserError
+        If the worker cannot execute runs, or has another environment; the message names it.
     """
     worker = get_worker()
 
     def wanted() -> bool:
-        # Dask does not interrupt a task whose client has gone, but knows that it is of no use. A
-        # worker that closes waits for its tasks, though they are played elsewhere already.
+        # Dask marks a task as cancelled if its client is gone, but does not interrupt it. A closing
+        # worker waits for its tasks, although other workers repeat them already.
         task = worker.state.tasks.get(key)
         return worker.status not in _CLOSING and task is not None and task.state != "cancelled"
 
     server: ForkServer | None = getattr(_this_thread, "server", None)
     if server is None or server.expected != expected:
-        # The source may have changed since the last time.
+        # The source may have changed since the last run.
         if server is not None:
             server.stop()
         server = _this_thread.server = ForkServer(expected)
@@ -179,7 +193,7 @@ def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> R
 
 @contextmanager
 def _connected(address: str, security: Security) -> Iterator[Client]:
-    """Connect to a scheduler for a while, with Dask's log kept to itself."""
+    """Connect to a scheduler, with Dask's log disabled."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -189,27 +203,26 @@ def _connected(address: str, security: Security) -> Iterator[Client]:
         try:
             yield client
         finally:
-            # The scheduler may be gone, and then cannot be told.
-            with suppress(Exception):
+            with suppress(Exception):  # The scheduler may be gone.
                 client.close(timeout=_CONNECT_S)
     finally:
         logger.setLevel(level)
 
 
 def _check_scheduler(address: str, security: Security) -> None:
-    """Refuse what is no scheduler, where a client might wait for ever, or of another version."""
+    """Refuse an address without a scheduler, or with a scheduler of another version."""
     try:
-        kind, there = asyncio.run(asyncio.wait_for(_ask(address, security), _CONNECT_S))
-    except Exception as error:  # An address that is none, no answer, or not in Dask's language.
-        silence = f"no answer in {_CONNECT_S:g} s"
-        reason = silence if isinstance(error, asyncio.TimeoutError) else _reason(error)
+        kind, there = asyncio.run(asyncio.wait_for(_identify(address, security), _CONNECT_S))
+    except Exception as error:  # An invalid address, no answer, or not Dask's protocol.
+        timed_out = f"no answer in {_CONNECT_S:g} s"
+        reason = timed_out if isinstance(error, asyncio.TimeoutError) else _reason(error)
         raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
     if kind != "Scheduler":
         raise UserError(f"scheduler {address}: this is a {kind.lower()} of Dask; {_REMEDY}")
     here = get_versions()["packages"]
     for package in ("python", "distributed"):
         theirs, ours = str(there.get(package)), str(here[package])
-        # Python's patches are compatible; Dask promises no such thing.
+        # Patch releases of Python are compatible; those of Dask may not be.
         parts = 2 if package == "python" else None
         if theirs.split(".")[:parts] != ours.split(".")[:parts]:
             raise UserError(
@@ -218,8 +231,8 @@ def _check_scheduler(address: str, security: Security) -> None:
             )
 
 
-async def _ask(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
-    """Ask what runs at an address, and with which versions of which packages."""
+async def _identify(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
+    """Return the role of the Dask process at an address, and its package versions."""
     arguments = security.get_connection_args("client")
     comm = await connect(address, timeout=_CONNECT_S, **arguments)
     try:
@@ -231,48 +244,48 @@ async def _ask(address: str, security: Security) -> tuple[str, dict[str, str | N
 
 
 def _reason(error: BaseException) -> str:
-    """Return an error as one line; some have no message but their class name."""
+    """Return an error as one line; its class name if it has no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _wait_until_connected(client: Client, address: str) -> None:
-    """Wait for a broken connection to be made again, which Dask tries by itself."""
+    """Wait until Dask has restored a broken connection."""
     while client.status != "running":
         if client.status in ("closing", "closed"):
             raise UserError(
-                f"scheduler {address}: the connection was lost, and not made again in "
+                f"scheduler {address}: the connection was lost and not restored in "
                 f"{_CONNECT_S:g} s; start the scheduler and its workers, and resume"
             )
         sleep(0.1)
 
 
 class _ClusterSize:
-    """The number of runs a cluster can execute at a time; prints a note if it is zero."""
+    """Number of runs that a cluster executes at a time; prints a note if it stays zero."""
 
     def __init__(self, client: Client, address: str) -> None:
         self._client = client
         self._address = address
         self._threads = 0
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
         self._empty_since = monotonic()
-        self._complained = False
+        self._noted = False
 
     def threads(self) -> int:
-        """Return the number of threads of all workers, as of a moment ago."""
+        """Return the number of threads of all workers, at most `_SIZE_INTERVAL_S` old."""
         now = monotonic()
-        if now >= self._asked_at + _SIZE_INTERVAL_S and self._client.status == "running":
-            with suppress(OSError):  # The connection is breaking: asked again later.
+        if now >= self._requested_at + _SIZE_INTERVAL_S and self._client.status == "running":
+            with suppress(OSError):  # The connection is breaking; the next interval tries again.
                 self._threads = sum(self._client.nthreads().values())
-            self._asked_at = now
-            self._say_if_empty(now)
+            self._requested_at = now
+            self._print_if_empty(now)
         return self._threads
 
-    def _say_if_empty(self, now: float) -> None:
+    def _print_if_empty(self, now: float) -> None:
         if self._threads:
             self._empty_since = now
-            self._complained = False
-        elif now > self._empty_since + _PATIENCE_S and not self._complained:
-            self._complained = True
+            self._noted = False
+        elif now > self._empty_since + _EMPTY_S and not self._noted:
+            self._noted = True
             print(
                 f"scheduler {self._address} has no workers; waiting for one: "
                 f"dask worker {self._address} --nthreads 1",

@@ -1,8 +1,8 @@
-"""The process that runs are forked from: it has imported everything, and executes none itself.
+"""A process that has imported everything and forks a child for each run.
 
-It has one thread and creates no SimGrid engine, so that each forked child starts from the same
-clean state, in milliseconds. `multiprocessing` has a fork server too, but there what was forked
-lives on when its owner is killed, and Dask's workers, which are daemons, may not have one.
+It has one thread and creates no SimGrid engine, so each child starts from the same clean state, in
+milliseconds. The fork server of `multiprocessing` does not fit: its children outlive a killed
+owner, and Dask's workers, which are daemons, cannot start one.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.units import SIZE, format_quantity
 from faultline.simulator.simgrid_engine.process import Call, fork_from_here, leave_platforms_to
 
-# Reading the memory of a process tree takes some milliseconds.
+# Reading the memory of a process group takes some milliseconds.
 _MEMORY_INTERVAL_S = 0.25
 _BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
 _OWN_ENTRY = Path("/proc/self")
-_KILLED = "died by SIGKILL: perhaps the machine ran out of memory"
-# A run that is killed sooner than it can have filled the memory is played again, so many times.
+_KILLED = "ended by SIGKILL: perhaps the machine ran out of memory"
+# A run that is killed before it can have filled the memory is retried.
 _START_S = 1.0
 _STARTS = 5
 
@@ -55,7 +55,7 @@ class OwnerGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A task of a fork server: a request, within limits, in a directory."""
+    """A task of a fork server: a request, its limits, and its working directory."""
 
     request: Request
     limits: Limits
@@ -63,10 +63,10 @@ class Assignment:
 
 
 def serve(descriptor: int) -> None:
-    """Send this process's environment, then run one assignment after the other.
+    """Send this process's environment, then execute one assignment after the other.
 
-    The file descriptor is of the connection to the owner. Its end is the end of this process, and
-    of all it started: so nothing outlives an owner, however that died.
+    `descriptor` is the connection to the owner. If it closes, this process ends with all that it
+    started. So nothing outlives an owner, even one that was killed.
     """
     owner = Connection(descriptor)
     _start_resource_tracker()
@@ -75,7 +75,7 @@ def serve(descriptor: int) -> None:
     # If SimGrid is missing, runs on it report that.
     with suppress(ImportError):
         import_module("faultline.simulator.simgrid_engine.warm_process")
-    # Some packages import the half of themselves when first used: better once than in every child.
+    # Some packages import parts on first use: once here instead of in each child.
     attempt(Point(Scenario.model_validate({"job": {"steps": 1}})), known)
     # Pages that the collector never touches stay shared with the children.
     gc.collect()
@@ -91,7 +91,7 @@ def _play(assignment: Assignment, known: KnownDurations, owner: Connection) -> R
     try:
         os.chdir(assignment.directory)
     except OSError:
-        # Not on this machine. Where we are, a relative path might name some other file.
+        # This machine lacks the directory. A relative path must not name some other file here.
         os.chdir("/")
     began_s = monotonic()
     if isinstance(request.task, Point):
@@ -106,32 +106,39 @@ def _play(assignment: Assignment, known: KnownDurations, owner: Connection) -> R
             break
     wall_s = monotonic() - began_s
     if played.learned is not None:
-        # The platform was sound a moment ago; where it no longer is, the next run says so.
+        # The platform may have changed since the run; the next run reports that.
         with suppress(OSError, ValueError, PlatformError):
             known.learn(*played.learned)
     return Result(request.run_id, replace(played, learned=None), wall_s)
 
 
 def _start_resource_tracker() -> None:
-    """Start the process that tidies up after `multiprocessing`, before there are children.
+    """Start the resource tracker of `multiprocessing` before the first fork.
 
-    A child would start its own, which would be killed with it. This one outlives them, and removes
-    the semaphores of those that were killed; that it did so, it need not tell.
+    A child would start its own, which would be killed with it. This one outlives the children and
+    removes the semaphores of killed ones. Its messages are discarded.
     """
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
     resource_tracker.ensure_running()
-    os.dup2(kept, 2)
-    os.close(kept)
-    os.close(nowhere)
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    os.close(null)
 
 
 def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> Played:
-    """Play one run in a forked process group, and leave nothing of it behind.
+    """Execute one run in a forked process group, and end the whole group afterwards.
 
-    To be called in a process with a single thread: the child is forked, and calls `play`. Limits
-    are of all that it starts, too. The connection to the owner is readable as soon as nobody waits
-    for the run any longer.
+    The calling process must have a single thread.
+
+    Parameters
+    ----------
+    play : callable
+        The run; the forked child calls it.
+    limits : Limits
+        Limits of the child and all that it starts.
+    owner : Connection
+        Connection to the owner; it becomes readable if the owner ends.
 
     Raises
     ------
@@ -142,17 +149,17 @@ def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> 
     child = os.fork()
     if child == 0:
         if limits == Limits():
-            # What a limited run measures is to count as its own.
+            # Under limits, a run simulates its platform itself, so that the limits apply.
             leave_platforms_to(sending)
         _be_the_child(play, sending, (owner, receiving))
     sending.close()
-    # Done by parent and child: whichever runs first, the group is there for both.
+    # Parent and child both do this, so that the group exists whichever runs first.
     with suppress(OSError):
         os.setpgid(child, child)
     try:
         return _watch(child, receiving, owner, limits)
     finally:
-        # Before the child is reaped, so that no other process can have its number.
+        # Until the child is reaped, no other process can have its number.
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -167,18 +174,17 @@ def _be_the_child(
         os.setpgid(0, 0)
         for connection in not_ours:
             connection.close()
-        # Output is discarded: a line of one run in ten thousand is of no use.
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        os.close(nowhere)
-        # The kernel is to end a run and not the whole; inherited by what the run starts.
+            os.dup2(null, stream)
+        os.close(null)
+        # Out of memory, the kernel shall kill a run and its children rather than the sweep.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
         sending.send(play())
         status = 0
     finally:
-        # At once: what the fork server does on its exit is not to be done by its children.
+        # A child must skip the exit handlers of the fork server.
         os._exit(status)
 
 
@@ -197,27 +203,26 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
                     return message
                 receiving.send(message.run())
             except (EOFError, OSError):
-                # It died before it had sent anything, or in the middle of it.
-                return Played(None, _cause_of_death(child))
+                return Played(None, _cause_of_end(child))
         if limits.time_s is not None and monotonic() >= deadline:
             return Played(None, f"exceeded its time limit of {limits.time_s:.10g} s")
         if limits.memory_bytes is not None and _resident_bytes(child) > limits.memory_bytes:
-            # In powers of 1000 or of 1024, as it was most likely given.
+            # The shorter of GB and GiB is most likely the unit that the user wrote.
             sizes = (format_quantity(limits.memory_bytes, kind) for kind in (SIZE, _BINARY_SIZE))
             return Played(None, f"exceeded its memory limit of {min(sizes, key=len)}")
 
 
-def _cause_of_death(child: int) -> str:
-    # Left unreaped: its number still names its group.
-    death = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    if death is None or death.si_code == os.CLD_EXITED:
-        return f"ended with exit status {death.si_status if death else 'unknown'} and no result"
-    name = signal.Signals(death.si_status).name
-    return _KILLED if name == "SIGKILL" else f"died by {name}"
+def _cause_of_end(child: int) -> str:
+    # The child stays unreaped: its number still names its group.
+    end = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    if end is None or end.si_code == os.CLD_EXITED:
+        return f"ended with exit status {end.si_status if end else 'unknown'} and no result"
+    name = signal.Signals(end.si_status).name
+    return _KILLED if name == "SIGKILL" else f"ended by {name}"
 
 
 def _resident_bytes(group: int) -> int:
-    """Resident memory of a process group; what just ended counts for nothing."""
+    """Return the resident memory of a process group; ended processes do not count."""
     resident_bytes = 0
     for member in members(group, os.getpgid):
         with suppress(psutil.Error):
@@ -226,18 +231,18 @@ def _resident_bytes(group: int) -> int:
 
 
 def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process]:
-    """Return the running processes of a process group or session; none if no list is readable.
+    """Return the running processes of a process group or session; none if /proc is unreadable.
 
     Parameters
     ----------
     leader : int
         Number of the group or session.
     leader_of : callable
-        `os.getpgid` or `os.getsid`. Both work for processes whose files in /proc are not readable.
+        `os.getpgid` or `os.getsid`.
     """
     found = []
     for number in process_numbers() or ():
-        # Ended in between, or hidden from us as no process of ours can be.
+        # It has ended, or is hidden and so belongs to another user.
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
             if leader_of(number) == leader:
                 process = psutil.Process(number)
@@ -247,9 +252,9 @@ def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process
 
 
 def process_numbers() -> list[int] | None:
-    """Return the numbers of all processes, or None if /proc does not list those of this process.
+    """Return the numbers of all processes, or None if /proc does not list this process.
 
-    It may be unmounted, unreadable, or show the processes of another container.
+    /proc may be unmounted, unreadable, or that of another container.
     """
     try:
         numbers = psutil.pids()

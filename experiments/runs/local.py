@@ -1,7 +1,7 @@
-"""Runs on this machine: fork servers as their owner sees them, one for each worker.
+"""Runs on this machine: the owner's side of fork servers, one per worker.
 
-A fork server is a plain subprocess, so that Dask's workers can have it too. It leads a session of
-its own, by which all that it started is found again.
+A fork server is a plain subprocess, so that Dask's workers can start one too. It leads its own
+session, by which its owner finds all that it started.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import Environment, difference, environment
 from faultline.platforms.child_python import python_command
 
-# Somebody who ends processes by hand, or a machine short of memory, may hit the same place again.
+# An administrator, or a machine short of memory, may kill the same fork server again.
 _ATTEMPTS = 4
 # Interval of the checks whether a run is still wanted.
 _WANTED_INTERVAL_S = 0.5
-# Processes end within milliseconds of a request; after this they are killed.
+# Processes end within milliseconds of SIGTERM; after this time they are killed.
 _GRACE_S = 2.0
-# One thread: linear algebra libraries start theirs on import, and a fork copies only one.
+# Linear algebra libraries start threads on import, and a fork copies only one thread.
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Requests that are taken on for each worker: the one it plays, and the next.
+# Requests in flight per worker: the current one and the next.
 _LOOK_AHEAD = 2
 _MOST_PER_CORE = 32
 
@@ -53,10 +53,9 @@ _Outbox = SimpleQueue[Result | BaseException]
 
 
 class LocalExecutor:
-    """Plays runs on this machine, as many at a time as there are workers.
+    """Executes runs on this machine, one per worker at a time.
 
-    By default these are as many as this process may use processors; the records do not depend on
-    it.
+    By default there is a worker per available processor. Records do not depend on the workers.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -65,20 +64,20 @@ class LocalExecutor:
         if self.workers > most:
             raise UserError(
                 f"--workers {self.workers}: each is a process of some 100 MB; use at most {most}, "
-                f"{_MOST_PER_CORE} a core"
+                f"{_MOST_PER_CORE} per core"
             )
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Run the requests; see `Executor`. A UserError if this machine can execute none."""
+        """Execute the requests; see `Executor`. A UserError if this machine cannot execute any."""
         directory = str(Path.cwd())
         expected = environment()
         servers = [ForkServer(expected) for _ in range(self.workers)]
         inbox: _Inbox = SimpleQueue()
         outbox: _Outbox = SimpleQueue()
-        # Daemons: where this generator is never closed, the end of Python is not held up, and
-        # that of the connections ends the fork servers.
+        # Daemon threads do not delay Python's exit if this generator is never closed. The closed
+        # connections then end the fork servers.
         threads = [
-            Thread(target=_tend, args=(server, inbox, outbox), daemon=True) for server in servers
+            Thread(target=_drive, args=(server, inbox, outbox), daemon=True) for server in servers
         ]
         try:
             for thread in threads:
@@ -95,10 +94,10 @@ class LocalExecutor:
 
 
 class InThisProcess:
-    """Plays runs one after the other in this process, which knows no limits: nothing is started."""
+    """Executes runs one after the other in this process, without limits."""
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Play the requests; see `Executor`."""
+        """Execute the requests; see `Executor`."""
         known = KnownDurations()
         for request in requests:
             began_s = monotonic()
@@ -110,13 +109,13 @@ class InThisProcess:
             )
 
 
-def _tend(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:
+def _drive(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:
     try:
         while (assignment := inbox.get()) is not None:
             outbox.put(server.play(assignment))
     except RunAbandonedError:
         return
-    except BaseException as error:  # Raised again where the results are waited for.
+    except BaseException as error:  # `_exchange` raises it again.
         outbox.put(error)
 
 
@@ -142,9 +141,9 @@ class RunAbandonedError(Exception):
 
 
 class ForkServer:
-    """Executes runs, one at a time, in children of a process that is replaced if it dies.
+    """Executes runs, one at a time, in children of a process that is replaced if it fails.
 
-    For records to agree, that must have the expected environment.
+    The process must have the expected environment, so that records agree.
     """
 
     def __init__(self, expected: Environment) -> None:
@@ -154,16 +153,16 @@ class ForkServer:
         self._process: _Process | None = None
 
     def play(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
-        """Execute a run; retry a few times if the fork server dies meanwhile.
+        """Execute a run; retry a few times if the fork server fails meanwhile.
 
-        `wanted` is called now and then; False ends the run.
+        `wanted` is called periodically; the run ends if it returns False.
 
         Raises
         ------
         RunAbandonedError
-            If the run was ended by `stop`, or since it was not wanted.
+            If `stop` or `wanted` ended the run.
         UserError
-            If no process can be started here, or only one with another environment.
+            If no process can be started here, or its environment differs.
         """
         if assignment.limits.memory_bytes is not None and process_numbers() is None:
             raise UserError(
@@ -185,18 +184,18 @@ class ForkServer:
             except BaseException:
                 self._discard(process)
                 raise
-        error = f"the process that watched over it died, {_ATTEMPTS} times"
+        error = f"its supervising process failed {_ATTEMPTS} times"
         return Result(assignment.request.run_id, Played(None, error), monotonic() - began_s)
 
     def stop(self) -> None:
-        """End the process and all it started, for good; may be called from any thread."""
+        """End the process and all it started, permanently; any thread may call this."""
         with self._lock:
             self._stopped = True
             if self._process is not None:
                 self._process.end()
 
     def _running_process(self) -> _Process:
-        """Return the process, started if need be; one that is killed at its start is replaced."""
+        """Return the process, and start it first if there is none."""
         status = 0
         for _ in range(_ATTEMPTS):
             with self._lock:
@@ -204,7 +203,7 @@ class ForkServer:
                 if self._process is not None:
                     return self._process
                 process = self._process = _Process()
-            # Outside of the lock: importing takes a while, in which `stop` may be called.
+            # The start takes a while, in which `stop` needs the lock.
             try:
                 process.check(self.expected)
                 return process
@@ -213,15 +212,15 @@ class ForkServer:
             except BaseException:
                 self._discard(process)
                 raise
-            if status > 0:  # It ended by itself, and would again.
+            if status > 0:  # Only a killed process is worth a retry.
                 break
         how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
         raise UserError(
-            f"{sys.executable}: the process that is to play runs ended at its start, {how}"
+            f"{sys.executable}: the process that executes runs ended at its start, {how}"
         )
 
     def _discard(self, process: _Process) -> int:
-        """End a process that is no longer good; returns its status."""
+        """End a failed process and return its exit status."""
         with self._lock:
             status = process.end()
             process.connection.close()
@@ -252,7 +251,7 @@ class _Process:
             )
         except OSError as error:
             raise UserError(
-                f"{sys.executable}: cannot start a process to play runs in: {error.strerror}"
+                f"{sys.executable}: cannot start a process for runs: {error.strerror}"
             ) from error
         finally:
             theirs.close()
@@ -262,7 +261,7 @@ class _Process:
         if differs is not None:
             raise UserError(
                 f"{os.uname().nodename}: {differs}, so records would not agree; install the same "
-                "everywhere, and leave the source alone while a sweep is under way"
+                "versions everywhere, and do not edit the source during a sweep"
             )
 
     def end(self) -> int:
@@ -280,12 +279,12 @@ class _Process:
 def _end_session(leader: int) -> None:
     """End all processes of a session.
 
-    They are asked first: `multiprocessing` has one that ignores this, and which removes what the
-    others leave in shared memory once they are gone.
+    SIGTERM comes first: the resource tracker of `multiprocessing` ignores it, and removes the
+    shared memory of the other processes after they have ended.
     """
-    for request, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
-        deadline = monotonic() + patience_s
-        # More than once: a process may start another one while it is being ended.
+    for request in (signal.SIGTERM, signal.SIGKILL):
+        deadline = monotonic() + _GRACE_S
+        # A process may start another one before it ends.
         while (found := members(leader, os.getsid)) and monotonic() < deadline:
             for member in found:
                 with suppress(ProcessLookupError):
@@ -294,7 +293,7 @@ def _end_session(leader: int) -> None:
 
 
 def _end_unlisted(leader: int, connection: Connection) -> None:
-    """End a fork server if processes are not listed: it ends its run when its owner hangs up."""
+    """End a fork server without a list of processes: it ends itself if the connection closes."""
     with socket(fileno=os.dup(connection.fileno())) as ours, suppress(OSError):
         ours.shutdown(SHUT_RDWR)
     deadline = monotonic() + _GRACE_S

@@ -1,7 +1,6 @@
-"""A sweep folder's files: sealed JSON that appears all at once, and ``sweep.json`` among it.
+"""Files of a sweep folder: JSON with a checksum, and the plan of the sweep, ``sweep.json``.
 
-What a killed or a crowded machine leaves behind is either a whole file or none; a file that was
-cut off or edited later is told apart by its checksum.
+A file is written whole or not at all. Its checksum detects truncation and later edits.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ _BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
-    """A file differs from what was written there; the message has the reason in a few words."""
+    """A file differs from the one that was written; the message is the reason in a few words."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
     """Return content as one JSON object with a ``checksum`` in front.
 
-    Numbers keep every bit. A value may be infinite or NaN, which JSON proper does not know and
-    Python's reads back.
+    Numbers keep every bit, infinity and NaN included (an extension of JSON that Python reads).
     """
     body = json.dumps(content, separators=(",", ":"), default=_plain).encode()
     checksum = hashlib.sha256(body).hexdigest().encode()
@@ -40,15 +38,15 @@ def seal(content: dict[str, Any]) -> bytes:
 
 
 def unseal(sealed: bytes) -> dict[str, Any]:
-    """Return the content of `seal`; a DamagedError if it is cut off, no JSON object, or edited."""
+    """Return the content of `seal`; a DamagedError if it is truncated, not JSON, or edited."""
     try:
         content = from_json(sealed)
     except ValueError as error:
-        raise DamagedError("cut off, or no JSON") from error
+        raise DamagedError("truncated or not JSON") from error
     if not isinstance(content, dict) or "checksum" not in content:
         raise DamagedError("not written by a sweep")
     checksum = content.pop("checksum")
-    # What was sealed stands behind the checksum, byte for byte.
+    # The checksum covers all bytes behind it.
     body = b"{" + sealed[_BEFORE_CONTENT:].removesuffix(b"\n").removeprefix(b",")
     if checksum != hashlib.sha256(body).hexdigest():
         raise DamagedError("does not match its checksum")
@@ -58,14 +56,18 @@ def unseal(sealed: bytes) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in a record")
+    raise TypeError(f"a record cannot have a {type(value).__name__}")
 
 
 def read_own(path: Path | str) -> bytes:
     """Return the content of a file of a results folder.
 
-    A link, or anything else that nobody wrote as such a file, is a DamagedError; one that is not
-    there, or cannot be read, an OSError.
+    Raises
+    ------
+    DamagedError
+        If it is a link, not a regular file, or too large.
+    OSError
+        If it is missing or cannot be read.
     """
     try:
         return read_file(path, _LARGEST_BYTES, follow=False)
@@ -82,19 +84,19 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A plan as it is kept: enough to name every run without the code that planned it."""
+    """A plan as it is stored: it names every run without the code that planned it."""
 
     format: int  # Version of the layout of sweep directories.
     faultline: str  # Version of Faultline that planned it.
     grid: dict[str, Any]  # The grid file as read: its tables flattened to dotted keys.
-    engine: EngineName  # Which engine plays the runs (one of "replay", "simgrid").
+    engine: EngineName  # The engine of the runs (one of "replay", "simgrid").
     fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
     keys: list[str]  # The dotted keys that differ between points.
     # Those of `keys` that take more than one value, and their values in order.
     axes: dict[str, list[Any]]
     points: list[list[Any]]  # A list for each point: its values of `keys`.
-    seeds: list[int]  # The seeds that every point is played with.
-    # Name of the run of each point and seed; the seeds of a point stand together.
+    seeds: list[int]  # The seeds of every point.
+    # Name of the run of each point and seed; the seeds of a point are adjacent.
     run_ids: list[str]
 
     def rows(self) -> Iterator[tuple[str, list[Any], int]]:
@@ -105,7 +107,7 @@ class Manifest:
                 yield next(names), values, seed
 
     def stated(self) -> dict[str, dict[str, Any]]:
-        """Return by run what its record has to say of the scenario it is of."""
+        """Return the values that the record of each run must have, by name of the run."""
         columns = {"name": "scenario", "strategy.name": "strategy"}
         found = {}
         for run_id, values, seed in self.rows():
@@ -115,7 +117,7 @@ class Manifest:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of the file by its keys; nothing is copied."""
+        """Return the content of the file by key, without copies."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def encoded(self) -> bytes:
@@ -123,7 +125,7 @@ class Manifest:
         return seal(self.as_dict())
 
     def digest(self) -> str:
-        """Return a digest of the whole manifest, by which a table knows that it belongs to it."""
+        """Return a digest of the whole manifest; the table has the digest of its manifest."""
         return hashlib.sha256(self.encoded()).hexdigest()
 
 
@@ -134,12 +136,16 @@ _SCALARS = (str, int, float, bool, NoneType)
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of a sweep directory.
 
-    One that is cut off, edited, or of a version that this one does not know, is a DamagedError; one
-    that is not there, or cannot be read, an OSError.
+    Raises
+    ------
+    DamagedError
+        If it is truncated, edited, or of an unknown version.
+    OSError
+        If it is missing or cannot be read.
     """
     content = unseal(read_own(directory / FILE))
     if content.get("format") != FORMAT:
-        raise DamagedError(f"has format {content.get('format')!r}, this version knows {FORMAT}")
+        raise DamagedError(f"has format {content.get('format')!r}, this version reads {FORMAT}")
     try:
         found = _MANIFEST.validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
@@ -158,7 +164,7 @@ def axes_of(keys: Sequence[str], points: Sequence[Sequence[Any]]) -> dict[str, l
 
 
 def _is_a_plan(found: Manifest) -> bool:
-    """Whether the runs of a manifest are consistent, as a grid makes them."""
+    """Return whether a grid can have made the runs of a manifest."""
     different = (found.keys, found.seeds, found.run_ids)
     fixed = found.fixed.values()
     return (
@@ -177,7 +183,7 @@ def _is_a_plan(found: Manifest) -> bool:
 
 
 def _is_a_grid(tables: Mapping[str, Any]) -> bool:
-    """Whether tables are those of a grid file, which can be written as TOML again."""
+    """Return whether tables are those of a grid file, and can be written as TOML."""
     lists = [tables.get("grid"), *_listed(tables.get("cases"))]
     return (
         set(tables) == {"name", "scenario", "engine", "seeds", "set", "grid", "cases"}
@@ -191,7 +197,7 @@ def _is_a_grid(tables: Mapping[str, Any]) -> bool:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list; one of nothing good where it is none."""
+    """Return a list unchanged, and a list of None (which is invalid) for any other value."""
     return value if isinstance(value, list) else [None]
 
 
@@ -202,11 +208,11 @@ def _is_of_toml(value: Any) -> bool:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield what was requested before and is no longer; nothing if no run is lost."""
+    """Yield the differences by which the new plan loses runs of the old one."""
     if old.engine != new.engine:
         yield f"engine was {old.engine!r} and is {new.engine!r}"
     if old.fixed["name"] != new.fixed["name"]:
-        yield f"the scenario was called {old.fixed['name']!r}, and now {new.fixed['name']!r}"
+        yield f"the scenario was named {old.fixed['name']!r}, and now {new.fixed['name']!r}"
     if set(old.run_ids) <= set(new.run_ids):
         return
     for seed in old.seeds:
@@ -222,11 +228,11 @@ def differences(old: Manifest, new: Manifest) -> Iterator[str]:
         point = _full_point(old, values, varied)
         if point not in requested:
             yield f"the point {name_point(varied, point)} is no longer requested"
-    yield "the content of its platform file, or what this version makes of it, has changed"
+    yield "its platform file, or the reading of it by this version, has changed"
 
 
 def name_point(keys: Iterable[str], values: Iterable[Any]) -> str:
-    """Return a point as people read it: ``job.groups = 200, strategy.name = 'spare'``."""
+    """Return a point as text: ``job.groups = 200, strategy.name = 'spare'``."""
     return ", ".join(f"{key} = {value!r}" for key, value in zip(keys, values, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Running many tasks, in memory or into a store, and the display of their progress."""
+"""Execution of many tasks, in memory or into a store, and the display of their progress."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn
 
 
 class Display:
-    """Shows the progress of runs, as a context.
-
-    Of `total` requested runs, `done` exist from before, of which `failed` failed.
-    """
+    """Shows the progress of `total` runs, of which `done` exist already and `failed` failed."""
 
     def __init__(self, console: Console, name: str, total: int, done: int, failed: int) -> None:
         self._console, self._name, self._total, self._before = console, name, total, done
@@ -52,8 +49,8 @@ class Display:
     def __enter__(self) -> Display:
         self.bar.start()
         if not self._console.is_terminal:
-            there = f"{self._name}: {self._before} of {self._total} runs are there"
-            self._console.print(there, soft_wrap=True)
+            line = f"{self._name}: {self._before} of {self._total} runs are there"
+            self._console.print(line, soft_wrap=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,34 +84,34 @@ def play(
     workers: int | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> list[Any]:
-    """Run points, or call functions, and return their results in order.
+    """Execute points or calls, and return their results in order.
 
-    The result depends neither on the workers, nor on how much of it was in the store.
+    The results depend neither on the workers nor on the content of the store.
 
     Parameters
     ----------
     tasks : sequence of Point or Call
         The tasks; put the longest last, since the last is started first.
     store : Path, optional
-        A folder that keeps each result at once: the same call runs only tasks whose result is
-        missing or was made by other source.
+        Folder that keeps each result as soon as it arrives. The same call then executes only tasks
+        whose result is missing or was made by other source code.
     workers : int, optional
-        Runs at a time on this machine; as many as there are cores by default. A single one runs
-        in this process.
+        Runs at a time on this machine; by default one per core. A single run needs no process of
+        its own.
     on_done : callable, optional
-        Called in this process for each task that is done, now or before.
+        Called in this process for each finished task, including those found in the store.
 
     Returns
     -------
     list
-        Records with the labels of their points before them, or results of the functions.
+        Records, after the labels of their points, or results of the functions.
 
     Raises
     ------
     UserError
-        The message of the first failed run. Results in the store stay there.
+        With the message of the first failed run. Results in the store are kept.
     RuntimeError
-        If it failed by a bug; with its traceback.
+        With the traceback of a run that failed by a bug.
     """
     done_of_task = on_done or (lambda: None)
 
@@ -137,11 +134,11 @@ def play(
     names = [task.key() for task in tasks]
     by_name = dict(zip(names, tasks, strict=True))
     codes = {source: code_digest(source) for source in {task.source for task in tasks}}
-    with open_store(store, by_name, tell_on(message_console()), "folder") as kept:
+    with open_store(store, by_name, line_printer(message_console()), "folder") as kept:
 
         def keep(result: Result) -> None:
             code = codes[by_name[result.run_id].source]
-            # The value as it will be read, after a round trip through JSON.
+            # After the round trip, the value is the same as one read from the store.
             value = unseal(seal({"value": result.played.value}))["value"]
             kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
 
@@ -170,6 +167,6 @@ def _labelled(task: Task, value: Any) -> Any:
     return {**dict(task.labels), **value} if task.labels else value
 
 
-def tell_on(console: Console) -> Callable[[str], None]:
+def line_printer(console: Console) -> Callable[[str], None]:
     """Return a function that prints a line unchanged."""
     return lambda line: console.print(line, soft_wrap=True)

@@ -18,7 +18,7 @@ from faultline.experiments.config.grid import EngineName
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.runs.single_run import asked_hash, run
+from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
 from faultline.simulator.job import Durations
 from faultline.strategies.guarding import told
@@ -37,19 +37,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a run."""
+    """The value or error of a run."""
 
-    value: Any  # Its record, or what the called function returned.
-    error: str | None = None  # One line: why there is none; None if all is well.
-    trace: str | None = None  # The traceback of an error that does not explain itself.
-    # Durations that were looked up on the way, and the scenario that they are of.
+    value: Any  # The record, or the value that the called function returned.
+    error: str | None = None  # One line if the run failed.
+    trace: str | None = None  # Traceback of an unexpected error.
+    # Durations that the run looked up, and their scenario.
     learned: tuple[Scenario, Durations] | None = None
 
 
 class KnownDurations:
-    """Durations of as many earlier runs: to look them up may take longer than a run does."""
+    """Durations of the last `size` scenarios: a look-up may take longer than a run."""
 
-    # What in a scenario its durations do not depend on.
+    # Tables and keys of a scenario that do not affect its durations.
     WITHOUT = frozenset({"name", "description", "strategy", "failures"})
 
     def __init__(self, size: int = 64) -> None:
@@ -57,11 +57,11 @@ class KnownDurations:
         self._known: OrderedDict[Hashable, Durations] = OrderedDict()
 
     def of(self, scenario: Scenario) -> Durations | None:
-        """Return the durations of a scenario, or None if they are not known."""
+        """Return the durations of a scenario, or None if they are unknown."""
         return self._known.get(_durations_key(scenario))
 
     def learn(self, scenario: Scenario, durations: Durations) -> None:
-        """Remember durations; the platform is read too, so that forked processes have it."""
+        """Store durations, and read the platform, so that forked processes have both."""
         check_platform(scenario)
         self._known[_durations_key(scenario)] = durations
         while len(self._known) > self._size:
@@ -69,7 +69,7 @@ class KnownDurations:
 
 
 def _durations_key(scenario: Scenario) -> Hashable:
-    """Everything that durations depend on; an edited platform file is another platform."""
+    """Return all that durations depend on; an edited platform file has another key."""
     tables = scenario.model_dump_json(exclude=set(KnownDurations.WITHOUT))
     try:
         path = Path(scenario.platform.file).resolve()
@@ -84,41 +84,41 @@ class Point:
     """One run: a validated scenario and a seed."""
 
     scenario: Scenario
-    # Seed of the run; points of one seed live through the same failures, whatever the scheme.
+    # Seed of the run; points with one seed have the same failures under all schemes.
     seed: int = 0
-    engine: EngineName = "replay"  # The engine that plays it (one of "replay", "simgrid").
-    # Columns that go before those of the record, such as the place in a study's grid.
+    engine: EngineName = "replay"  # The engine (one of "replay", "simgrid").
+    # Columns before those of the record, such as the place in a study's grid.
     labels: Labels = ()
-    # The scenario as resolved, where the caller has that; otherwise it is where it is played.
+    # The resolved scenario if the caller has it; otherwise the run resolves it.
     question: ResolvedJob | None = None
 
     @classmethod
     def of(cls, question: ResolvedJob, seed: int, labels: Labels = ()) -> Point:
-        """Return the point of a scenario that is resolved already."""
+        """Return the point of a resolved scenario."""
         return cls(question.scenario, seed, labels=labels, question=question)
 
     @property
     def source(self) -> str:
-        """The module whose imports decide what comes of it."""
+        """The module whose imports determine the record."""
         return "faultline.experiments.runs.single_run"
 
     def key(self) -> str:
-        """Return the name of this run: a digest of all that its record depends on but the code."""
-        name = name_run(asked_hash(self.scenario), self.seed, self.engine)
+        """Return the name of this run: a digest of all its inputs except the code."""
+        name = name_run(stated_hash(self.scenario), self.seed, self.engine)
         resolved = self.question
         if resolved is None:
             return name
-        # The protection itself is one of the scenario.
+        # The scenario names the protection, so only its numbers are added.
         kept = (resolved.protected.times, resolved.protected.snapshot_interval_steps)
         return _digest(
             name, resolved.redundancy, resolved.interval_steps, resolved.durations, *kept
         )
 
     def read_ahead(self) -> None:
-        """Read what all runs on this platform need, so that forked processes have it.
+        """Read the files that all runs on this platform need, so that forked processes have them.
 
-        Only where the scenario is resolved already: then this simulates nothing. The run itself
-        reports what is wrong.
+        Nothing happens if the scenario is not resolved yet, as that may take simulations. The run
+        reports errors.
         """
         if self.question is not None:
             with suppress(*EXPLAINED):
@@ -126,7 +126,7 @@ class Point:
                 self.question.read_ahead()
 
     def play(self, known: KnownDurations) -> Played:
-        """Play it in this process."""
+        """Execute the run in this process."""
         if self.question is not None:
             return Played(run(self.question, self.seed, self.engine))
         durations = known.of(self.scenario)
@@ -138,11 +138,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of one argument, for what is computed in other ways than by playing a scenario."""
+    """The call of a function of one argument, for tasks that are no run of a scenario."""
 
     function: Callable[[Any], Any]  # A function of a module, so that other processes find it.
-    # What it is called with. To be kept in a store, its `repr` must say all of it, and the function
-    # return what JSON knows.
+    # A store identifies the call by the `repr` of the argument, and keeps the result as JSON.
     argument: Any
     labels: Labels = ()
 
@@ -153,7 +152,7 @@ class Call:
 
     @property
     def source(self) -> str:
-        """The module whose imports decide what comes of it."""
+        """The module whose imports determine the result."""
         return self.function.__module__
 
     def key(self) -> str:
@@ -170,7 +169,7 @@ Task = Point | Call
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A task under the name by which its result is known again."""
+    """A task, and the name that its result has."""
 
     run_id: str
     task: Task
@@ -178,11 +177,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a request."""
+    """The result of a request."""
 
-    run_id: str  # The request's.
-    played: Played  # A record, or the reason why there is none.
-    wall_s: float = 0.0  # Seconds of real time it took.
+    run_id: str  # Name of the request.
+    played: Played  # A record or an error.
+    wall_s: float = 0.0  # Real time of the run, in seconds.
 
 
 Results = Generator[Result, None, None]
@@ -192,11 +191,11 @@ class Executor(Protocol):
     """Executes runs: on this machine, or on a Dask cluster."""
 
     def play(self, requests: Iterable[Request], limits: Limits) -> Results:
-        """Play the requests, and yield each result as it comes, in any order.
+        """Execute the requests, and yield each result as it arrives, in any order.
 
-        Requests are taken only as results are taken, so that there may be any number of them. A
-        run that crashes, or exceeds its limits, gives a result with an error; the others go on.
-        Closing the iterator stops what is under way and leaves no process behind.
+        Requests are consumed as results are, so there may be any number of them. A run that crashes
+        or exceeds its limits has a result with an error; the others continue. Closing the iterator
+        stops the runs in flight and leaves no process behind.
         """
         ...
 
@@ -212,23 +211,23 @@ def cores() -> int:
 
 
 def attempt(task: Task, known: KnownDurations) -> Played:
-    """Play a task in this process; whatever it raises becomes the line of its error."""
+    """Execute a task in this process; an exception becomes its error."""
     try:
         return task.play(known)
-    except BaseException as error:  # SystemExit too: nothing may end a run without a reason.
+    except BaseException as error:  # SystemExit too: each failed run needs a reason.
         trace = None if isinstance(error, EXPLAINED) else traceback.format_exc()
         return Played(None, explain(error), trace)
 
 
 def explain(error: BaseException) -> str:
-    """Return an error as one line that is the same whenever it happens."""
+    """Return an error as one line that is the same in each run."""
     text = str(error) if isinstance(error, EXPLAINED) else told(error)
-    # Where in memory an object was is of no use to anybody, and another place every time.
+    # Addresses in memory differ from run to run.
     return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 
 
 def _digest(*parts: object) -> str:
     content = repr(parts)
     if " at 0x" in content:
-        raise TypeError(f"cannot be named, and so not be kept: {content}")
+        raise TypeError(f"cannot be named, so a store cannot keep it: {content}")
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What made a run: a digest of the source that decides, and the versions that must agree."""
+"""The origin of a run: a digest of the simulation's source, and the versions that must agree."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ def environment() -> Environment:
 
 
 def difference(expected: Environment, found: Environment) -> str | None:
-    """Say in which version two environments differ first, or return None where they agree."""
+    """Return the first difference of two environments as text, or None if they agree."""
     for name, wanted in expected.items():
         if found.get(name) != wanted:
-            return f"{name} is {found.get(name)} there, and {wanted} where the sweep was started"
+            return f"{name} is {found.get(name)} there, but {wanted} on the machine of the sweep"
     return None
 
 
 def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
-    """Return a digest of the simulation's source files and tables, of those that are imported.
+    """Return a digest of the source files and tables that a result depends on.
 
-    Covered are the packages `platforms`, `simulator` and `strategies`, and of `experiments` the
-    module `source` with all that it imports; by default the one that leads from a scenario to a
-    record. The others only carry records about, and may change while runs are under way. So are
-    the files of schemes and protections that are no part of Faultline.
+    The digest covers the packages `platforms`, `simulator` and `strategies`, the module `source` of
+    `experiments` with all that it imports, and the files of plugged-in schemes and protections.
+    Other files of `experiments` only pass records on, and may change during a sweep.
     """
     experiments = _root("experiments")
     faultline, package, *below = source.split(".")
@@ -58,10 +57,10 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
         (path.relative_to(experiments.parent) if path.is_relative_to(experiments) else path, path)
         for path in _imported(experiments, first)
     ]
-    # Shipped mixes of failures are read by the name that a scenario gives.
+    # A scenario names shipped mixes of failures, so no import leads to them.
     mixes = experiments / "config" / "mixes"
     sources += [(path.relative_to(experiments.parent), path) for path in _below(mixes)]
-    # A file by its name and not its place, which other machines have elsewhere.
+    # The folder of a plugged-in file may differ between machines, so only its name counts.
     sources += [(Path("plugged", path.name), path) for path in plugged_files()]
     for package in _PACKAGES:
         root = _root(package)
@@ -92,7 +91,7 @@ def _imported(experiments: Path, first: Path) -> set[Path]:
             continue
         found.add(path)
         if path.suffix == ".py":
-            # Tables that lie beside a module, such as the shipped mixes, are read by it.
+            # A module reads the tables in its folder.
             if path.is_relative_to(experiments):
                 waiting += [
                     file for file in path.parent.glob("*") if file.suffix in _DATA - {".py"}
@@ -106,7 +105,7 @@ def _imported(experiments: Path, first: Path) -> set[Path]:
 
 @lru_cache
 def _modules_named_in(source: bytes) -> list[str]:
-    """Return what may be a module of `experiments`; what is imported from one may be one, too."""
+    """Return the imported names that may be modules of `experiments`."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

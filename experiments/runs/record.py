@@ -1,4 +1,4 @@
-"""The record of a run: each column defined once, with its value, unit, meaning and good way."""
+"""The record of a run: the one definition of each column, with value, unit and meaning."""
 
 from __future__ import annotations
 
@@ -28,31 +28,30 @@ _MOST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class PlayedRun:
-    """What records are made of."""
+    """A finished run, from which a record is computed."""
 
     job: ResolvedJob  # With every value filled in.
-    progress: Progress  # What has become of it.
-    seed: int  # Names the random numbers.
-    engine: str  # Which engine played.
-    scenario_hash: str  # Digest of what the scenario comes to.
+    progress: Progress  # Steps, times and counts of the run.
+    seed: int  # Seed of the random numbers.
+    engine: str  # The engine.
+    scenario_hash: str  # Digest of the resolved scenario.
 
     @property
     def full_batch_s(self) -> float:
-        """An undisturbed step that trains a full batch (`job.undisturbed_step`), in seconds."""
+        """Time of an undisturbed step with a full batch (`job.undisturbed_step`), in seconds."""
         return self.job.ideal_step_s
 
     @property
     def ideal_s(self) -> float:
-        """What the kept full batches take without redundancy, failures and checkpoints.
+        """Time of the kept steps without redundancy, failures and checkpoints, in seconds.
 
-        Steps are counted in full batches: one that trains half a
-        batch is half a step. Where the job gave up, only those that it has done count.
+        A step that trains half a batch is half a step.
         """
         return self.progress.completed_batches * self.full_batch_s
 
     @property
     def mean_step_s(self) -> float:
-        """Mean time of a step, those with failures and redundancy included, in seconds."""
+        """Mean time of a step, including failures and redundancy, in seconds."""
         progress = self.progress
         others = ("checkpoint", "restart", "load")
         stepping_s = progress.now_s - sum(progress.seconds[cause] for cause in others)
@@ -60,15 +59,15 @@ class PlayedRun:
 
     @property
     def goodput(self) -> float:
-        """The share of the time that trained for good: between 0 and 1.
+        """Share of the time that went into kept steps, between 0 and 1.
 
-        It tells nothing of how fast the machine is; for that there is the time.
+        It is independent of the speed of the machine.
         """
         return self.ideal_s / self.progress.now_s if self.progress.now_s else 1.0
 
     @property
     def closed_form_ettr(self) -> float | None:
-        """What RSC's closed form expects where every failure restarts the job; None below 0."""
+        """Goodput by RSC's closed form, if each failure restarts the job; None if negative."""
         costs, interval_s = self.job.costs(), self.job.interval_steps * self.full_batch_s
         found = expected_ettr(1.0 / costs.mtbf_s, costs.restart_s, interval_s, costs.save_s)
         return found if found >= 0.0 else None
@@ -81,7 +80,7 @@ class PlayedRun:
 
     @property
     def energy_j(self) -> float | None:
-        """Energy of all GPUs, in joules; None where the platform does not say what they draw."""
+        """Energy of all GPUs, in joules; None if the platform does not state their power."""
         spec, job = spec_of(self.job.scenario), self.job.scenario.job
         if spec is None or spec.gpu.power_w is None:
             return None
@@ -90,7 +89,7 @@ class PlayedRun:
 
     @property
     def completed_steps(self) -> float:
-        """Full batches as a whole number, unless steps of smaller batches leave a rest."""
+        """Full batches trained; an integer unless steps had smaller batches."""
         batches = self.progress.completed_batches
         return round(batches) if abs(batches - round(batches)) < 1e-6 else batches
 
@@ -99,23 +98,23 @@ class PlayedRun:
 class Column:
     """A column of a record."""
 
-    # Its key; ends with the unit of its values, if they have one, or with a dot if it stands for a
-    # family of columns of which there is one a name.
+    # The key. It ends with the unit, if there is one. A key that ends with a dot is the prefix of a
+    # family of columns.
     name: str
-    kind: Kind  # Text, a whole number, or any number (one of "text", "count", "number").
-    label: str  # Its name in words, without the unit, for axes and tables.
+    kind: Kind  # Text, an integer, or any number (one of "text", "count", "number").
+    label: str  # Name in words, without the unit, for axes and tables.
     meaning: str  # A sentence without a full stop.
-    # Which way is good; None where neither is ({"lower", "higher"} or None).
+    # The better direction ({"lower", "higher"}); None if there is none.
     better: Literal["lower", "higher"] | None = None
-    unit: str = "1"  # Of its values: "s", "steps", or "1" for counts and ratios; empty for text.
-    # The unit in which people read it, and what a value is multiplied with to be in it.
+    unit: str = "1"  # Of the values: "s", "steps", or "1" for counts and ratios; empty for text.
+    # The displayed unit, and the factor from the unit of the values to it.
     shown_unit: str = ""
     scale: float = 1.0
-    symbol: str = ""  # What stands for it where there is little room; by default the label.
-    share: bool = False  # Whether its values lie between 0 and 1, and so must their intervals.
+    symbol: str = ""  # Short label; by default the label.
+    share: bool = False  # Whether the values, and so their intervals, are between 0 and 1.
     optional: bool = False  # Whether a run may have no value.
-    # What it is of a run, or, for a family, by name; by default `PlayedRun` or `Progress` says it
-    # by that name.
+    # Computes the value of a run, or the values of a family by name. The default is the attribute
+    # of `PlayedRun` or `Progress` with the name of the column.
     value: Callable[[PlayedRun], Any] | None = None
 
     @property
@@ -125,16 +124,16 @@ class Column:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between what its values lie, if they are numbers.
+        """The least and greatest valid number.
 
-        Times by cause are what is left when others are taken away, which may be a rounding below 0,
-        and compute that jitters may take less than it should.
+        A time by cause may be slightly negative: it is a difference with a rounding error, and
+        compute with jitter may be shorter than expected.
         """
         least = -_MOST if self.name.removesuffix("_s") in CAUSES else 0.0
         return least, inf if "time_to_train_ratio" in self.name else _MOST
 
     def of(self, played: PlayedRun) -> Any:
-        """Return its value for a run."""
+        """Return the value of a run."""
         if self.value:
             return self.value(played)
         return getattr(played if hasattr(PlayedRun, self.name) else played.progress, self.name)
@@ -159,7 +158,7 @@ def _time(name: str, label: str, meaning: str, shown: str, **more: Any) -> Colum
 
 
 def _step(part: str, meaning: str) -> Column:
-    """A part of an undisturbed step, if the platform determines the parts."""
+    """Return the column of a part of an undisturbed step; None unless the step is simulated."""
     return Column(
         f"step_{part}_s",
         "number",
@@ -190,7 +189,7 @@ def _booked(cause: str) -> Column:
 
 
 def _same_tokens(run: PlayedRun) -> dict[str, float]:
-    """Return what a run that charges approximate gradients would say if it did not."""
+    """Return two values without the charge for approximate gradients, if there is a charge."""
     samples = run.progress.completed.samples
     if not run.job.scenario.strategy.approximation_loss or not samples:
         return {}
@@ -202,7 +201,7 @@ _STEPS = {"unit": "steps", "shown_unit": "steps"}
 
 _DEFINED = (
     _text("scenario", "scenario", "name of the scenario", lambda run: run.job.scenario.name),
-    _text("scenario_hash", "scenario", "digest of all the scenario says but name and description"),
+    _text("scenario_hash", "scenario", "digest of the resolved scenario without its name"),
     _text("version", "version", "version of Faultline", lambda _: own_version()),
     _text(
         "strategy",
@@ -210,8 +209,8 @@ _DEFINED = (
         "the fault-tolerance scheme",
         lambda run: run.job.scenario.strategy.name,
     ),
-    _text("engine", "engine", "which engine played: replay or simgrid"),
-    _count("seed", "seed", "names the random numbers; one seed, one record"),
+    _text("engine", "engine", "the engine: replay or simgrid"),
+    _count("seed", "seed", "seed of the random numbers; it determines the record"),
     _count(
         "groups",
         "groups N",
@@ -228,7 +227,7 @@ _DEFINED = (
     _count(
         "redundancy",
         "redundancy r",
-        "copies of each shard type, as played",
+        "copies of each shard type",
         symbol="r",
         value=lambda run: run.job.redundancy,
     ),
@@ -242,7 +241,7 @@ _DEFINED = (
     _time(
         "checkpoint_interval_s",
         "time between checkpoints",
-        "how long the steps between two checkpoints take on average, failures included",
+        "mean time of the steps between two checkpoints, failures included",
         "minutes",
         value=lambda run: run.job.interval_steps * run.mean_step_s,
     ),
@@ -250,7 +249,7 @@ _DEFINED = (
         "step_s",
         "number",
         "undisturbed step",
-        "mean time of a step of all groups without failures, redundancy and checkpoints",
+        "mean time of a step of all groups, without failures, redundancy and checkpoints",
         "lower",
         unit="s",
         shown_unit="s",
@@ -266,7 +265,7 @@ _DEFINED = (
     _text(
         "protection",
         "protection",
-        "how the state is kept between checkpoints",
+        "the protection of the state between checkpoints",
         lambda run: run.job.scenario.protection.name,
     ),
     _count(
@@ -280,20 +279,20 @@ _DEFINED = (
     _text(
         "distribution",
         "failures",
-        "the process that failures come from",
+        "the process that generates failures",
         lambda run: run.job.scenario.failures.process,
     ),
     _count(
         "steps",
         "steps",
-        "steps that the job is asked for",
+        "steps that the job has to complete",
         value=lambda run: run.job.scenario.job.steps,
     ),
     Column(
         "completed_steps",
         "number",
         "steps completed",
-        "full batches trained and not taken back by a restart",
+        "full batches trained and not lost to a restart",
         "higher",
     ),
     _time(
@@ -307,19 +306,19 @@ _DEFINED = (
     _share(
         "goodput",
         "goodput",
-        "share of the time that went into useful work: the effective training time ratio (ETTR)",
+        "share of the time spent on useful work: the effective training time ratio (ETTR)",
     ),
     _share(
         "closed_form_ettr",
         "ETTR by RSC's form",
         "goodput by the closed form of RSC (Kokolis et al. 2025), to first order in failures, "
-        "if each of them restarts the job from a checkpoint",
+        "if each failure restarts the job from a checkpoint",
         optional=True,
     ),
     _share(
         "mfu",
         "MFU",
-        "model FLOP of an undisturbed step over what all GPUs could do at their dense peak",
+        "model FLOP of an undisturbed step over the FLOP of all GPUs at their dense peak",
         optional=True,
         value=lambda run: model_flop_utilisation(run.job.scenario, run.full_batch_s),
     ),
@@ -327,7 +326,7 @@ _DEFINED = (
         "gpu_hours",
         "number",
         "GPU-hours",
-        "simulated time times the GPUs of the job, those of spare groups and standbys included",
+        "simulated time times the GPUs of the job, its spare groups and its standbys",
         "lower",
         unit="h",
     ),
@@ -335,8 +334,8 @@ _DEFINED = (
         "energy_j",
         "number",
         "energy of GPUs",
-        "what the GPUs of the GPU-hours draw at their rated power, and what schemes let some draw "
-        "beyond it",
+        "energy of the GPU-hours at rated power, plus the energy beyond it if a scheme raises "
+        "power",
         "lower",
         unit="J",
         shown_unit="MWh",
@@ -347,17 +346,17 @@ _DEFINED = (
         "time_to_train_ratio",
         "number",
         "time-to-train ratio",
-        "simulated time over that of as many undisturbed steps, without redundancy, failures and "
-        "checkpoints; infinite where no step was done",
+        "simulated time over that of the same number of undisturbed steps, without redundancy, "
+        "failures and checkpoints; infinite if no step was completed",
         "lower",
         value=lambda run: run.progress.now_s / run.ideal_s if run.ideal_s else float("inf"),
     ),
     Column(
         "same_tokens.",
         "number",
-        "as many tokens:",
-        "where approximate gradients are charged, the same for as many tokens, not for the same "
-        "loss: full batches of samples, and the time-to-train ratio of these",
+        "same tokens:",
+        "if approximate gradients are charged, the value at the same number of tokens instead of "
+        "the same loss: completed steps, and the time-to-train ratio",
         value=_same_tokens,
     ),
     _share(
@@ -379,83 +378,83 @@ _DEFINED = (
     _count(
         "restarts_from_memory",
         "restarts from nodes' own memory",
-        "restarts after which every node had its state in its memory",
+        "restarts after which each node loaded its state from its own memory",
     ),
     _count(
         "restarts_from_peers",
         "restarts from the memory of peers",
-        "restarts after which what lost nodes had held was found at their peers",
+        "restarts after which lost nodes loaded their state from the memory of peers",
     ),
-    _count("rejoined", "groups that rejoined", "groups that came back, spares included"),
+    _count("rejoined", "groups that rejoined", "groups that returned, spares included"),
     _count("failures", "failures", "failures of groups"),
     _count(
         "failures_while_down",
         "failures of groups that were down",
-        "failures that struck a group which was down already",
+        "failures of a group that was already down",
     ),
     _count(
         "failures_by_cause.",
         "failures by",
-        "failures of groups by that cause, where causes are known",
+        "failures of groups by cause, if causes are known",
         value=lambda run: run.progress.failures_by_cause,
     ),
     _count(
         "disturbances.",
         "disturbances by",
-        "failures by that cause that stopped no group at once, where there are such causes",
+        "failures by cause that stopped no group at once",
         value=lambda run: run.progress.disturbances,
     ),
     _count(
         "remedies.",
         "remedies by",
-        "times that this was done about slow parts, where anything is",
+        "times that this mitigation of stragglers was applied",
         value=lambda run: run.progress.remedies,
     ),
-    _count("reorderings", "reorderings", "times that shard types were put in another order"),
+    _count("reorderings", "reorderings", "times that shard types were reordered"),
     _count(
         "standby_failures",
         "failures of standbys",
-        "machines that failed while they stood by, as far as the job has looked for them",
+        "standbys found to have failed when the job needed them",
     ),
     _count(
         "states_refused",
         "states refused for memory",
-        "times that the scheme left out a way to go on as it does not fit into the memory of GPUs",
+        "times that the scheme rejected a state that does not fit into the memory of GPUs",
     ),
     _count("moved_types", "shard types moved", "shard types that groups took over"),
     _count("checkpoints", "checkpoints written", "checkpoints written to storage"),
     _count(
         "snapshots",
         "snapshots taken in the background",
-        "snapshots taken in the background, in memory and on storage",
+        "snapshots in the background, to memory and to storage",
     ),
-    _count("played_steps", "steps played", "all-reduced steps, lost and repeated ones included"),
+    _count("played_steps", "steps played", "simulated steps, lost and repeated ones included"),
     Column(
         "mean_stacks",
         "number",
-        "mean stacks a step",
-        "shard types that a group computes in a step, patch compute included, on average",
+        "mean stacks per step",
+        "mean number of shard types that a group computes in a step, patch compute included",
         value=lambda run: run.progress.stack_computations / max(1, run.progress.played_steps),
     ),
     *map(_booked, CAUSES),
 )
 
 COLUMNS = {one.name: one for one in _DEFINED if not one.name.endswith(".")}
-"""All columns of a record by name, in its order; those of `FAMILIES` stand among them."""
+"""All columns of a record by name, in order; `FAMILIES` come in between."""
 
 FAMILIES = {one.name: one for one in _DEFINED if one.name.endswith(".")}
-"""Families of columns with one per name: by their prefix."""
+"""Families of columns, by prefix."""
 
 
 def column(name: str) -> Column | None:
-    """Return the definition of a column of a record, or None if it has none of that name."""
+    """Return the definition of a column of a record, or None if there is none."""
     if name in COLUMNS:
         return COLUMNS[name]
     return next((FAMILIES[prefix] for prefix in FAMILIES if name.startswith(prefix)), None)
 
 
 def record_of(played: PlayedRun) -> Record:
-    """Boil a run down to its record."""
+    """Return the record of a run."""
     record: Record = {}
     for one in _DEFINED:
         value = one.of(played)

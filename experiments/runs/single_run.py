@@ -27,35 +27,36 @@ if TYPE_CHECKING:
 
 
 def run(
-    asked: Scenario | ResolvedJob,
+    job: Scenario | ResolvedJob,
     seed: int,
     engine: EngineName = "replay",
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
     links: Path | None = None,
 ) -> Record:
-    """Play a scenario with one seed, and return its record.
+    """Simulate a scenario with one seed, and return its record.
 
     Parameters
     ----------
-    asked : Scenario or ResolvedJob
-        The job; the caller may have filled in every value already.
+    job : Scenario or ResolvedJob
+        The job, as stated or resolved.
     seed : int
-        Names the random numbers; one seed, one record.
+        Seed of the random numbers; it determines the record.
     engine : {"replay", "simgrid"}
         The engine.
     record_event : callable, optional
-        Called with every event of the run's timeline.
+        Called with each event of the run's timeline.
     on_checkpoint : callable, optional
-        Called with completed steps and simulated seconds now and then (replay engine only).
+        Called with completed steps and simulated seconds at checkpoints (replay engine only).
     links : Path, optional
-        Where to write what links carry (SimGrid engine only).
+        File for the trace of the links' traffic (SimGrid engine only).
     """
-    question = resolve(asked) if isinstance(asked, Scenario) else asked
+    question = resolve(job) if isinstance(job, Scenario) else job
     if engine == "replay":
-        job = question.job(seed)
-        training = Training(job.work, job.rules, question.strategy(), record_event, on_checkpoint)
-        play(training, ReplayEngine(job))
+        seeded = question.job(seed)
+        strategy = question.strategy()
+        training = Training(seeded.work, seeded.rules, strategy, record_event, on_checkpoint)
+        play(training, ReplayEngine(seeded))
         progress = training.progress
     else:
         result = play_on_simgrid(question, seed, events=record_event is not None, links=links)
@@ -69,7 +70,7 @@ def run(
 def play_on_simgrid(
     question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
 ) -> SimgridResult:
-    """Play a question on the SimGrid engine; with its events, and its links' trace in a file."""
+    """Simulate a resolved job on SimGrid; `links` is a file for the trace of links."""
     from faultline.simulator.simgrid_engine.process import run_on_simgrid
 
     beside = question.protected.beside
@@ -82,10 +83,9 @@ def play_on_simgrid(
 
 
 def scenario_hash(question: ResolvedJob) -> str:
-    """Return a short digest of what a scenario comes to, but for its name and description.
+    """Return a short digest of a resolved scenario without its name and description.
 
-    What was left open counts by what was found for it: written down by ``scenario show``, the
-    scenario is the same.
+    Open keys count by their resolved values: the output of ``scenario show`` has the same digest.
     """
     scenario = filled_in(question)
     paths: dict[str, set[str]] = {}
@@ -93,15 +93,14 @@ def scenario_hash(question: ResolvedJob) -> str:
         paths["platform"] = {"file"}
     if failure_files(scenario):
         paths["failures"] = {"mix", "trace"}
-    # Files count by what is in them, wherever they are.
+    # Files count by content, not by path.
     return _digest(scenario, paths)
 
 
-def asked_hash(scenario: Scenario) -> str:
-    """Return a short digest of a scenario without its name and description.
+def stated_hash(scenario: Scenario) -> str:
+    """Return a short digest of a scenario as stated, without its name and description.
 
-    A platform file counts by its path and its content, and so does a file of failures: edited, it
-    is another scenario. Nothing is measured for it.
+    Files of the platform and of failures count by path and content. Nothing is measured.
     """
     return _digest(scenario, {})
 
@@ -112,7 +111,7 @@ def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
     digest = hashlib.sha256(content.encode())
     if kinds != FailureKindsTable():
-        # A key that is there later leaves the digest of those who do not use it.
+        # A key that a later version adds does not change the digest of scenarios without it.
         digest.update(kinds.model_dump_json(exclude_defaults=True).encode())
     if scenario.platform.file not in preset_names():
         from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML

@@ -1,7 +1,7 @@
-"""A folder in which runs are kept, a sealed file each, so that whatever is killed goes on there.
+"""A folder with one file per run, from which a killed sweep or study resumes.
 
-Two kinds are the same: that of a plan (`Manifest`), which ends with tables and has nothing in it
-that was not asked for; and one without, where studies keep what they have played.
+The store of a sweep has a plan (`Manifest`), contains only runs of the plan, and gets tables at its
+end. The store of a study has no plan.
 """
 
 from __future__ import annotations
@@ -42,36 +42,35 @@ _SUFFIX = ".json"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
-Tell = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A finished run as it is kept."""
+    """A finished run as it is stored."""
 
     run_id: str  # Its name.
-    record: Any  # The flat record, or what a function returned; None if the run failed.
-    error: str | None  # One line: why it failed; None if it did not.
+    record: Any  # The flat record, or the value of a function; None if the run failed.
+    error: str | None  # One line if the run failed.
     code: str  # Digest of the source that made it.
-    # Seconds of real time it took; differs from machine to machine, so no table has it.
-    wall_s: float
+    wall_s: float  # Real time of the run, in seconds. It differs between machines: in no table.
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error in place of a record."""
+        """Whether the run has an error instead of a record."""
         return self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """Something that does not belong where it was found, and what is wrong with it."""
+    """A file that is damaged or does not belong into the folder, with the reason."""
 
     path: Path
     reason: str
 
 
 def write_run(directory: Path, run: StoredRun) -> None:
-    """Put a run in its place in a store, all at once."""
+    """Write a run into a store, in one atomic step."""
     write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
 
 
@@ -90,11 +89,10 @@ _TYPES = [
 def read_runs(
     directory: Path, requested: Manifest | frozenset[str]
 ) -> tuple[dict[str, StoredRun], list[Misplaced]]:
-    """Read runs of a store, by name; and what is damaged or does not belong there, by path.
+    """Read the runs of a store by name, and list its misplaced files.
 
-    Of the plan that it is the answer to, whatever else lies there is out of place, and so is a
-    record of something else; else only the named runs are read, of whatever kind. Files under way
-    are not looked at.
+    With a plan, all other files are misplaced, and so are records that differ from the plan. With
+    names, other files are ignored. Files that are still being written are ignored too.
     """
     runs: dict[str, StoredRun] = {}
     misplaced: list[Misplaced] = []
@@ -105,7 +103,7 @@ def read_runs(
         requested = frozenset(stated)
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
-        return runs, [Misplaced(folder, "no folder")]
+        return runs, [Misplaced(folder, "not a folder")]
     with suppress(FileNotFoundError), _without_collector():
         for name in sorted(entry.name for entry in os.scandir(folder)):
             known = name.removesuffix(_SUFFIX) in requested
@@ -126,7 +124,7 @@ def read_runs(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep Python from looking through all records, again and again, for garbage in circles."""
+    """Disable the garbage collector, which would scan all records again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +136,7 @@ def _without_collector() -> Iterator[None]:
 
 def _read(folder: Path, name: str) -> StoredRun:
     content = unseal(read_own(f"{folder}/{name}"))
-    # A sweep may have a hundred thousand of these files: no slower check of the types than this.
+    # A sweep may have 100,000 of these files, so this check is a fast one.
     if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
         raise DamagedError("not the file of a run")
     run = StoredRun(**content)
@@ -151,27 +149,27 @@ def _read(folder: Path, name: str) -> StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The columns of a kind of record that are numbers, and between what their values lie."""
+    """The numeric columns of a kind of record, and the bounds of their values."""
 
     names: tuple[str, ...]
     least: tuple[float, ...]
     most: tuple[float, ...]
 
     def hold(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a record keeps them; called a hundred thousand times."""
+        """Return whether a record is within the bounds; a sweep calls this 100,000 times."""
         values = tuple(map(record.__getitem__, self.names))
-        # Not a number is on neither side.
+        # Comparisons with NaN are false.
         return all(map(le, self.least, values)) and all(map(le, values, self.most))
 
 
 Checked = dict[Any, _Bounds]
-"""Columns and types that were found good, and what bounds the values of the columns."""
+"""Bounds of the numeric columns, by the columns and types of valid records."""
 
 
 def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> None:
-    """Refuse a record of something else, or with a value that its column cannot have.
+    """Refuse a record of another run, or with a value that is invalid for its column.
 
-    Most records of a sweep have the same columns with the same types.
+    Columns and types are checked once per distinct shape: most records of a sweep share one.
     """
     if record is None:
         return
@@ -184,27 +182,27 @@ def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> N
     if not bounds.hold(record):
         for name, least, most in zip(bounds.names, bounds.least, bounds.most, strict=True):
             if not least <= record[name] <= most:
-                raise DamagedError(f"has {record[name]!r} in {name!r}, which cannot be")
+                raise DamagedError(f"has {record[name]!r} in {name!r}, which is out of range")
     for name, value in stated.items():
         if record.get(name, value) != value:
             raise DamagedError(
-                f"says {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
+                f"has {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
             )
 
 
 def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
-    """Refuse a record that lacks a value, or has one of another type than its column."""
+    """Return the bounds of a record; refuse missing values and values of a wrong type."""
     bounded = []
     for name, value in record.items():
         defined = column(name)
         fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
         if value is not None and type(value) not in fitting:
-            raise DamagedError(f"has a value in {name[:100]!r} that is none of a record")
+            raise DamagedError(f"has a value of a wrong type in {name[:100]!r}")
         if value is not None and defined and defined.kind != "text":
             bounded.append((name, *defined.bounds))
     for name, defined in COLUMNS.items():
         if record.get(name) is None and not defined.optional:
-            raise DamagedError(f"has no value in {name!r}, as every record has")
+            raise DamagedError(f"has no value in {name!r}")
     return _Bounds(*zip(*bounded, strict=True)) if bounded else _Bounds((), (), ())
 
 
@@ -214,11 +212,11 @@ def _is_own_folder(path: Path) -> bool:
 
 @dataclass
 class Store:
-    """A store in the hands of one process."""
+    """A store that one process has locked."""
 
-    directory: Path  # Where it is.
+    directory: Path  # Its folder.
     manifest: Manifest | None  # The plan of its runs, if there is one.
-    runs: dict[str, StoredRun] = field(default_factory=dict)  # The runs that are there, by name.
+    runs: dict[str, StoredRun] = field(default_factory=dict)  # The stored runs, by name.
     wanted: frozenset[str] = frozenset()  # Names of the requested runs.
 
     def missing(self, *, retry_failed: bool = False) -> set[str]:
@@ -231,63 +229,74 @@ class Store:
         return [run for run_id, run in self.runs.items() if run_id not in to_play]
 
     def begin(self) -> None:
-        """Make the folders of runs, and write the manifest."""
+        """Make the folder of runs, and write the manifest."""
         with self.writing():
             (self.directory / FOLDER).mkdir(exist_ok=True)
             if self.manifest is not None:
                 write_file(self.directory / manifests.FILE, self.manifest.encoded())
 
     def save(self, run: StoredRun) -> None:
-        """Keep a run; a UserError if the disk is full, or cannot be written to."""
+        """Write a run; a UserError if the disk is full or not writable."""
         with self.writing():
             write_run(self.directory, run)
         self.runs[run.run_id] = run
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Explain what goes wrong while something is written."""
+        """Turn an OSError while writing into a UserError."""
         try:
             yield
         except OSError as error:
             if error.errno in _DISK_IS_FULL:
                 raise UserError(
                     f"{self.directory}: {error.strerror}: {len(self.runs)} of {len(self.wanted)} "
-                    "runs are kept; make room, and the same command goes on"
+                    "runs are kept; make room, and repeat the command to resume"
                 ) from error
             raise UserError(f"{self.directory}: cannot be written: {error.strerror}") from error
 
 
 @contextmanager
 def open_store(
-    directory: Path, requested: Manifest | Iterable[str], tell: Tell, option: str = "-o DIR"
+    directory: Path,
+    requested: Manifest | Iterable[str],
+    print_line: PrintLine,
+    option: str = "-o DIR",
 ) -> Iterator[Store]:
-    """Take a store into one's hands; it is made if there is none.
+    """Open a store under an exclusive lock; it is created if missing.
 
-    Temporary files of a process that was killed are removed. Whatever is damaged or does not belong
-    there is moved to ``set-aside/`` and told of. Nothing else changes before `Store.begin`.
+    Temporary files of killed processes are removed, and misplaced files are moved to
+    ``set-aside/``. Nothing else changes before `Store.begin`.
 
-    Asked is a plan, or names of runs that may stand beside others. Everything that a user should
-    know is told in a line, and by which option the folder is chosen.
+    Parameters
+    ----------
+    directory : Path
+        Folder of the store.
+    requested : Manifest or iterable of str
+        The plan, or names of runs in a store that may have others.
+    print_line : callable
+        Prints a note.
+    option : str
+        The command-line option that names the folder, for messages.
 
     Raises
     ------
     UserError
-        If there is something else in the directory, or results of another plan.
+        If the directory contains other files, or results of another plan.
     """
     _make(directory, option)
-    with locked(directory, tell) as alone:
+    with locked(directory, print_line) as alone:
         if alone:
             _remove_temporary_files(directory)
         if isinstance(requested, Manifest):
-            _check_requested(directory, requested, tell)
+            _check_requested(directory, requested, print_line)
             store = Store(directory, requested, wanted=frozenset(requested.run_ids))
         else:
             store = Store(directory, None, wanted=frozenset(requested))
         store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
         for place, found in enumerate(misplaced):
-            set_aside(directory, found, tell if place < NAMED_AT_MOST else lambda _: None)
+            set_aside(directory, found, print_line if place < NAMED_AT_MOST else lambda _: None)
         if (more := len(misplaced) - NAMED_AT_MOST) > 0:
-            tell(f"{directory}: {more} more such files; moved to {directory / SET_ASIDE}")
+            print_line(f"{directory}: {more} more such files; moved to {directory / SET_ASIDE}")
         yield store
 
 
@@ -299,27 +308,29 @@ def _make(directory: Path, option: str) -> None:
         raise UserError(f"{directory}: {error.strerror}; choose another {option}") from error
     if not names & {manifests.FILE, FOLDER} and names - {LOCK}:
         raise UserError(
-            f"{directory}: holds files and no sweep; choose a new or an empty folder for {option}"
+            f"{directory}: contains files but no sweep; choose a new or empty folder for {option}"
         )
 
 
-def _check_requested(directory: Path, manifest: Manifest, tell: Tell) -> None:
+def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine) -> None:
     try:
         before = read_manifest(directory)
     except FileNotFoundError:
         return
     except DamagedError as error:
-        set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), tell)
+        set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), print_line)
         return
     difference = next(differences(before, manifest), None)
     if difference is not None:
         raise UserError(
-            f"{directory}: holds a sweep of another grid: {difference}; choose another -o DIR, or "
-            "a grid that has all of the old one's runs"
+            f"{directory}: contains a sweep of another grid: {difference}; choose another -o DIR, "
+            "or a grid that has all runs of the old one"
         )
     more = len(manifest.run_ids) - len(before.run_ids)
     if more:
-        tell(f"{directory}: the grid has grown by {more} runs, from {len(before.run_ids)}")
+        print_line(
+            f"{directory}: the grid has {more} more runs than the {len(before.run_ids)} before"
+        )
 
 
 def _remove_temporary_files(directory: Path) -> None:
@@ -330,40 +341,40 @@ def _remove_temporary_files(directory: Path) -> None:
                     path.unlink(missing_ok=True)
 
 
-def set_aside(directory: Path, found: Misplaced, tell: Tell) -> None:
-    """Move a misplaced file into ``set-aside/``, and report it."""
+def set_aside(directory: Path, found: Misplaced, print_line: PrintLine) -> None:
+    """Move a misplaced file to ``set-aside/``, and print that."""
     folder = directory / SET_ASIDE
     if not os.path.lexists(folder):
         folder.mkdir()
     elif not _is_own_folder(folder):
-        raise UserError(f"{folder}: no folder, where something damaged is to go; remove it")
+        raise UserError(f"{folder}: not a folder, but needed for damaged files; remove it")
     number, target = 1, folder / found.path.name
     while os.path.lexists(target):
         number += 1
         target = folder / f"{found.path.name}.{number}"
-    # Where there are no locks, another process may have been quicker.
+    # Without locks, another process may have moved it already.
     with suppress(FileNotFoundError):
         found.path.rename(target)
-    tell(f"{found.path}: {found.reason}; moved to {target}")
+    print_line(f"{found.path}: {found.reason}; moved to {target}")
 
 
 @contextmanager
-def locked(directory: Path, tell: Tell) -> Iterator[bool]:
-    """Hold a directory's lock, waiting for it if another process has it.
+def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
+    """Hold a directory's lock; wait if another process has it.
 
-    The kernel gives the lock back when its holder ends, however it ends.
+    The kernel releases the lock when its holder ends, even if the holder is killed.
 
     Yields
     ------
     bool
-        Whether the directory is ours alone. Some network file systems have no locks; there two
-        sweeps at once play some runs twice, and results still appear whole.
+        Whether the lock is held. Some network file systems have no locks: concurrent sweeps then
+        execute some runs twice, but files are still whole.
     """
     descriptor = _open_lock(directory / LOCK)
     try:
-        alone = _acquire(descriptor, directory, tell)
+        alone = _acquire(descriptor, directory, print_line)
         if alone:
-            # Says who holds it; a full disk may leave that out.
+            # The holder's name is optional: the disk may be full.
             with suppress(OSError):
                 os.ftruncate(descriptor, 0)
                 signed = f"process {os.getpid()} on {socket.gethostname()}\n"
@@ -375,32 +386,36 @@ def locked(directory: Path, tell: Tell) -> Iterator[bool]:
 
 def _open_lock(path: Path) -> int:
     """Open a lock file; its content is overwritten."""
-    remedy = "remove it, unless another sweep is under way here"
+    remedy = "remove it, unless another sweep runs here"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
-        raise UserError(f"{path}: no lock but a link, a folder or a socket; {remedy}") from error
+        raise UserError(f"{path}: not a lock but a link, a folder or a socket; {remedy}") from error
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(descriptor)
-        raise UserError(f"{path}: no lock but a pipe, or another file as well; {remedy}")
+        raise UserError(f"{path}: not a lock but a pipe or a hard link; {remedy}")
     return descriptor
 
 
-def _acquire(descriptor: int, directory: Path, tell: Tell) -> bool:
+def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> bool:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            tell(f"{directory}: waiting for another sweep to end ({holder or 'just started'})")
+            print_line(
+                f"{directory}: waiting for another sweep to end ({holder or 'just started'})"
+            )
             fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in _NO_LOCKS_HERE:
             raise
-        tell(f"{directory}: this file system has no locks; start no second sweep there meanwhile")
+        print_line(
+            f"{directory}: the file system has no locks; start no second sweep there meanwhile"
+        )
         return False
     return True

@@ -1,4 +1,4 @@
-"""From a grid to its tables: validate all points, name all runs, execute missing ones."""
+"""From a grid to its tables: validate all points, name all runs, execute the missing ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
-from faultline.experiments.runs.player import Display, tell_on
+from faultline.experiments.runs.player import Display, line_printer
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
-from faultline.experiments.runs.single_run import asked_hash
+from faultline.experiments.runs.single_run import stated_hash
 from faultline.experiments.runs.store import Store, StoredRun, open_store, set_aside
 from faultline.experiments.runs.table import (
     damaged_tables,
@@ -42,16 +42,16 @@ NO_LIMITS = Limits()
 class Plan:
     """The runs of a grid."""
 
-    origin: str  # How to call the grid in messages.
-    manifest: Manifest  # The plan as it is kept with its results.
-    base: dict[str, Any]  # The tables that all points start from: the scenario's, and ``[set]``.
-    points: list[Settings]  # Dotted keys and values that each point sets on top of them.
+    origin: str  # Name of the grid in messages.
+    manifest: Manifest  # The plan as it is stored with its results.
+    base: dict[str, Any]  # Tables that all points start from: the scenario's, and ``[set]``.
+    points: list[Settings]  # Dotted keys and values that each point changes.
 
     def requests(self, wanted: Collection[str]) -> Iterator[Request]:
         """Yield the requests of the wanted runs.
 
-        All points come with the first seed before any comes with the second, so that a sweep which
-        is under way already shows the whole grid.
+        All points come with the first seed before any comes with the second, so that an unfinished
+        sweep already shows the whole grid.
         """
         manifest = self.manifest
         seeds = manifest.seeds
@@ -67,9 +67,13 @@ class Plan:
 def make_plan(grid: Grid) -> Plan:
     """Validate every point of a grid, and name its runs.
 
-    Points that several cases have in common are played once. Whatever can be found out without
-    measuring on a platform is: a point that cannot be played is refused here, not after hours, by a
-    UserError that names the first bad point and its mistake.
+    A point in several cases is simulated once. All checks that need no measurement on a platform
+    happen here, so that a sweep does not fail after hours.
+
+    Raises
+    ------
+    UserError
+        If a point cannot be simulated; names the first bad point and its mistake.
     """
     base, described = read_scenario_tables(grid.scenario_source())
     scenario_from(base, described)
@@ -92,7 +96,7 @@ def make_plan(grid: Grid) -> Plan:
             raise UserError(f"{where}: {error}") from error
         why = {key: why_idle(path_of(key), scenario) for key in idle}
         idle = {key: text for key, text in why.items() if text is not None}
-        named = asked_hash(scenario)
+        named = stated_hash(scenario)
         if named in hashes:
             continue
         hashes[named] = None
@@ -117,7 +121,7 @@ def make_plan(grid: Grid) -> Plan:
 
 
 def _check(scenario: Scenario, built: set[tuple[object, ...]]) -> None:
-    """Refuse a point that cannot be simulated; common parts are checked once."""
+    """Refuse a point that cannot be simulated; the scheme is checked once for equal points."""
     redundancy = scenario.strategy.redundancy
     if is_measured(scenario):
         check_platform(scenario)
@@ -141,13 +145,12 @@ def _scenario_at(base: dict[str, Any], settings: Settings, where: str) -> Scenar
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a plan."""
+    """Summary of an executed plan."""
 
-    played: int  # Runs played now.
-    already_there: int  # Runs that were there before.
-    failed: int  # Runs of both kinds that have an error in place of a record.
-    # Point, seed and error of the first failed run in the order of the plan.
-    first_error: str | None
+    played: int  # Runs executed now.
+    already_there: int  # Runs that existed before.
+    failed: int  # Runs of both kinds that have an error instead of a record.
+    first_error: str | None  # Point, seed and error of the first failed run in the plan's order.
 
 
 def play_plan(
@@ -159,33 +162,37 @@ def play_plan(
     *,
     retry_failed: bool = False,
 ) -> Outcome:
-    """Play what is missing of a plan, keep every result as it comes, and write the tables.
+    """Execute the missing runs of a plan, store each result as it arrives, and write the tables.
 
-    A run that fails becomes a row with its error. The directory may have results.
+    A failed run becomes a row with its error.
 
     Parameters
     ----------
+    plan : Plan
+        The runs.
+    directory : Path
+        Folder of the results; it may have some already.
     executor : callable
         Makes the executor; called only if a run is missing.
     console : Console
-        Shows progress, and a line for everything that was found out of place.
+        Shows the progress, and a line per misplaced file.
     limits : Limits
-        What a single run may use.
+        Limits of a single run.
     retry_failed : bool
         Whether runs that failed before are repeated.
 
     Raises
     ------
     UserError
-        If the directory belongs to something else, its results were made by other source, or it
-        cannot be written to. What was kept by then stays, and the same call goes on from there.
+        If the directory contains other files, or results of other source code, or is not writable.
+        Stored results stay, and the same call resumes.
     """
-    tell = tell_on(console)
+    print_line = line_printer(console)
     code = code_digest()
     manifest = plan.manifest
-    with open_store(directory, manifest, tell) as store:
+    with open_store(directory, manifest, print_line) as store:
         for found in damaged_tables(directory):
-            set_aside(directory, found, tell)
+            set_aside(directory, found, print_line)
         missing = store.missing(retry_failed=retry_failed)
         staying = store.staying(missing)
         _check_code(store, staying, code)
@@ -205,9 +212,9 @@ def play_plan(
                     failed += error is not None
                     display.update(done, failed)
             if code_digest() != code:
-                tell(
+                print_line(
                     f"{directory}: the simulation's source has changed while this sweep ran, and "
-                    "results may be of both; choose another -o DIR to play them all with the new"
+                    "results may mix both; choose another -o DIR to repeat all runs"
                 )
         if missing or not tables_stand(directory, manifest):
             finish(store, manifest)
@@ -220,12 +227,12 @@ def play_plan(
 
 
 def finish(store: Store, manifest: Manifest) -> None:
-    """Write the tables of a plan; a UserError if some runs are missing, or they cannot be."""
+    """Write the tables of a plan; a UserError if runs are missing or writing fails."""
     missing = store.missing()
     if missing:
         raise UserError(
-            f"{store.directory}: {len(missing)} runs came to no result; the same command again "
-            "plays them"
+            f"{store.directory}: {len(missing)} runs have no result; repeat the command to "
+            "execute them"
         )
     with store.writing():
         write_tables(store.directory, manifest, store.runs)
@@ -235,8 +242,8 @@ def _check_code(store: Store, staying: list[StoredRun], code: str) -> None:
     other = sum(run.code != code for run in staying)
     if other:
         raise UserError(
-            f"{store.directory}: {other} of its results were made by other code than this: a "
-            "scheme, the simulator or a platform has changed; choose another -o DIR"
+            f"{store.directory}: {other} of its results were made by other code: a scheme, the "
+            "simulator or a platform has changed; choose another -o DIR"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a plan left behind, finished or not: a row a run, in the order of the plan."""
+"""The table of a sweep, finished or not: one row per run, in the order of the plan."""
 
 from __future__ import annotations
 
@@ -32,10 +32,8 @@ CSV = "table.csv"
 _PLAN = b"faultline.plan"
 _CSV_DIGEST = b"faultline.csv"
 _MOST_RUNS = 1_000_000
-"""Of a grid."""
 _MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
-# Of columns that are never a number with a fraction; they keep it where all runs lack a value.
 _OF_RUN = ("run_id", "status", "error", "code")
 _ARROW_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "text": (pa.types.is_string,),
@@ -50,27 +48,28 @@ _TYPES = {"text": pa.string(), "count": pa.int64()}
 class Sweep:
     """The results of a sweep."""
 
-    directory: Path  # Where they are.
-    # A row a finished run, in the order of the plan: ``run_id``, ``status`` ("ok" or "failed"),
-    # ``error`` (str or None), ``code`` (digest of the source that made it), a column for each
-    # varied dotted key, ``seed``, and the columns of the runs' records, which are NaN where a run
-    # failed.
+    directory: Path  # Their folder.
+    # A row per finished run, in the order of the plan: ``run_id``, ``status`` ("ok" or "failed"),
+    # ``error`` (str or None), ``code`` (digest of the source that made it), a column per varied
+    # dotted key, ``seed``, and the columns of records, which are NaN if the run failed.
     frame: pd.DataFrame
     # Varied dotted keys with more than one value, and their values in order. Seeds are no axis.
     axes: dict[str, list[Any]]
     manifest: dict[str, Any]  # The content of ``sweep.json``.
-    # Number of runs of the grid; more than the rows of the frame while the sweep is not
-    # finished.
-    planned: int
-    # A line for each file that was left out because it is damaged or does not belong there.
-    problems: tuple[str, ...]
+    planned: int  # Runs of the grid; the frame of an unfinished sweep has fewer rows.
+    problems: tuple[str, ...]  # A line per misplaced file, which was ignored.
 
 
 def read_sweep(directory: Path) -> Sweep:
-    """Read a sweep directory; it may be unfinished, or still growing.
+    """Read a sweep directory; the sweep may be unfinished or still running.
 
-    The table is taken where it is whole and younger than any run; otherwise the runs are collected,
-    which gives the very same frame. Nothing is changed. That there is no sweep is a UserError.
+    The table is read if it is valid and newer than all runs. Otherwise the files of the runs are
+    read, which gives the same frame. Nothing is changed.
+
+    Raises
+    ------
+    UserError
+        If the directory has no sweep.
     """
     manifest = _manifest(directory)
     problems: tuple[str, ...] = ()
@@ -99,14 +98,14 @@ def _manifest(directory: Path) -> Manifest:
         ) from error
     except DamagedError as error:
         raise UserError(
-            f"{directory / FILE}: {error}; the same faultline sweep command again mends it"
+            f"{directory / FILE}: {error}; repeat the faultline sweep command to fix it"
         ) from error
     except OSError as error:
         raise UserError(f"{directory / FILE}: {error.strerror}") from error
 
 
 def _table_is_youngest(directory: Path) -> bool:
-    """Whoever adds or takes a run away by hand touches the folder, and so outdates the table."""
+    """Return whether no run was added to or removed from the folder after the table was written."""
     try:
         table_ns = (directory / PARQUET).stat().st_mtime_ns
     except OSError:
@@ -118,10 +117,9 @@ def _table_is_youngest(directory: Path) -> bool:
 
 
 def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
-    """Return the finished runs that are there as a table, in the order of the manifest.
+    """Return the finished runs as a table, in the order of the manifest.
 
-    Columns are ``run_id``, ``status``, ``error``, ``code``, one for each varied key, ``seed``, and
-    those of the records, which are null for failed runs.
+    The columns are those of `Sweep.frame`; values of records are null for failed runs.
     """
     rows = [
         (runs[run_id], values, seed) for run_id, values, seed in manifest.rows() if run_id in runs
@@ -142,7 +140,7 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
                 columns[name] = pa.array(values, kind)
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise UserError(
-            f"its runs do not fit into one table ({error}); play the grid into another folder"
+            f"its runs do not fit into one table ({error}); run the grid in another folder"
         ) from error
     return pa.table(columns)
 
@@ -159,20 +157,20 @@ def _requested(
 
 
 def _check_table(table: pa.Table, manifest: Manifest) -> None:
-    """Refuse a table of other runs, or with a value that a record cannot have: a DamagedError.
+    """Raise a DamagedError for a table of other runs, or with a value that is out of range.
 
-    The checks are those of records (`store.read_runs`), a column at a time.
+    The checks are those of records (`store.read_runs`), column by column.
     """
     requested = _requested([(values, seed) for _, values, seed in manifest.rows()], manifest)
     names, of_plan = table.column_names, [*_OF_RUN, *requested]
     if names[: len(of_plan)] != of_plan or len(set(names)) < len(names):
-        raise DamagedError("has other columns than a table of this sweep")
+        raise DamagedError("has other columns than the table of this sweep")
     columns = {name: pa.concat_arrays(table.column(name).chunks) for name in names}
     texts = {name: columns[name].to_pylist() for name in _OF_RUN}
     if texts["run_id"] != manifest.run_ids or any(
         not columns[name].equals(array) for name, array in requested.items()
     ):
-        raise DamagedError("is of other runs than those of this sweep")
+        raise DamagedError("has other runs than this sweep")
     good = np.array([error is None for error in texts["error"]])
     statuses = ["ok" if one else "failed" for one in good]
     if texts["status"] != statuses or not all(isinstance(code, str) for code in texts["code"]):
@@ -193,23 +191,23 @@ def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:
     defined = column(name)
     kinds = _ARROW_KINDS[defined.kind] if defined else tuple(chain(*_ARROW_KINDS.values()))
     if not (pa.types.is_null(array.type) or any(fits(array.type) for fits in kinds)):
-        raise DamagedError(f"has values in {name!r} that are none of a record")
+        raise DamagedError(f"has values of a wrong type in {name!r}")
     absent = array.is_null().to_numpy(zero_copy_only=False)
     if not absent[~good].all() or (defined and not defined.optional and absent[good].any()):
-        raise DamagedError(f"lacks a value in {name!r}, or has one of a run that failed")
+        raise DamagedError(f"lacks a value in {name!r}, or has one for a failed run")
     if defined and defined.kind != "text":
         values = array.drop_null().to_numpy(zero_copy_only=False)
         least, most = defined.bounds
-        # Not a number is on neither side.
+        # Comparisons with NaN are false.
         if not ((least <= values) & (values <= most)).all():
             raise DamagedError(f"has a value in {name!r} that is out of range")
 
 
 def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values of records by column, None where a record lacks one."""
+    """Return the values of records by column; None if a record lacks one."""
     shapes = dict.fromkeys(tuple(record) for record in records)
     columns: dict[str, list[Any]] = {name: [] for shape in shapes for name in shape}
-    # A few records at a time, which the processor's cache holds for all their columns.
+    # In blocks that fit into the processor's cache.
     for first in range(0, len(records), _RECORDS_AT_ONCE):
         some = records[first : first + _RECORDS_AT_ONCE]
         for name, values in columns.items():
@@ -218,7 +216,7 @@ def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
-    """Return a table as pandas; where a run did not fail its ``error`` is None."""
+    """Return a table as pandas; the ``error`` of a run that did not fail is None."""
     frame: pd.DataFrame = table.to_pandas(use_threads=False)
     error = frame["error"].astype(object)
     frame["error"] = error.where(error.notna(), None)
@@ -226,7 +224,7 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def write_tables(directory: Path, manifest: Manifest, runs: Mapping[str, StoredRun]) -> None:
-    """Write both tables, each all at once; Parquet comes last and vouches for the CSV."""
+    """Write both tables atomically; the Parquet file comes last, with the digest of the CSV."""
     table = make_table(manifest, runs)
     text: str = frame_of(table).to_csv(index=False, lineterminator="\n")
     csv = text.encode()
@@ -240,13 +238,13 @@ def write_tables(directory: Path, manifest: Manifest, runs: Mapping[str, StoredR
 
 
 def remove_tables(directory: Path) -> None:
-    """Take the tables away before runs change, so that none is there that does not fit them."""
+    """Remove the tables before runs change, so that no outdated table is left."""
     for name in (PARQUET, CSV):
         (directory / name).unlink(missing_ok=True)
 
 
 def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
-    """Return the Parquet table if it is whole, of this plan and of all its runs; else None."""
+    """Return the Parquet table if it is valid and has all runs of this plan; else None."""
     try:
         table = _read_parquet(directory / PARQUET, len(manifest.run_ids))
         if (table.schema.metadata or {}).get(_PLAN) != manifest.digest().encode():
@@ -260,7 +258,7 @@ def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
 
 
 def damaged_tables(directory: Path) -> list[Misplaced]:
-    """Return the tables that are not as a sweep wrote them: cut off, edited or foreign."""
+    """Return the tables that differ from those that a sweep wrote: truncated, edited, foreign."""
     misplaced: list[Misplaced] = []
     metadata: Mapping[bytes, bytes] = {}
     path, csv = directory / PARQUET, directory / CSV
@@ -273,11 +271,11 @@ def damaged_tables(directory: Path) -> list[Misplaced]:
     except DamagedError as error:
         misplaced.append(Misplaced(path, str(error)))
     except (OSError, pa.ArrowException):
-        misplaced.append(Misplaced(path, "cut off, or no Parquet"))
+        misplaced.append(Misplaced(path, "truncated or not Parquet"))
     try:
         digest = hashlib.sha256(read_own(csv)).hexdigest()
         if _PLAN in metadata and digest != metadata.get(_CSV_DIGEST, b"").decode():
-            misplaced.append(Misplaced(csv, "not as it was written"))
+            misplaced.append(Misplaced(csv, "edited"))
     except FileNotFoundError:
         pass
     except DamagedError as error:
@@ -286,7 +284,7 @@ def damaged_tables(directory: Path) -> list[Misplaced]:
 
 
 def tables_stand(directory: Path, manifest: Manifest) -> bool:
-    """Tell whether both tables are there, whole, of this plan, and younger than any run."""
+    """Return whether both tables exist, are valid for this plan, and are newer than all runs."""
     if not _table_is_youngest(directory) or not (directory / CSV).exists():
         return False
     return not damaged_tables(directory) and read_table(directory, manifest) is not None
@@ -299,10 +297,14 @@ def _read_parquet(path: Path, most_rows: int = _MOST_RUNS) -> pa.Table:
 def parquet_from(content: bytes, most_rows: int, names: Sequence[str] | None = None) -> pa.Table:
     """Return the table of a Parquet file.
 
-    No thread is started for it: one of Arrow's that lets go of a Python object when Python has
-    ended already ends the process with SIGABRT. Rows are counted before they are read: a file of
-    1 MB may have 50 million. It is an OSError or pyarrow.ArrowException if the file is none, has
-    more rows than `most_rows` or other columns than `names`, or is not as it was written.
+    Arrow starts no thread: one that releases a Python object after Python's end causes a SIGABRT.
+    Rows are counted before they are read, as a file of 1 MB may have 50 million.
+
+    Raises
+    ------
+    OSError or pyarrow.ArrowException
+        If the file is not Parquet, has a wrong checksum, more rows than `most_rows`, or other
+        columns than `names`.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False

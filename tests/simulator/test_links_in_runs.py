@@ -186,7 +186,7 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
     [
         ("on_model", "nvlink-9,partial,100", "nvlink: a GPU stops without its NVLink: st"),
         ("on_cables", "switch-40,network", "component switch-40: .* has switch-0 to switch-31"),
-        ("on_cables", "cable-32,slow,100,2", "cable-32: of cables .* has cable-0 to cable-31"),
+        ("on_cables", "cable-32,slow,100,2", "has cable-0 to cable-31 of cables between switches"),
         (
             "on_cables",
             "cable-3,hardware",
@@ -209,7 +209,7 @@ def test_a_cable_that_is_the_only_way_is_not_gone_around(on_cables: On, tmp_path
     platform = read_platform(path)
     assert len(cables_between_switches(platform)) == 4
     assert cables_with_a_way_around(platform) == ()
-    with pytest.raises(UserError, match=r"cable-2 \(.*\) is the only way of some GPUs"):
+    with pytest.raises(UserError, match=r"cable-2 \(.*\) is the only route of some GPUs"):
         resolve(on_cables("0,cable-2,partial,100", platform=path))
 
 

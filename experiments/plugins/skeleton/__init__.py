@@ -1,4 +1,4 @@
-"""The files of a new package with a scheme, as templates in this folder."""
+"""Writes a new package with a scheme, from the templates in this folder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,31 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def write_scheme_package(name: str, folder: Path) -> list[Path]:
-    """Write a package with a scheme that works and is tested, for its author to change.
+    """Write a package with a working scheme and its tests, for its author to change.
 
-    `name` is what scenarios call the scheme; the folder is not there yet, or is empty. Returns the
-    files.
+    Parameters
+    ----------
+    name : str
+        Name of the scheme in scenarios.
+    folder : Path
+        Folder of the package; new or empty.
 
-    Raises UserError if the name is no good or taken, or the folder has something in it.
+    Returns
+    -------
+    list of Path
+        The written files.
+
+    Raises
+    ------
+    UserError
+        If the name is invalid or taken, or the folder is not empty.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name}: use small letters, digits and hyphens, such as my-scheme")
     if name in all_strategies():
-        raise UserError(f"{name}: there is a scheme of that name; choose another")
+        raise UserError(f"{name}: a scheme has this name already; choose another")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is there already; name a new folder with -o DIR")
+        raise UserError(f"{folder}: exists already; name a new folder with -o DIR")
     snake = name.replace("-", "_")
     module, class_name = f"faultline_{snake}", snake.title().replace("_", "")
     places = {

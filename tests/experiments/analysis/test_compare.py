@@ -436,7 +436,7 @@ def test_the_printed_table_shows_numbers_in_full(directory: Path, ask: Ask) -> N
     printed = ask(directory)
     assert "time-to-train ratio (lower is better)" in printed
     for title in ("each at its best", "over all settings", "setting by setting"):
-        assert f"{title}; 3 pairs a row" in printed
+        assert f"{title}; 3 pairs per row" in printed
     assert "…" not in printed
     frame = pd.read_parquet(directory / "table.parquet")
     mean = values_of(frame, scheme="spare", mtbf_s=1200.0, r=3).mean()

@@ -294,7 +294,7 @@ def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
 def test_what_cannot_be_compared_is_told(ask: Ask, servers: Path) -> None:
     assert "no such file" in ask.refused("diff", servers, "nowhere.xml")
     job = ("llama3-70b-hgx",)
-    assert "has 16 GPUs, the job takes 256" in ask.refused("diff", servers, servers, *job)
+    assert "has 16 GPUs, the job needs 256" in ask.refused("diff", servers, servers, *job)
 
 
 def test_a_spec_is_imported_and_generated(ask: Ask, tmp_path: Path) -> None:

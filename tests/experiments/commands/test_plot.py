@@ -90,7 +90,7 @@ def test_other_kinds(
         (["--kind", "heat-map"], "--y: the sweep has no other numeric axis"),
         (["--y", "strategy.name", "--x", "strategy.name"], "different axes"),
         (["--kind", "best-map", "--metric", "failures", "--x", "strategy.redundancy", "--y",
-          "strategy.name"], "neither more nor less"),
+          "strategy.name"], "neither higher nor lower"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_told_in_one_line(

@@ -325,7 +325,7 @@ mode = "x"
         (
             "[times]\nall_reduce_s = 1\n[detection]\nmode = 'watchdog'\nwatchdog_s = 1e-3\n",
             5,
-            "sound all-reduce",
+            "healthy all-reduce",
         ),
         ("version = 3\n[job]\nnew_key = 3\n", 1, "this Faultline reads version 2"),
         ("version = 0\n", 1, "reads version 2"),
@@ -419,4 +419,4 @@ def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.M
     assert ask("check", file) == f"{file}: ok\n"
     file.write_text("version = 2\n[job]\ngroups = 24\n")
     _, out, _ = ask.all("check", file)
-    assert "stands for 256 GPUs, the job has 24 groups of 10" in out
+    assert "represents 256 GPUs, the job has 24 groups of 10" in out

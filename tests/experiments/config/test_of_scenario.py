@@ -160,7 +160,7 @@ def test_that_switches_of_a_trace_cut_nobody_off_is_for_the_cables_to_say(trace:
     told = refused(
         "failures.model=trace", f'failures.trace="{trace}"', "failures.gpus_per_switch=0"
     )
-    assert told.startswith("failures.gpus_per_switch = 0: leave the key out, and the cables")
+    assert told.startswith("failures.gpus_per_switch = 0: leave the key out, so that the cables")
 
 
 def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_points_of_jobs_that_completed_no_step_are_not_drawn_but_counted() -> No
     figure = draw_curves(frame, R, RATIO)
     assert list(panels(figure)[0].lines[0].get_xdata()) == [2, 3]
     said = words_in(figure)
-    assert "Not drawn: 1 point where a job completed no step." in said
+    assert "Not drawn: 1 point at which a job completed no step." in said
     assert "1 run gave up before the last step" in said
 
 

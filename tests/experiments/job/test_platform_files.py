@@ -11,7 +11,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job import platform_files
 from faultline.experiments.job.durations import MovesOnPlatform
 from faultline.experiments.job.platform_files import platform_file, spec_at_size
-from faultline.platforms import ClusterSpec, load_preset, write_xml
+from faultline.platforms import ClusterSpec, load_preset, write_xml, xml_writer
 from faultline.platforms.platform_data import Platform
 from faultline.strategies.recovery import Move, SentMove
 
@@ -74,13 +74,13 @@ def test_a_platform_gets_doors_to_memories_once(
 ) -> None:
     """And anew when its file has changed; a plan asks for each scheme over each protection."""
     written: list[object] = []
-    known = platform_files.with_memory_doors
+    known = xml_writer.with_memory_doors
 
     def counted(platform: Platform, spec: ClusterSpec) -> str:
         written.append(platform)
         return known(platform, spec)
 
-    monkeypatch.setattr(platform_files, "with_memory_doors", counted)
+    monkeypatch.setattr(xml_writer, "with_memory_doors", counted)
     path = tmp_path / "servers.xml"
     for domains in (2, 4):
         write_xml(load_preset("hgx-h100", domains=domains), path)

@@ -40,7 +40,7 @@ def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
         resolved("protection.host_memory_bytes=1e8", name=name)
     told = str(caught.value)
     assert told.startswith(f'protection.name = "{name}": needs ')
-    assert "GB of host memory a node, a node has 0 GB; use more nodes a replica" in told
+    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in told
     assert "\n" not in told
 
 

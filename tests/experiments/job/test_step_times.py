@@ -456,7 +456,7 @@ def test_a_rail_plane_refuses_what_its_servers_cannot_tell(tmp_path: Path) -> No
     plane = on_plane(path, {})
     path = Path(plane.platform.file)
     path.write_text(slower("nic", "bandwidth", 2.0)(path.read_text()))
-    with pytest.raises(UserError, match="an edited rail plane does not time the steps"):
+    with pytest.raises(UserError, match="an edited rail plane cannot time the steps"):
         resolve(plane)
 
 

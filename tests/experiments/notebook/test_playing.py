@@ -62,7 +62,7 @@ def test_a_change_without_effect_is_refused_as_on_the_command_line(
         (lambda: fl.run("spare-study", SHORT, seed=-1), "seed = -1: use a whole number from 0"),
         (lambda: fl.timeline("spare-study", SHORT, seed=1.5), "seed = 1.5: use"),  # type: ignore[arg-type]
         (lambda: fl.run("spare-study", SHORT, engine="bogus"), "engine = 'bogus': use 'replay' or"),  # type: ignore[arg-type]
-        (lambda: fl.run("spare-study", 5), "5: no changes; give keys"),  # type: ignore[arg-type]
+        (lambda: fl.run("spare-study", 5), "5: use a mapping for changes"),  # type: ignore[arg-type]
         (lambda: fl.sweep("spare-study", {"job.groups": 5}), "job.groups = 5: list its values"),  # type: ignore[dict-item]
         (
             lambda: fl.sweep("spare-study", {}, workers=-1),

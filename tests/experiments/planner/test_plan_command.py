@@ -88,7 +88,7 @@ def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
         (["--gpus", "0"], "whole number from 1"),
         (["--schemes", "spare,wishful"], "no such scheme"),
         (["--set", "job.groups=30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
-        (["--restart", "60d"], "gets through without another failure"),
+        (["--restart", "60d"], "without another failure is only"),
         (["--verify", "0", "-o", "figures"], "has no effect with --verify 0"),
         (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
     ],

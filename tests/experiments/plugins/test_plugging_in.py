@@ -89,7 +89,7 @@ def test_a_package_of_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_package_is_not_written_over_another(tmp_path: Path) -> None:
     write_scheme_package("twin-pairs", tmp_path)
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         write_scheme_package("twin-pairs", tmp_path)
 
 

@@ -15,7 +15,7 @@ from tests.experiments.report.conftest import copy_with_errors, play, report
 def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
     page = open_page(page_file).page
     assert "looks soonest" in page.locator(".sentence").inner_text()
-    for heading in ("What was asked", "How the schemes compare", "Where did the time go?"):
+    for heading in ("The question", "How the schemes compare", "Where did the time go?"):
         assert page.get_by_role("heading", name=heading).is_visible()
     for link in page.locator("nav a").all():
         assert page.locator(link.get_attribute("href")).count() == 1
@@ -50,7 +50,7 @@ def test_the_page_can_be_read_without_its_script(open_page: Open, page_file: Pat
 
 def test_a_table_says_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
     page = open_page(page_file, PHONE).page
-    told = page.locator("#comparison-table-caption .more-told")
+    told = page.locator("#comparison-table-caption .more-hint")
     box = page.locator(".box:has(#comparison-table)")
     assert told.is_visible()
     box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")

@@ -53,7 +53,7 @@ def test_the_page_is_sound_and_asks_the_network_for_nothing(
 
 
 def test_the_answer_comes_first(page: Document) -> None:
-    assert page.text.index("looks soonest") < page.text.index("What was asked")
+    assert page.text.index("looks soonest") < page.text.index("The question")
     assert "SPARe + checkpoint looks soonest whatever the MTBF of the system" in page.text
 
 
@@ -157,7 +157,7 @@ def test_damaged_runs_are_mentioned(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, {})
     next((copy / "runs").iterdir()).write_text("{", encoding="utf-8")
     told = notices(read_sweep(copy))
-    assert "1 file was left out: damaged, or not of this sweep." in told
+    assert "1 file was ignored: damaged, or not of this sweep." in told
 
 
 def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: As
     assert main(["sweep", str(grid), "-o", str(sweep), "--workers", "1"]) == 0
     assert ask(sweep).strip() == str(sweep / "report.html")
     page = read_page(sweep / "report.html")
-    assert "Nothing else was played to compare it with." in page.text
-    assert "Every setting was played once, with seed 0." in page.text
+    assert "The sweep has no other choice to compare it with." in page.text
+    assert "Each setting was simulated once, with seed 0." in page.text
     assert all(len(table) > 1 for table in page.tables.values())
 
 

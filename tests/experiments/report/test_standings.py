@@ -65,15 +65,15 @@ def test_a_clear_winner_is_told_with_its_interval() -> None:
 def test_what_chance_may_have_made_is_not_called_a_lead() -> None:
     told = answer(standings(runs_of(ONE, ("replication", 3, 300.0, [2.1, 2.2, 2.1]))))
     assert told.sentence.startswith("SPARe + checkpoint, r = 8 looks soonest")
-    assert told.confidence.startswith("It cannot be told from the next best")
-    assert "play more seeds" in told.confidence
+    assert told.confidence.startswith("Its lead over the next best")
+    assert "not significant" in told.confidence
 
 
 def test_one_seed_says_nothing_of_chance() -> None:
     runs = runs_of(("spare", 8, 300.0, [2.0]), ("replication", 3, 300.0, [9.0]))
-    assert "nothing can be said about chance" in answer(standings(runs)).confidence
+    assert "the significance is unknown" in answer(standings(runs)).confidence
     both = pd.concat([runs, runs.assign(**{"failures.mtbf_s": 900.0})])
-    assert "nothing can be said about chance" in answer(standings(both)).confidence
+    assert "the significance is unknown" in answer(standings(both)).confidence
 
 
 def test_one_choice_under_many_conditions_is_not_called_the_soonest() -> None:
@@ -98,7 +98,7 @@ def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
 def test_a_single_choice_is_compared_with_nothing() -> None:
     told = answer(standings(runs_of(ONE)))
     assert told.sentence.startswith("SPARe + checkpoint, r = 8 takes 2.1 days")
-    assert told.confidence == "Nothing else was played to compare it with."
+    assert told.confidence == "The sweep has no other choice to compare it with."
 
 
 def test_each_scheme_stands_at_its_best() -> None:
@@ -113,7 +113,7 @@ def test_each_scheme_stands_at_its_best() -> None:
 def test_settings_that_do_as_well_are_named() -> None:
     peer = ("spare", 9, 300.0, [2.1, 2.0, 2.3])
     told = answer(standings(runs_of(ONE, peer, ("spare", 2, 300.0, [8.0, 8.1, 8.2]), LATER)))
-    assert "Of its other settings, r = 9 cannot be told from it." in told.confidence
+    assert "Its lead over its other settings (r = 9) is not significant." in told.confidence
 
 
 def test_a_single_scheme_is_compared_with_its_own_settings() -> None:
@@ -138,7 +138,7 @@ def test_a_job_that_gave_up_never_wins() -> None:
         "does not finish" in answer(standings(runs[runs["strategy"] != "replication"])).confidence
     )
     nothing = runs.assign(completed_steps=0)
-    assert answer(standings(nothing)).sentence.startswith("Nothing finishes")
+    assert answer(standings(nothing)).sentence.startswith("No setting finishes")
 
 
 def test_a_setting_that_lost_its_worst_seed_does_not_win_by_that() -> None:
@@ -154,7 +154,7 @@ def test_winners_are_counted_over_conditions() -> None:
     assert answer(always).sentence == (
         "SPARe + checkpoint trains soonest whatever the MTBF of the system, with r = 8."
     )
-    assert "clear of chance each time" in answer(always).confidence
+    assert "is always significant" in answer(always).confidence
     assert list(always.best()["failures.mtbf_s"]) == [300.0, 300.0, 9000.0, 9000.0]
     turned = standings(always.runs.iloc[::-1].drop(columns="place"))
     assert list(turned.best()["failures.mtbf_s"]) == [9000.0, 9000.0, 300.0, 300.0]
@@ -163,7 +163,7 @@ def test_winners_are_counted_over_conditions() -> None:
         "It depends: SPARe + checkpoint looks soonest under 1 of 2 conditions, "
         "replication + checkpoint under 1 of 2 conditions."
     )
-    assert "clear of chance under 1 of 2 conditions only" in answer(mixed).confidence
+    assert "significant under only 1 of 2 conditions" in answer(mixed).confidence
 
 
 ratios = st.lists(st.floats(1.0, 50.0), min_size=3, max_size=3)

@@ -185,7 +185,7 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
     (deadly,) = DaskExecutor(cluster.address).play([request("deadly", ENDLESS)], Limits())
     killer.join(PATIENCE_S)
     assert (deadly.run_id, deadly.played.value) == ("deadly", None)
-    assert deadly.played.error == "the workers that it was given to died, 1 in a row"
+    assert deadly.played.error == "its workers failed, 1 in a row"
 
 
 CLIENT = """
@@ -228,7 +228,7 @@ def test_a_cluster_without_workers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(dask_cluster, "_EMPTY_S", 0.1)
     monkeypatch.setattr(dask_cluster, "_SIZE_INTERVAL_S", 0.1)
     cluster = start_cluster()
     told: list[str] = []
@@ -305,7 +305,7 @@ def test_a_worker_with_another_environment_is_refused(
     executor = DaskExecutor(healthy_cluster.address)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(dask_cluster, "environment", lambda: environment() | {"scipy": "0.1"})
-        with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, and 0\.1 where"):
+        with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, but 0\.1 on the"):
             list(executor.play([request("it")], LIMITS))
     (result,) = executor.play([request("it")], LIMITS)
     assert result.played.error is None

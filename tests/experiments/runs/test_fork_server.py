@@ -140,11 +140,11 @@ def test_a_run_is_in_a_process_group_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("end", "error"),
     [
-        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "died by SIGSEGV"),
-        (os.abort, "died by SIGABRT"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "ended by SIGSEGV"),
+        (os.abort, "ended by SIGABRT"),
         (
             lambda: os.kill(os.getpid(), signal.SIGKILL),
-            "died by SIGKILL: perhaps the machine ran out of memory",
+            "ended by SIGKILL: perhaps the machine ran out of memory",
         ),
         (lambda: os._exit(3), "ended with exit status 3 and no result"),
         (lambda: {}[0], "ended with exit status 1 and no result"),
@@ -346,7 +346,7 @@ def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) ->
         victim = wait_for(playing_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
-        assert endless.result(PATIENCE_S).played.error == "died by SIGBUS"
+        assert endless.result(PATIENCE_S).played.error == "ended by SIGBUS"
     assert kept_server.play(assigned(request("next"))).played.error is None
     assert server_process().pid == server_number
 
@@ -401,7 +401,7 @@ def test_a_run_is_tried_again_when_its_fork_server_dies(
             assert last is not None
             last.terminate()
         result = future.result(PATIENCE_S)
-    told = "died by SIGTERM" if deaths < tries else "the process that watched over it died, 2 times"
+    told = "ended by SIGTERM" if deaths < tries else "its supervising process failed 2 times"
     assert result.played == Played(None, told)
 
 
@@ -454,7 +454,7 @@ def test_a_run_that_is_killed_at_its_start_is_played_again_a_few_times(
     if deaths < begun:
         assert played == Played(begun)
     else:
-        assert played == Played(None, "died by SIGKILL: perhaps the machine ran out of memory")
+        assert played == Played(None, "ended by SIGKILL: perhaps the machine ran out of memory")
 
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
@@ -491,7 +491,7 @@ def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
 def test_another_environment_is_refused() -> None:
     before = played_by()
     server = ForkServer(environment() | {"numpy": "1.0.0"})
-    with pytest.raises(UserError, match=r"numpy is .* there, and 1\.0\.0 where") as refusal:
+    with pytest.raises(UserError, match=r"numpy is .* there, but 1\.0\.0 on the") as refusal:
         server.play(assigned(request("it")))
     assert "\n" not in str(refusal.value)
     assert played_by() == before

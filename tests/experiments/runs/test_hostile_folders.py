@@ -139,7 +139,7 @@ def test_a_lock_is_not_followed(results: Path, plan: Plan, tmp_path: Path) -> No
     ):
         lock.rmdir() if lock.is_dir() else lock.unlink()
         lay()
-        with pytest.raises(UserError, match=r"no lock but .*remove it"):
+        with pytest.raises(UserError, match=r"not a lock but .*remove it"):
             sweep(plan, results, Invented(some_record))
         assert victim.read_text(encoding="utf-8") == "precious"
 
@@ -254,10 +254,10 @@ def test_what_is_no_folder_is_not_taken_for_one(
         (results / PARQUET).unlink()
         assert len(read_sweep(results).frame) == 0
         _, said = sweep(plan, results, again := Invented(some_record))
-        assert "no folder; moved to" in said
+        assert "not a folder; moved to" in said
         assert len(again.played) == 4
     else:
-        with pytest.raises(UserError, match="no folder, where something damaged is to go"):
+        with pytest.raises(UserError, match="not a folder, but needed for damaged files"):
             sweep(plan, results, Invented(some_record))
     assert [path.name for path in elsewhere.iterdir()] == [".precious.tmp"]
 

@@ -212,7 +212,7 @@ def test_of_many_files_that_are_set_aside_a_few_are_named(
     _, said = sweep(plan, directory, Invented(some_record))
     assert len(names_in(directory / "set-aside")) == 50
     aside = directory / "set-aside"
-    assert f"runs/notes-00.txt: cut off, or no JSON; moved to {aside}/" in said
+    assert f"runs/notes-00.txt: truncated or not JSON; moved to {aside}/" in said
     assert said.splitlines()[-1] == f"{directory}: 30 more such files; moved to {aside}"
 
 
@@ -265,7 +265,7 @@ def test_other_files_of_the_user_stay_where_they_are(directory: Path, plan: Plan
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: Plan) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("mine", encoding="utf-8")
-    with pytest.raises(UserError, match="holds files and no sweep"):
+    with pytest.raises(UserError, match="contains files but no sweep"):
         sweep(plan, tmp_path / "home", Invented(some_record))
     assert names_in(tmp_path / "home") == {"thesis.tex"}
     with pytest.raises(UserError, match="-o DIR"):
@@ -344,7 +344,7 @@ def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None
         def play(self, requests, limits):  # type: ignore[no-untyped-def]
             yield from super().play(list(requests)[:5], limits)
 
-    with pytest.raises(UserError, match="13 runs came to no result"):
+    with pytest.raises(UserError, match="13 runs have no result"):
         sweep(plan, tmp_path / "out", Forgetful(some_record))
     assert not (tmp_path / "out" / "table.csv").exists()
 
