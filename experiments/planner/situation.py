@@ -191,7 +191,7 @@ def read_situation(
     """
     source = read_source(name, settings)
     source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
-    source.change({"times.checkpoint_write_s": save_s} if save_s else {}, "--save")
+    source.change({"times.checkpoint_write_s": save_s} if save_s else {}, "save_s")
     assumptions = _state_mtbf(source, mtbf_s) if mtbf_s else []
     mtbf_is_stated = ("failures", "mtbf_s") in source.options
     stated = _scenario(source)
@@ -231,7 +231,7 @@ def _at_size(
             f"or set job.groups to {min(gpus, own_gpus)} or fewer"
         )
     if requested_groups is not None:
-        source.change({"job.groups": groups}, "--groups")
+        source.change({"job.groups": groups}, "groups")
     base = with_compute(_scenario(source))
     durations = durations_of(base)
     if gpus == own_gpus:
@@ -266,7 +266,7 @@ def _with_groups(
         )
     assumptions = []
     if wanted != stated.job.groups:
-        source.change({"job.groups": wanted}, "--groups" if groups else "--gpus")
+        source.change({"job.groups": wanted}, "groups" if groups else "--gpus")
         assumptions = [
             _scale_mtbf(source, stated, own_gpus, least, mtbf_is_stated),
             "Each group trains the scenario's number of micro-batches per step: the batch grows "
