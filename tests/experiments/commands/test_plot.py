@@ -85,7 +85,7 @@ def test_other_kinds(
     ("words", "said"),
     [
         (["--x", "strategy.redundany"], "did you mean 'strategy.redundancy'?"),
-        (["--x", "strategy.name"], "no numbers"),
+        (["--x", "strategy.name"], "not numbers"),
         (["--metric", "availabilty"], "did you mean 'availability'?"),
         (["--kind", "heat-map"], "--y: the sweep has no other numeric axis"),
         (["--y", "strategy.name", "--x", "strategy.name"], "different axes"),

@@ -428,7 +428,7 @@ def test_a_window_outside_of_the_run_is_refused(window_s: tuple[float, float]) -
 
 
 def test_a_run_in_which_nothing_happened_is_refused() -> None:
-    with pytest.raises(UserError, match="nothing"):
+    with pytest.raises(UserError, match="no activity"):
         draw_timeline([])
 
 
