@@ -173,7 +173,7 @@ def test_gpus_that_are_not_those_of_the_spec_are_named(
 ) -> None:
     sound = servers_of(domains=8, domains_per_leaf=2)
     other = edited(sound, tmp_path / "other.xml", '"gpu-000063"', '"gpu-000099"', 6)
-    with pytest.raises(PlatformError, match="gpu-000063 is not in both the file and the spec"):
+    with pytest.raises(PlatformError, match="gpu-000063 is not in both the file and its spec"):
         probe_state_transfers(servers(), asked(), read_platform(other))
 
 

@@ -134,7 +134,7 @@ def test_a_communicator_takes_as_long_as_published() -> None:
 
 
 def test_groups_that_do_not_fill_the_platform_are_refused() -> None:
-    assert "stands for 256 GPUs" in refusal("[job]\ngroups = 24")
+    assert "represents 256 GPUs" in refusal("[job]\ngroups = 24")
 
 
 JOB = """
