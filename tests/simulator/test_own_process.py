@@ -190,10 +190,12 @@ def work_for_ever(folder: Path) -> None:
 
 
 OWNER = """\
+import signal
 import sys
 from pathlib import Path
 from faultline.simulator.simgrid_engine.process import OwnProcess, fork_from_here
 from tests.simulator.test_own_process import work_for_ever
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Under nohup it is ignored.
 if sys.argv[2] == "forked":
     fork_from_here()
 with OwnProcess() as process:
