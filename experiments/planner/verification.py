@@ -158,7 +158,7 @@ def verify(
     """Simulate choices (at least one, best prediction first) for `steps` steps; return in order.
 
     Every choice that is not stopped gets all seeds. Undecided ones get more, up to `MOST_SEEDS`;
-    from a single seed nobody is known to be undecided. `on_done` is called after each run.
+    a single seed cannot tell which those are. `on_done` is called after each run.
     """
     ideal_s = steps * questions[0].ideal_step_s
     failures = ideal_s / questions[0].failures.mtbf_s
