@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import logging
 import os
 import select
@@ -40,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         an interrupt, 141 if the reader of the standard output has closed it.
     """
     sys.excepthook = _show
+    if arguments is None:
+        # The process is this command's. What it imports stays: to look there for garbage, meanwhile
+        # and in each run, takes time. So do threads, for matrices as small as these.
+        gc.disable()
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not sys.warnoptions:
         # Warnings of libraries are for developers, not for users of the command.
         warnings.simplefilter("ignore")
@@ -129,6 +135,9 @@ def execute(parsed: argparse.Namespace) -> int:
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     # Most commands return None, which is success.
     status: int = getattr(command, function or "execute")(parsed) or 0
     return status

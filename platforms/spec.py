@@ -59,7 +59,7 @@ _NVLINK_LATENCIES = {"latency": "250ns", "switch_latency": "100ns"}
 class Table(BaseModel):
     """A table of a spec: no unknown keys, nothing infinite, no change once it is read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def _reader(kind: Kind, positive: bool) -> BeforeValidator:

@@ -176,7 +176,9 @@ class StrategyOptions(BaseModel):
     They come with a view of the job: what is a fact of that is no choice.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
     _job: JobShape = PrivateAttr(default_factory=JobShape)
 
     @property

@@ -162,6 +162,12 @@ def _fault(value: type[Any]) -> str:
     options = getattr(value, "Options", None)
     if not (isinstance(options, type) and issubclass(options, StrategyOptions)):
         return f"{value.__name__}.Options is not a subclass of StrategyOptions"
+    if not is_shipped(value):
+        # Options are built when first used, those of a plug-in where what is wrong can be told.
+        try:
+            options.model_rebuild()
+        except Exception as error:
+            return _error_line(error)
     return ""
 
 

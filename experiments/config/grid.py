@@ -92,7 +92,7 @@ def dotted_leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 class _GridFile(BaseModel):
     """The tables of a grid file as they stand there."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     scenario: str
     seeds: Any = 1

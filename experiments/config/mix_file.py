@@ -48,7 +48,7 @@ _LONGEST_S = 1e10
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def _check_duration(text: object) -> object:

@@ -23,7 +23,7 @@ def _as_list(values: str | Iterable[str]) -> list[str]:
 class FieldDocumentation(BaseModel):
     """The documentation of a field."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     # Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
     source: str | None = None
@@ -97,7 +97,9 @@ def documentation_of(field: FieldInfo) -> FieldDocumentation:
 class Table(BaseModel):
     """A table of a scenario: unknown keys are mistakes, and so are values of another type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
+    )
 
 
 class RegisteredTable(Table):
