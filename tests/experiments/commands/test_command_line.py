@@ -203,6 +203,14 @@ def test_a_key_is_left_open(ask: Ask) -> None:
     assert left_open["keys"]["strategy.redundancy"]["value"] > 2
 
 
+# What a command prints is not looked at.
+_COMMAND = "from faultline.experiments.cli import main; sys.stdout = open('/dev/null', 'w'); main(["
+_NOT_TO_RUN = (
+    "'matplotlib', 'multiprocessing', 'networkx', 'pandas', 'psutil', 'scipy.optimize', "
+    "'scipy.stats', 'simgrid', 'tqdm'"
+)
+
+
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
@@ -212,11 +220,14 @@ def test_a_key_is_left_open(ask: Ask) -> None:
         ),
         # A sweep begins its processes again and again.
         ("import faultline.experiments.runs.fork_server", "'pandas', 'scipy.stats', 'matplotlib'"),
+        (f"{_COMMAND}'run', 'spare-study', '--set', 'job.steps=9', '--json'])", _NOT_TO_RUN),
+        (f"{_COMMAND}'scenario', 'check', 'spare-study'])", _NOT_TO_RUN),
     ],
-    ids=["help and version", "a run"],
+    ids=["help and version", "a process of a sweep", "a run", "a check"],
 )
 def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
-    script = f"import sys; {code}; print(sorted({{{unwanted}}} & set(sys.modules)))"
+    known = f"print(sorted({{{unwanted}}} & set(sys.modules)), file=sys.__stdout__)"
+    script = f"import sys; {code}; {known}"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

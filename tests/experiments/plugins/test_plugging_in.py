@@ -100,6 +100,8 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
         "class Mine(Checkpoint):\n    name = 'spare'\n    summary = 'not SPARe'\n"
         "class Loud(Checkpoint):\n    name = 'LOUD!'\n    summary = 'loud'\n"
         "class NoOptions(Checkpoint):\n    name = 'none'\n    summary = 's'\n    Options = dict\n"
+        "class OddOptions(Checkpoint.Options):\n    unknown: Checkpoint\n"
+        "class Odd(Checkpoint):\n    name = 'odd'\n    summary = 's'\n    Options = OddOptions\n"
     )
     install(
         tmp_path,
@@ -123,11 +125,12 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
         "thief of plugged (thief) is left out: 'spare' is the name of strategies/spare.py",
         "Loud.name is 'LOUD!': use small letters",
         "NoOptions.Options is not a subclass of StrategyOptions",
+        "thief of plugged (thief) is left out: PydanticSchemaGenerationError",
         "bad of plugged (thief:Mine) is left out: TypeError: has no subclass of Protection",
         "fans (nowhere) is left out: there is no fans.toml in that package",
     ):
         assert sum(words in line for line in said) == 1, words
-    assert len(said) == 8
+    assert len(said) == 9
 
 
 @pytest.mark.slow
