@@ -45,6 +45,9 @@ GPUS_PER_HOST = 8
 GPUS_PER_DOMAIN = 8
 GPUS_PER_SWITCH = 16
 
+# Below it, the mean time between the failures of a trace can be 0 as a number.
+_SHORTEST_TRACE_S = 1e-6
+
 _KEYS_OF_MODEL = {
     "mix": ("mix",),
     "trace": ("trace", "trace_start", "trace_span_s"),
@@ -275,7 +278,7 @@ def _trace(scenario: Scenario, layout: JobLayout) -> Trace:
     recorded = _recorded(path, layout, start)
     last_s = float((recorded.time_s + recorded.lasts_s).max())
     span_s = table.trace_span_s or last_s
-    if span_s <= 0 or span_s < last_s:
+    if span_s < max(_SHORTEST_TRACE_S, last_s):
         raise UserError(
             f"failures.trace_span_s: the last failure of {path} is at {last_s:g} s; set a longer "
             "span"

@@ -212,6 +212,12 @@ def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
     assert "failure_during" in refused(*repeated, "times.restart_s=9000")
 
 
+def test_failures_at_nearly_one_moment_are_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("time,component\n0,gpu-0\n5e-324,gpu-0\n")
+    assert "longer span" in refused("failures.model=trace", f'failures.trace="{path}"')
+
+
 def test_a_cause_must_not_have_the_name_of_a_key(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("time,component,cause\n1,gpu-0,mtbf_s\n", encoding="utf-8")
