@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
-from faultline.experiments.analysis.printing import Printed, printed, summary_rows, summary_title
+from faultline.experiments.analysis.printing import summary_rows, summary_title
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     explained,
@@ -32,6 +32,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 if TYPE_CHECKING:
     from faultline.experiments.job.recoveries import ExplainedRecovery
     from faultline.simulator.timeline import Event
+    from rich.table import Table as ScreenTable
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -135,7 +136,7 @@ def execute_explain_recovery(arguments: argparse.Namespace) -> None:
     # Sources are sentences: each is printed once, below the table.
     phases = [phase for one in recoveries for phase in one.phases]
     sources = list(dict.fromkeys(phase.source for phase in phases if phase.source))
-    console.print(printed(_table(scenario.name, recoveries, sources)))
+    console.print(_table(scenario.name, recoveries, sources))
     for number, source in enumerate(sources, 1):
         console.print(f"{number}: {source}", soft_wrap=True)
     for line in refused:
@@ -150,11 +151,13 @@ def _schemes(requested: Sequence[str] | None) -> Sequence[str]:
     return requested or known
 
 
-def _table(name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence[str]) -> Printed:
+def _table(
+    name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence[str]
+) -> ScreenTable:
     # Importing pandas is slow, and a run does not need it.
-    import pandas as pd
+    from faultline.experiments.report.tables import number, on_screen, table_of, text
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for one in recoveries:
         labels: tuple[str, ...] = (one.scheme, one.event, one.recovery)
         for phase in one.phases:
@@ -170,7 +173,12 @@ def _table(name: str, recoveries: Sequence[ExplainedRecovery], sources: Sequence
             )
             labels = ("", "", "")
         if len(one.phases) > 1:
-            rows.append({"phase": "total", "seconds": one.duration_s})
-    frame = pd.DataFrame(rows).fillna({"source": "", "ranks": "", "GB": ""}).fillna("")
-    title, names = f"{name}: the failure of one GPU", {"source": "see"}
-    return Printed(title, frame, {"seconds": "{:,.3f}"}, names)
+            blank = dict.fromkeys(("scheme", "event", "recovery", "ranks", "GB", "source"), "")
+            rows.append({**blank, "phase": "total", "seconds": one.duration_s})
+    headings = {key: "see" if key == "source" else key for key in rows[0]}
+    columns = [
+        number(heading, key, 3) if key == "seconds" else text(heading, key, "prose")
+        for key, heading in headings.items()
+    ]
+    table = table_of("recoveries", f"{name}: the failure of one GPU", columns, rows)
+    return on_screen(table, rows_shown=None)

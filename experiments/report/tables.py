@@ -1,14 +1,15 @@
-"""Tables of the page: the text of cells, and the numbers by which it sorts them."""
+"""Tables for the screen, the page, CSV and LaTeX: texts of cells, and their exact numbers."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-from faultline.experiments.analysis.printing import folded_table
+from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import (
     MISSING,
     fixed,
@@ -20,12 +21,17 @@ from faultline.experiments.analysis.quantities import (
 )
 from faultline.experiments.analysis.selection import is_numeric_axis
 from faultline.experiments.figures.palette import look_of
+from rich.box import SIMPLE_HEAD
 from rich.table import Table as ScreenTable
 
 ROWS_SHOWN = 30
 
 Mapped = Mapping[Any, Any]
 """A row of a DataFrame: its values by column."""
+Format = str | Callable[[Any], str]
+"""Text of a value: a format string (``"{:.2f}"``) or a function."""
+Columns = Mapping[str, str | tuple[str, Format]]
+"""Columns of a frame by name: a heading, or a heading and a format."""
 
 
 class Cell(NamedTuple):
@@ -61,6 +67,7 @@ class Table:
     caption: str  # A sentence.
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = field(default=())  # Each row has a cell per column.
+    note: str = ""  # A sentence below the table on the screen.
 
 
 def table_of(
@@ -76,15 +83,102 @@ def table_of(
     return Table(name, caption, columns, tuple(made))
 
 
-def on_screen(table: Table, heading_width: int = 9) -> ScreenTable:
-    """Return a table for a terminal, with at most `ROWS_SHOWN` rows."""
-    left_out = f"{ROWS_SHOWN} of {len(table.rows):,} rows; --csv FILE writes all"
-    return folded_table(
-        ([cell.text for cell in row.cells] for row in table.rows[:ROWS_SHOWN]),
-        ((column.title, column.kind == "number") for column in table.columns),
-        heading_width,
+def frame_table(
+    caption: str,
+    frame: pd.DataFrame,
+    formats: Mapping[str, Format] | None = None,
+    headings: Mapping[str, str] | None = None,
+    note: str = "",
+) -> Table:
+    """Return a table of all columns of a frame.
+
+    A column with a format has numbers; its missing values are empty. A heading is by default the
+    name of its column.
+    """
+    formats, headings = formats or {}, headings or {}
+    columns = [
+        _formatted(headings.get(name, name), place, formats.get(name), frame.dtypes.iloc[place])
+        for place, name in enumerate(map(str, frame.columns))
+    ]
+    # Columns are found by place: two may have the same name.
+    rows = (dict(enumerate(row)) for row in frame.itertuples(index=False))
+    return replace(table_of("", caption, columns, rows), note=note)
+
+
+def columns_of(caption: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Table:
+    """Return a table of some columns of a frame, in the order of `columns`."""
+    headings = {name: how if isinstance(how, str) else how[0] for name, how in columns.items()}
+    formats = {name: how[1] for name, how in columns.items() if not isinstance(how, str)}
+    return frame_table(caption, frame[list(columns)], formats, headings, note)
+
+
+def wide_table(
+    caption: str,
+    cells: pd.DataFrame,
+    rows: Columns,
+    column: str,
+    value: str = "text",
+    means: str | None = None,
+) -> Table:
+    """Return a table with a column for each value of one of the columns of `cells`.
+
+    Rows and columns have the order of `cells`; the columns `rows` distinguish the rows. A cell is
+    the text in column `value`, or the mean of its numbers by the format `means`.
+    """
+    grouped = cells.groupby([*rows, column], sort=False)[value]
+    wide = (grouped.first() if means is None else grouped.mean()).unstack(sort=False)
+    wide = wide.rename(columns=str)
+    shown: Columns = {**rows, **{name: (name, means or str) for name in wide.columns}}
+    return columns_of(caption, wide.reset_index(), shown)
+
+
+def _formatted(title: str, place: int, how: Format | None, dtype: Any) -> Column:
+    """Return the column at a place of a frame."""
+
+    def cell(row: Mapped) -> Cell:
+        value = row[place]
+        if is_missing(value):
+            return Cell("")
+        if how is None:
+            return Cell(str(value))
+        return Cell(how.format(value) if isinstance(how, str) else how(value))
+
+    is_number = how is not None or pd.api.types.is_numeric_dtype(dtype)
+    return Column(title, cell, "number" if is_number else "prose")
+
+
+def on_screen(
+    table: Table, heading_width: int = 9, rows_shown: int | None = ROWS_SHOWN
+) -> ScreenTable:
+    """Return a table for a terminal, with at most `rows_shown` rows.
+
+    Headings take as many lines as they need: they are at most `heading_width` wide, but for words
+    that are wider.
+    """
+    columns = [
+        {
+            "header": textwrap.fill(
+                column.title, heading_width, break_long_words=False, break_on_hyphens=False
+            ),
+            "justify": "right" if column.kind == "number" else "left",
+            # A long path in prose is wrapped, not cut by an ellipsis.
+            "no_wrap": column.kind != "prose",
+            "overflow": "fold" if column.kind == "prose" else "ellipsis",
+        }
+        for column in table.columns
+    ]
+    rows = table.rows[:rows_shown]
+    left_out = f"{rows_shown} of {len(table.rows):,} rows; --csv FILE writes all"
+    return text_table(
+        ([cell.text for cell in row.cells] for row in rows),
+        columns,
         title=table.caption,
-        caption=left_out if len(table.rows) > ROWS_SHOWN else None,
+        title_style="italic",
+        caption=left_out if len(rows) < len(table.rows) else table.note or None,
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
     )
 
 

@@ -29,8 +29,8 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.analysis.quantities import quantity as known_quantity
+from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -287,7 +287,7 @@ class Study(ABC):
             for name, (draw, *given) in self.charts.items()
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Any]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
         """Return what is printed, in order: tables, sentences, anything that rich prints."""
         return ()
 

@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
 
 Test = Literal["point", "band", "at least", "at most"]
@@ -179,8 +179,10 @@ def judged(
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
 
 
-def printed_claims(table: pd.DataFrame) -> Iterator[Printed]:
-    """Yield judged claims for the screen, a table a system."""
+def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
+    """Yield a table of judged claims for each system; none without claims."""
+    if table is None:
+        return
     whose = table["system"] if "system" in table else pd.Series("", index=table.index)
     for system, mine in table.fillna("").groupby(whose.fillna(""), sort=False):
         columns = {name: how for name, how in _SHOWN.items() if name in mine and any(mine[name])}

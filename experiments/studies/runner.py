@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultline.experiments.analysis.printing import Printed, printed
 from faultline.experiments.figures.style import figure_style, save_figure
+from faultline.experiments.report.tables import Table, on_screen
 from faultline.experiments.studies.base import Study
 from faultline.experiments.studies.claims import judged, judged_rows, printed_claims, tally_text
 from faultline.experiments.studies.stage import Stage
@@ -33,10 +33,10 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     for name, draw in study.figures(results).items():
         with figure_style():
             drawn.append(str(save_figure(draw(), stage.directory / name)))
-    for part in study.shown(results, rows):
-        stage.console.print(printed(part) if isinstance(part, Printed) else part)
-    for claims in printed_claims(tables["claims"]) if listed else ():
-        stage.console.print(printed(claims))
+    for part in (*study.shown(results, rows), *printed_claims(tables.get("claims"))):
+        shown = on_screen(part, 12, rows_shown=None) if isinstance(part, Table) else part
+        stage.console.print(shown)
+        stage.console.print()
     if listed and rows:
         stage.console.print(f"{tally_text(tables['rows'])}.")
     stage.console.print(f"Tables: {stage.directory}/*.csv; figures: {', '.join(drawn)}")

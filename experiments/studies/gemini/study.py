@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.style import (
     PUBLISHED,
     draw_means,
@@ -19,6 +18,7 @@ from faultline.experiments.figures.style import (
     legend_below,
     mark,
 )
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.gemini import tables
 from faultline.experiments.studies.stage import Stage
@@ -157,7 +157,7 @@ class GeminiStudy(Study):
         yield from window_rows(results["windows"])
         yield from wasted_rows(results["wasted"], results["placement"])
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table | str]:
         """Return recovery, survival and wasted time, and how far draws agree."""
         yield _shown_recovery(results["recovery"])
         yield _shown_windows(results["windows"], 24)
@@ -261,7 +261,7 @@ def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:
         yield row_of("mean wasted time a failure", "gemini", where, None, [cell.wasted_s], "s")
 
 
-def _shown_recovery(table: pd.DataFrame) -> Printed:
+def _shown_recovery(table: pd.DataFrame) -> Table:
     mine = table[table.lost.isin(_SHOWN_LOSSES)]
     frame = mine[["machines", "replicas", "lost"]].assign(
         published=[_published_recovery(cell) for cell in mine.itertuples()],
@@ -269,7 +269,7 @@ def _shown_recovery(table: pd.DataFrame) -> Printed:
         exact=mine.exact,
         drawn=[f"{cell.low:.2%} to {cell.high:.2%}" for cell in mine.itertuples()],
     )
-    return Printed(
+    return frame_table(
         "Recovery from memory after k of N machines are lost, m replicas (GEMINI)",
         frame,
         {"published": "{:g}%", "bound": "{:.2%}", "exact": "{:.2%}", "drawn": "{}"},
@@ -277,7 +277,7 @@ def _shown_recovery(table: pd.DataFrame) -> Printed:
     )
 
 
-def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
+def _shown_windows(table: pd.DataFrame, hours: int) -> Table:
     mine = table[(table.mix == tables.SHOWN_MIX) & (table.window_h == hours)]
     exact = mine.set_index(["scheme", "domain_share", "placement"]).exact.sort_index()
     columns = {"0%\neither": (0.0, "across-domains")} | {
@@ -291,7 +291,7 @@ def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
             for name, scheme in tables.SCHEMES.items()
         ]
     )
-    return Printed(
+    return frame_table(
         f"State in memory survives {hours} h, nothing rebuilt: {tables.SHOWN_MIX}, 16,384 GPUs,\n"
         "by the share of failures that take a domain of 8 hosts, and by placement",
         frame,
@@ -299,11 +299,11 @@ def _shown_windows(table: pd.DataFrame, hours: int) -> Printed:
     )
 
 
-def _shown_waste(wasted: pd.DataFrame, placed: pd.DataFrame) -> Printed:
+def _shown_waste(wasted: pd.DataFrame, placed: pd.DataFrame) -> Table:
     mine = placed[placed.domain_share.isin(_SHOWN_SHARES[1:])]
     where = "memory, {0.placement}, {0.domain_share:.0%} of failures take a domain"
     named = mine.assign(checkpoints=[where.format(cell) for cell in mine.itertuples()])
-    return Printed(
+    return frame_table(
         "Wasted time a failure: t_ckpt + 1/(2f) + t_retrieval",
         pd.concat([wasted, named])[["checkpoints", "wasted_s"]],
         {"wasted_s": lambda wasted_s: f"{wasted_s / 60:.1f}"},

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
+from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
@@ -244,16 +244,17 @@ class GreyhoundStudy(Study):
         where = "a slow link that only pipelines use, at most"
         yield Row("gain by a swap", "swap", where, LINK_GAIN, low, low, high, "1")
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return what is left by replicas and micro-batches, and speeds by reaction."""
         left = results["left"].query("reaction == 'redeal'")
-        cells = left.assign(text=[f"{one:.3f}" for one in left.left])
-        yield wide_table("Left of 1.7, by micro-batches of all", cells, ["replicas"], "total")
+        heads, title = {"replicas": "replicas"}, "Left of 1.7, by micro-batches of all"
+        yield wide_table(title, left, heads, "total", "left", "{:.3f}")
         mine = swept(results["speeds"])
         by = mine.groupby(["at_once", "links", "replicas"], sort=False).speed
         texts = by.agg(text=lambda speeds: f"{speeds.min():.1f} to {speeds.max():.1f}")
         title = "Steps a minute by ski rental; 37.4 sound, 18.9 without"
-        yield wide_table(title, texts.reset_index(), ["at_once", "links"], "replicas")
+        heads = {"at_once": "at once", "links": "links"}
+        yield wide_table(title, texts.reset_index(), heads, "replicas")
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Set the swept speed beside the published one."""

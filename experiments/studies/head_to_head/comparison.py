@@ -10,8 +10,8 @@ from math import inf, isfinite, isnan
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
 from faultline.experiments.studies.head_to_head.figures import (
@@ -130,7 +130,7 @@ class HeadToHead(Study):
             drawn["head-to-head-phases-exact.png"] = partial(draw_phase_diagram, fewer)
         return drawn
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | Text | str]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
         """Return the tables of lists, and who could not take part."""
         planes = results["planes"]
         yield from (_shown_places(table, name) for name, table in planes.items() if name in LISTS)
@@ -146,7 +146,7 @@ class HeadToHead(Study):
         return [closing_sentence(results["table"])]
 
 
-def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
+def _shown_places(table: pd.DataFrame, plane: str) -> Table:
     """Show a list of circumstances, each one's candidates in order of their time."""
     lines = []
     places = {cell.x: cell.name for cell in setting.listed_cells(plane)}
@@ -176,7 +176,7 @@ def _shown_places(table: pd.DataFrame, plane: str) -> Printed:
             )
     frame = pd.DataFrame(lines)
     title = "time to train over that without failures, mean and 95 % interval"
-    return Printed(title, frame, dict.fromkeys(frame.columns[4:], "{}"))
+    return frame_table(title, frame, dict.fromkeys(frame.columns[4:], "{}"))
 
 
 def _with_half(value: float, half: float) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.mecefo import ablation, runs
 from faultline.experiments.studies.mecefo.runs import (
@@ -39,7 +39,7 @@ def _course_of(system: str) -> runs.Course:
     return runs.course_of(runs.Cell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS)
 
 
-def shown_drops(rows: Sequence[Row]) -> Printed:
+def shown_drops(rows: Sequence[Row]) -> Table:
     """Show drops by model and system; published ones in brackets."""
     found = {(row.quantity, row.scheme, row.setting): _text_of(row) for row in rows}
     lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
@@ -50,7 +50,7 @@ def shown_drops(rows: Sequence[Row]) -> Printed:
         for model, system, title, quantity in lines
     )
     formats = dict.fromkeys(SCENARIOS, "{}")
-    return Printed("Throughput lost to failures, % (published)", frame, formats)
+    return frame_table("Throughput lost to failures, % (published)", frame, formats)
 
 
 def drops_within(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
@@ -190,12 +190,12 @@ class MecefoStudy(Study):
         yield from ablation.memory_rows(ablation.memory_table(256))
         yield from ablation.memory_rows(ablation.memory_table(512))
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return drops, Oobleck's plateau, and the ablation."""
         yield shown_drops(rows)
         down = [row for row in rows if row.setting.endswith("GPUs down")]
         plateau = {row.setting.split()[1]: f"{row.simulated:.1f}" for row in down}
-        yield Printed(
+        yield frame_table(
             "Oobleck's 7B while GPUs are down: throughput lost, %",
             pd.DataFrame([plateau]),
             dict.fromkeys(plateau, "{}"),
@@ -207,7 +207,7 @@ class MecefoStudy(Study):
         ]
         frame = pd.DataFrame(pipeline, columns=["quantity", "techniques", "value"])
         title = "One failed stage of a 7B pipeline, simulated (published)"
-        yield Printed(title, frame, {"value": "{}"})
+        yield frame_table(title, frame, {"value": "{}"})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far drops are off, and what becomes of the published headline."""

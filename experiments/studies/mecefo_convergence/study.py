@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import write_title
+from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
 from faultline.experiments.studies.mecefo_convergence.cells import (
     LOSSES,
@@ -222,7 +222,7 @@ class MecefoConvergenceStudy(Study):
             if factors := loss_by_seed(runs[runs.loss.isin(losses)]):
                 yield row_of(_LOSS, scheme, setting, None, factors, "1")
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return what each cell comes to, and whether its interval excludes "no change"."""
         frame = pd.DataFrame([row.as_dict() for row in rows])
         nothing = frame.quantity.map(_NOTHING)

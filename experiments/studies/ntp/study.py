@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Results, Row, Study, Tables
 from faultline.experiments.studies.ntp import failures, figures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
@@ -79,7 +79,7 @@ class NtpStudy(Study):
         """Return what rows are made of."""
         return tables.row_tables(results)
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return plans, losses, traces and spares, the training loop, and all that is published."""
         yield tables.shown_plans(results["plans"])
         yield tables.shown_losses(results["losses"])
@@ -90,7 +90,7 @@ class NtpStudy(Study):
         yield from tables.shown_domains(results["domains"])
         compared = [row.as_dict() for row in rows if row.published is not None]
         columns = ["quantity", "scheme", "setting", "published", "simulated"]
-        yield Printed(
+        yield frame_table(
             "Published and simulated",
             pd.DataFrame(compared)[columns],
             dict.fromkeys(columns[3:], "{:.4g}"),

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of, means_by
+from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table, wide_table
 from faultline.experiments.studies.base import Results
 from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.ntp.loop import REPAIR, variant_name
@@ -208,7 +208,7 @@ def power_table() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["quantity", "setting", "unit", "value"])
 
 
-def shown_plans(plans: pd.DataFrame) -> Printed:
+def shown_plans(plans: pd.DataFrame) -> Table:
     """Show what each scheme does with failed GPUs in a domain of 32."""
     ours = plans[(plans.pace == "1f1b") & (plans.failed_gpus <= _MOST_FAILED)]
     frame = pd.DataFrame({"failed GPUs": range(_MOST_FAILED + 1)})
@@ -220,10 +220,10 @@ def shown_plans(plans: pd.DataFrame) -> Printed:
             for plan in ours[ours.scheme == scheme].itertuples()
         ]
     title = "A replica with failed GPUs in its worst domain: sequences of 8 (power of TDP)"
-    return Printed(title, frame, dict.fromkeys(frame.columns, "{}"))
+    return frame_table(title, frame, dict.fromkeys(frame.columns, "{}"))
 
 
-def shown_losses(losses: pd.DataFrame) -> Printed:
+def shown_losses(losses: pd.DataFrame) -> Table:
     """Show the loss of each scheme over the failed fraction: packed, resharded, and not packed."""
     shown = losses[losses.failed_fraction.isin(_SHOWN_FRACTIONS)]
     names = shown.scheme.map(SCHEMES)
@@ -235,10 +235,10 @@ def shown_losses(losses: pd.DataFrame) -> Printed:
     )
     heads: Columns = {"failed_fraction": ("failed GPUs", "{:.2%}")}
     title = "Throughput lost: mean over random placements"
-    return means_by(title, pd.concat(parts), heads, "head", "loss", "{:.2%}")
+    return wide_table(title, pd.concat(parts), heads, "head", "loss", "{:.2%}")
 
 
-def shown_pods(pods: pd.DataFrame) -> Printed:
+def shown_pods(pods: pd.DataFrame) -> Table:
     """Show what is lost if hit domains are packed within pods of some replicas."""
     heads: Columns = {
         "failed_fraction": ("failed GPUs", "{:.1%}"),
@@ -246,10 +246,10 @@ def shown_pods(pods: pd.DataFrame) -> Printed:
     }
     table = pods.assign(scheme=pods.scheme.map(SCHEMES))
     title = "Throughput lost if hit domains are packed within pods of 256 GPUs a replica"
-    return means_by(title, table, heads, "scheme", "loss", "{:.2%}")
+    return wide_table(title, table, heads, "scheme", "loss", "{:.2%}")
 
 
-def shown_traces(table: pd.DataFrame) -> Printed:
+def shown_traces(table: pd.DataFrame) -> Table:
     """Show what 15 days do, by repair time and failure rate."""
     means = table.groupby(["rate_factor", "repair"], sort=False).mean(numeric_only=True)
     means = means.sort_index(level="rate_factor", sort_remaining=False, kind="stable").reset_index()
@@ -270,7 +270,7 @@ def _spread(values: pd.Series) -> str:
     return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
 
 
-def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Printed:
+def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Table:
     """Show how many spare domains keep the batch through a trace, if they fail and if not."""
     lines: list[tuple[str, ...]] = []
     for repair, mine in table[table.rate_factor == 1].groupby("repair", sort=False):
@@ -282,14 +282,14 @@ def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Printed:
             lines.append((repair, "whole replicas", "fail too", *spreads))
     known = (str(spares_published(scheme)) for scheme in SCHEMES)
     lines.append((FAILING_REPAIR, "published", "not said", *known))
-    return Printed(
+    return frame_table(
         "Spare domains for a fixed batch: mean / 95th percentile / worst of the traces",
         pd.DataFrame(lines, columns=["repair", "in", "spares", *SCHEMES.values()]),
         dict.fromkeys(SCHEMES.values(), "{}"),
     )
 
 
-def shown_loop(table: pd.DataFrame) -> Printed:
+def shown_loop(table: pd.DataFrame) -> Table:
     """Show where 15 days go under each scheme."""
     causes = {"degraded": "degraded", "repeated": "redone", "checkpoint": "saving",
               "restart": "restart"}  # fmt: skip
@@ -297,10 +297,10 @@ def shown_loop(table: pd.DataFrame) -> Printed:
     frame = pd.DataFrame({"scheme": table.variant.map(variant_name), "goodput": table.goodput})
     means = frame.assign(**shares).groupby("scheme", sort=False).mean().reset_index()
     title = f"15 days in the training loop, repair in {REPAIR}: share of the time"
-    return Printed(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
+    return frame_table(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
 
 
-def shown_domains(table: pd.DataFrame) -> Iterator[Printed]:
+def shown_domains(table: pd.DataFrame) -> Iterator[Table]:
     """Show what each scheme trains on domains of every size: of itself, and of 1,024 sequences."""
     sizes, stages = table.domain_gpus.astype(str), table.stages.astype(str)
     named = table.assign(
@@ -311,7 +311,7 @@ def shown_domains(table: pd.DataFrame) -> Iterator[Printed]:
         ("batches_per_day", "batches of 1,024 sequences a day", "{:,.0f}"),
     ):
         title = f"15 days in the training loop by domain size: {what}"
-        yield means_by(title, named, {"domain": ("domain", "{}")}, "scheme", column, form)
+        yield wide_table(title, named, {"domain": ("domain", "{}")}, "scheme", column, form)
 
 
 def placement_sentence(losses: pd.DataFrame, table: pd.DataFrame, failing: pd.DataFrame) -> str:

@@ -17,9 +17,9 @@ from itertools import product
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
+from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.oobleck_artifact.losses import Booked, System, simulate
@@ -335,7 +335,7 @@ class OobleckArtifactStudy(Study):
         yield from own_rendezvous_rows()
         yield from planner_rows(results["planner"])
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return effective time and throughput, published ones in brackets."""
         for name, digits in (("effective time", 1), ("samples/s", 3)):
             yield _shown(
@@ -347,14 +347,14 @@ class OobleckArtifactStudy(Study):
         return [_account(system, rows) for system in SYSTEMS]
 
 
-def _shown(title: str, rows: Sequence[Row], digits: int) -> Printed:
+def _shown(title: str, rows: Sequence[Row], digits: int) -> Table:
     cells = pd.DataFrame([row.as_dict() for row in rows])
     cells[["model", "interval"]] = cells.setting.str.split(" ", n=1, expand=True)
     cells["system"] = cells.scheme.map(title_of)
     how = "{:.1f}" if digits == 1 else f"{{:.{digits}g}}"
     known = cells.published.map(" ({:g})".format, na_action="ignore").fillna("")
     cells["text"] = cells.simulated.map(how.format) + known
-    return wide_table(title, cells, ["system", "model"], "interval")
+    return wide_table(title, cells, {"system": "system", "model": "model"}, "interval")
 
 
 def _account(system: str, rows: Sequence[Row]) -> str:

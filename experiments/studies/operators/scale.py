@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 import tomlkit
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
-from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.data import read_rows
@@ -235,7 +235,7 @@ def rows(table: pd.DataFrame) -> Iterator[Row]:
         yield Row("goodput", one.label, setting, None, one.goodput, one.low, one.high, "1")
 
 
-def printed(table: pd.DataFrame) -> Iterator[Printed]:
+def shown_scale(table: pd.DataFrame) -> Iterator[Table]:
     """Yield goodput by scheme and scale, then with other constants of the kinds."""
     by = ["rate", "excess", "label", "failing", "gpus"]
     grid = bands(table[table.variant == ""]).sort_values(by)
@@ -244,7 +244,8 @@ def printed(table: pd.DataFrame) -> Iterator[Printed]:
         gpus=grid.gpus.map("{:,}".format),
         text=[f"{low:.0%} to {high:.0%}" for low, high in zip(grid.low, grid.high, strict=True)],
     )
-    yield wide_table("Goodput at scale, by GPUs", cells, by[:4], "gpus", {"label": "scheme"})
+    heads = {"rate": "rate", "excess": "excess", "label": "scheme", "failing": "failing"}
+    yield wide_table("Goodput at scale, by GPUs", cells, heads, "gpus")
     # By variant and scheme in the cell that is varied, the shipped mix first.
     mine = table[
         table.gpus.eq(VARIED_GPUS)
@@ -258,6 +259,5 @@ def printed(table: pd.DataFrame) -> Iterator[Printed]:
     means = named.groupby(["variant", "label"], sort=False).goodput.mean().unstack()
     means = means.reindex(["as shipped", *VARIANTS]).reset_index()
     varied = means.melt("variant", var_name="scheme", value_name="goodput")
-    text = varied.goodput.map("{:.0%}".format)
     title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
-    yield wide_table(title, varied.assign(text=text), ["variant"], "scheme")
+    yield wide_table(title, varied, {"variant": "variant"}, "scheme", "goodput", "{:.0%}")

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     legend_below,
@@ -21,6 +20,7 @@ from faultline.experiments.figures.style import (
     pale,
     write_title,
 )
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies import claims
 from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.claims import verdict_of
@@ -276,20 +276,20 @@ class OperatorsStudy(Study):
         printed |= {"hits": "", "note": ""}
         return [*judged, *(row.as_dict() | printed for row in scale.rows(results["scale"]))]
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
         """Show a table a section."""
         table = results["verdicts"]
         for letter, title in _SECTIONS.items():
             mine = table[table.setting.str.startswith(letter)]
             columns = ["setting", "quantity", "scheme", "published", "simulated", "low", "high"]
-            yield Printed(
+            yield frame_table(
                 f"{letter}: {title}",
                 mine[[*columns, "unit", "kind", "verdict", "off"]],
                 dict.fromkeys(("published", "simulated", "low", "high", "off"), "{:,.4g}"),
                 {"unit": ""},
                 "; ".join(dict.fromkeys(note for note in mine.note if note)),
             )
-        yield from scale.printed(results["scale"])
+        yield from scale.shown_scale(results["scale"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how many predictions are met, and which are not."""

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
+from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
@@ -227,7 +227,7 @@ class RecoveryStudy(Study):
             for one in results["recoveries"].itertuples()
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
         """Show every recovery."""
         table = results["recoveries"]
         published = [

@@ -14,10 +14,10 @@ from math import ceil
 from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import legend_below
+from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
 from faultline.experiments.studies.stage import Stage
@@ -197,20 +197,22 @@ class RecycleStudy(Study):
             mine = steps[(steps.way == "ReCycle") & steps.down.isin(_numbers(share))]
             yield row_of("slowdown", "recycle", where, None, [mine.step.max() - 1.0], "1")
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return step times by setting, and throughputs over others'."""
         steps, ratios = results["steps"], results["ratios"]
         short = {name: "D{} p{} m{}".format(*numbers) for name, numbers in SETTINGS.items()}
-        texts = [f"{step:.3f}" for step in steps.step]
-        cells = steps.assign(text=texts, setting=steps.setting.map(short))
+        cells = steps.assign(setting=steps.setting.map(short))
+        heads = {"setting": "setting", "down": "down"}
         title = "Time of a step over that of a sound one, by nodes down"
-        yield wide_table(title, cells, ["setting", "down"], "way")
-        means = ratios.groupby(["other", "every"], sort=False).ratio.mean().reset_index()
-        texts = means.assign(text=[f"{ratio:.3f}" for ratio in means.ratio])
+        yield wide_table(title, cells, heads, "way", "step", "{:.3f}")
         yield wide_table(
             "ReCycle's throughput over another's: 7B on 32 GPUs, one fails every",
-            texts.assign(other=texts.other.map(title_of)), ["other"], "every",
-        )  # fmt: skip
+            ratios.assign(other=ratios.other.map(title_of)),
+            {"other": "other"},
+            "every",
+            "ratio",
+            "{:.3f}",
+        )
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Set the greatest ratios beside the published ones."""

@@ -13,9 +13,9 @@ from itertools import product
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.printing import Printed, wide_table
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.report.tables import Table, frame_table, wide_table
 from faultline.experiments.runs.point import Labels, Point
 from faultline.experiments.studies.base import change_text
 
@@ -114,7 +114,7 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
     return best.reset_index(drop=True)
 
 
-def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: float) -> Printed:
+def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: float) -> Table:
     """Show every scheme on every protection: redundancy, ratio, change against storage."""
     changed = changes.set_index(["restart_of_s", "strategy", "protection"])
     frame = pd.DataFrame({"protection": PROTECTIONS})
@@ -127,7 +127,7 @@ def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: flo
                 text += f" {change_text(changed.loc[(restart_s, scheme, protection)])}"
             cells.append(text)
         frame[f"{scheme}, r={'/'.join(str(r) for r in sorted(set(chosen)))}"] = cells
-    return Printed(
+    return frame_table(
         f"Restarts of {restart_s / 60:g} min: time-to-train ratio, and its change against storage "
         "in %",
         frame,
@@ -150,7 +150,7 @@ def with_minutes(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(minutes=table.restart_of_s / 60)
 
 
-def shown_placements(runs: pd.DataFrame) -> Printed:
+def shown_placements(runs: pd.DataFrame) -> Table:
     """Show what failures of several sizes cost, by placement."""
     at = "on storage\nevery " + runs.persist_steps
     kept = runs.restarts_from_memory + runs.restarts_from_peers
@@ -160,8 +160,8 @@ def shown_placements(runs: pd.DataFrame) -> Printed:
     cells = found.time_to_train_ratio.mean().map("{:.2f}".format) + shares.map(" ({:.0%})".format)
     title = "No masking, restarts of 5 min: ratio (restarts from memory),\n"
     title += "by steps between checkpoints on storage"
-    names = {"failures_of": "failures of"}
-    return wide_table(title, cells.rename("text").reset_index(), keys, "at", names)
+    heads = {key: key.replace("_", " ") for key in keys}
+    return wide_table(title, cells.rename("text").reset_index(), heads, "at")
 
 
 def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:

@@ -28,10 +28,10 @@ from math import exp, expm1
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import interval_of_proportion
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
@@ -80,7 +80,7 @@ def reliability_table() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
 
 
-def shown_reliability(table: pd.DataFrame) -> Printed:
+def shown_reliability(table: pd.DataFrame) -> Table:
     """Show the times to 10 % loss."""
     frame = pd.DataFrame(
         {
@@ -92,7 +92,7 @@ def shown_reliability(table: pd.DataFrame) -> Printed:
         for row in table.itertuples()
     )
     formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
-    return Printed("Time until state in memory is lost with 10 %", frame, formats)
+    return frame_table("Time until state in memory is lost with 10 %", frame, formats)
 
 
 STALLS_S = (600.0, 180.0)
@@ -180,7 +180,7 @@ def stall_published(stall_s: float) -> float:
     return published_value("reft", "effective time, closed form", "checkpoint", setting)
 
 
-def shown_stalls(table: pd.DataFrame) -> Printed:
+def shown_stalls(table: pd.DataFrame) -> Table:
     """Show effective times by stall."""
     rows = [
         {
@@ -192,7 +192,7 @@ def shown_stalls(table: pd.DataFrame) -> Printed:
         }
         for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS))
     ]
-    return Printed(
+    return frame_table(
         "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
         pd.DataFrame(rows),
         {"stall": "{}", "published": "{:.0%}", "closed form": "{:.1%}", "simulated": "{:.1%}"},
@@ -297,7 +297,7 @@ def recovery_shares(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
 
 
-def shown_recoveries(table: pd.DataFrame) -> Printed:
+def shown_recoveries(table: pd.DataFrame) -> Table:
     """Show where restarted jobs found their state."""
     columns: Columns = {
         "sharding_group": "group",

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
+from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
@@ -315,7 +315,7 @@ def loading_table() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["bandwidth", "who", "known", "value"])
 
 
-def shown_iterations(table: pd.DataFrame) -> Printed:
+def shown_iterations(table: pd.DataFrame) -> Table:
     """Show iterations with snapshots, and mark what misses the tolerance."""
     predicted = ~table.calibration
     overheads = table.overhead_error.map(_percent, na_action="ignore").where(predicted)
@@ -353,7 +353,7 @@ def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
     )
 
 
-def shown_shards(table: pd.DataFrame) -> Printed:
+def shown_shards(table: pd.DataFrame) -> Table:
     """Show the copies of shards beside the published snapshots."""
     columns: Columns = {
         "sharding_group": "sharded over",
@@ -363,7 +363,7 @@ def shown_shards(table: pd.DataFrame) -> Printed:
     return columns_of("Snapshot of 11,471 MiB a rank, s", table, columns)
 
 
-def shown_savings(table: pd.DataFrame) -> Printed:
+def shown_savings(table: pd.DataFrame) -> Table:
     """Show how much faster REFT saves, by file system and sharding group."""
     factors = table.pivot_table(
         "factor", ["storage_bandwidth", "storage_s"], "sharding_group", sort=False
@@ -373,7 +373,7 @@ def shown_savings(table: pd.DataFrame) -> Printed:
     times = table.drop_duplicates("sharding_group")
     sizes = [f"{reft_s:.2f} s" for reft_s in times.reft_s]
     frame.loc[len(frame)] = ["REFT takes", None, *sizes]
-    return Printed(
+    return frame_table(
         "REFT's saving speed over asynchronous checkpoints,\n"
         "16 HGX A800 servers, by sharding group",
         frame,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.base import Results, Row, Study, changes_against
 from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
@@ -77,7 +77,7 @@ class ReftStudy(Study):
             "recoveries": failures.recovery_shares(results["recoveries"]),
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Printed | str]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table | str]:
         """Return the tables, in the order of the rows."""
         iterations, runs = results["iterations"], results["combinations"]
         yield failures.shown_reliability(failures.reliability_table())

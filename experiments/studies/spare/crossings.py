@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.crossings import Change, changes_of_lead
-from faultline.experiments.analysis.printing import Printed
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.spare.rates import NAMES, SCHEMES, span_text
 
@@ -84,7 +84,7 @@ def crossing_rows(crossings: pd.DataFrame) -> Iterator[Row]:
             yield Row("closed_form_crossing_mtbf_s", scheme, setting, None, *times, "s")
 
 
-def printed_crossings(crossings: pd.DataFrame) -> Printed:
+def printed_crossings(crossings: pd.DataFrame) -> Table:
     """Return at which failure rates one scheme overtakes another, beside the closed forms."""
     rows = []
     for row in crossings.sort_values(_JOB, kind="stable").itertuples():
@@ -100,7 +100,7 @@ def printed_crossings(crossings: pd.DataFrame) -> Printed:
         rows.append((*job, *names, *times))
     columns = ["rules", "failures", "N", "sooner above", "sooner below", "simulated",
                "95 % interval", "closed forms"]  # fmt: skip
-    return Printed(
+    return frame_table(
         "Failure rates at which one scheme overtakes another (mean time between failures)",
         pd.DataFrame(rows, columns=columns),
         dict.fromkeys(columns[-3:], str),

@@ -13,10 +13,10 @@ from math import ceil, inf, nan
 
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.printing import Printed
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, headline
 from faultline.experiments.studies.stage import Stage
@@ -273,7 +273,7 @@ def _curves(
         }
 
 
-def printed_curves(curves: pd.DataFrame) -> Printed:
+def printed_curves(curves: pd.DataFrame) -> Table:
     """Return ratio and best redundancy over the failure rate, Weibull failures, sound rules."""
     mine = curves[(curves.rules == "spare-sound") & (curves.distribution == "weibull")]
     cells = mine.assign(text=[_ratio_text(row) for row in mine.itertuples()])
@@ -291,7 +291,7 @@ def printed_curves(curves: pd.DataFrame) -> Printed:
     frame = wide[jobs].set_axis(list(headings), axis=1)
     frame.insert(0, "failure every", wide.index.map(span_text))
     title = "Failure rates: time-to-train ratio, sound rules, Weibull (best r)"
-    return Printed(title, frame, dict.fromkeys(headings, str), headings)
+    return frame_table(title, frame, dict.fromkeys(headings, str), headings)
 
 
 def _ratio_text(row: pd.Series) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.studies.base import (
     Draw,
     Results,
@@ -115,7 +115,7 @@ class SpareStudy(Study):
         found = results["failure-rates"], results["failure-rates-crossings"]
         return {**drawn, **figures.rate_figures(*found)}
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | str]:
         """Return the tables, the headline after what it rests on."""
         made = self.tables(results)
         fabric: Columns = {
@@ -188,7 +188,7 @@ def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
     return grouped.reset_index()
 
 
-def printed_cells(table: pd.DataFrame) -> Printed:
+def printed_cells(table: pd.DataFrame) -> Table:
     """Return the best of the redundancies that were simulated; cells.csv has all of them."""
     rows = []
     for (rules, failures, groups, scheme), mine in table.groupby(
@@ -199,7 +199,7 @@ def printed_cells(table: pd.DataFrame) -> Printed:
         job = str(rules).removeprefix("spare-"), failures, groups, scheme
         rows.append((*job, span, best.redundancy, best[_RATIO], best.availability))
     columns = ["rules", "failures", "N", "scheme", "r simulated", "best r", "ratio", "availability"]
-    return Printed(
+    return frame_table(
         "Redundancies: time-to-train ratio at the best",
         pd.DataFrame(rows, columns=columns),
         {"ratio": "{:.2f}", "availability": "{:.1%}"},
@@ -333,7 +333,7 @@ def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
 
 
-def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
+def printed_headline(head: pd.DataFrame) -> Iterator[Table]:
     """Yield the headline's ratios and availabilities beside the published ones."""
     change = head.study / head.published - 1
     best = [
@@ -344,7 +344,7 @@ def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
     shown = ["groups", "scheme", "redundancy", "published", "study", "change", "sound", "best"]
     names = {"groups": "N", "redundancy": "r", "study": "simulated", "best": "at best r"}
     ratios = dict.fromkeys(("published", "study", "sound"), "{:.2f}")
-    yield Printed(
+    yield frame_table(
         "Headline: time-to-train ratio",
         head.assign(change=change, best=best)[shown],
         {**ratios, "change": "{:+.1%}", "best": str},
@@ -358,10 +358,10 @@ def printed_headline(head: pd.DataFrame) -> Iterator[Printed]:
     )
     shares = dict.fromkeys(("published", "study", "sound"), "{:.1%}")
     formats = {**shares, "difference": "{:+.1f} points"}
-    yield Printed("Headline: availability", frame, formats, names)
+    yield frame_table("Headline: availability", frame, formats, names)
 
 
-def printed_shortcuts(shortcuts: pd.DataFrame) -> Printed:
+def printed_shortcuts(shortcuts: pd.DataFrame) -> Table:
     """Return what each shortcut of the published simulator is worth."""
     columns = {"change": shortcuts.shortcut.unique()}
     for scheme in ("spare", "replication"):
@@ -369,7 +369,7 @@ def printed_shortcuts(shortcuts: pd.DataFrame) -> Printed:
         for column in ("simulated", "published"):
             columns[f"{scheme} {column}"] = mine[column].reindex(columns["change"]).to_numpy()
     names = {"spare simulated": "SPARe r=9", "replication simulated": "replication r=3"}
-    return Printed(
+    return frame_table(
         "Shortcuts undone one at a time: time-to-train ratio at N = 200",
         pd.DataFrame(columns),
         dict.fromkeys(list(columns)[1:], "{:.3f}"),
@@ -377,7 +377,7 @@ def printed_shortcuts(shortcuts: pd.DataFrame) -> Printed:
     )
 
 
-def printed_sensitivity(best: pd.DataFrame) -> Printed:
+def printed_sensitivity(best: pd.DataFrame) -> Table:
     """Return what each assumption of the sound rules is worth, both schemes at their best r."""
     rows = []
     for assumption, mine in best.groupby("assumption", sort=False):
@@ -386,7 +386,7 @@ def printed_sensitivity(best: pd.DataFrame) -> Printed:
                 for row in mine.itertuples()}  # fmt: skip
         less = 1 - ratios["spare"] / ratios["replication"]
         rows.append((assumption, text["spare"], text["replication"], less))
-    return Printed(
+    return frame_table(
         "Sound rules, one assumption replaced: time-to-train ratio, N = 200, best r",
         pd.DataFrame(rows, columns=["assumption", "SPARe", "replication", "less"]),
         {"SPARe": str, "replication": str, "less": "{:.0%}"},

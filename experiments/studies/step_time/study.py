@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.printing import Printed, columns_of
 from faultline.experiments.figures.style import (
     BarLook,
     legend_below,
@@ -21,6 +20,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
+from faultline.experiments.report.tables import Table, columns_of, frame_table
 from faultline.experiments.studies.base import Kinds, Results, Row, Study, rows_by
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
@@ -161,7 +161,7 @@ def error_rows(table: pd.DataFrame) -> Iterator[Row]:
             yield Row(name, cell.section, setting, None, value, value, value, "%")
 
 
-def printed_section(section: str, mine: pd.DataFrame) -> Printed:
+def printed_section(section: str, mine: pd.DataFrame) -> Table:
     """Return the rows of a section."""
     label = mine["case"].str.removeprefix(f"{section} ")
     frame = mine.assign(
@@ -193,9 +193,9 @@ def printed_section(section: str, mine: pd.DataFrame) -> Printed:
     return columns_of(SECTIONS[section]["title"], frame, columns, note)
 
 
-def printed_errors(table: pd.DataFrame) -> Printed:
+def printed_errors(table: pd.DataFrame) -> Table:
     """Return the errors beside their goals."""
-    return Printed(
+    return frame_table(
         "Errors of the predicted rows, in %",
         table,
         dict.fromkeys(("mean", "mean_goal", "worst", "worst_goal", "constant"), "{:.1f}"),
@@ -234,9 +234,9 @@ def collective_rows(table: pd.DataFrame) -> Iterator[Row]:
     )
 
 
-def printed_collectives(table: pd.DataFrame) -> Printed:
+def printed_collectives(table: pd.DataFrame) -> Table:
     """Return the bandwidths."""
-    return Printed(
+    return frame_table(
         "Bus bandwidth of collectives inside a scale-up domain, GB/s",
         table,
         {"published": "{:.0f}", "simulated": "{:.0f}"},
@@ -380,7 +380,7 @@ class StepTimeStudy(Study):
             (row.quantity, row.scheme, row.setting): "calibrated" for row in prediction_rows(fitted)
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
         """Return a table a section, the errors, and the collectives."""
         table = results["predictions"]
         for section, mine in table.groupby("section", sort=False):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.analysis.printing import Columns, Printed, columns_of
+from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.studies.base import Results, Row, Study, Tables
 from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.stage import Stage
@@ -101,7 +101,7 @@ class TheoryStudy(Study):
             "times": estimated_times(results["times"]),
         }
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed | str]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | str]:
         """Return the tables, and how the columns are to be read."""
         lives = results["times"]
         yield counts_table(results["counts"])
@@ -200,7 +200,7 @@ def _estimate(mean: float, standard_error: float) -> dict[str, float]:
     return {"value": mean, "low": mean - half, "high": mean + half}
 
 
-def counts_table(counts: pd.DataFrame) -> Printed:
+def counts_table(counts: pd.DataFrame) -> Table:
     """Return the largest errors of SPARe's closed forms over all redundancies, a row an N."""
     columns = {
         "plain_error_outlived": "μ: E[X]-1",
@@ -215,7 +215,7 @@ def counts_table(counts: pd.DataFrame) -> Printed:
         for groups, mine in counts[counts.scheme == "spare"].groupby("groups")
     ]
     title = "SPARe: largest error of closed forms against Monte Carlo over all r (worst)"
-    return Printed(title, pd.DataFrame(rows), dict.fromkeys(columns, str), columns)
+    return frame_table(title, pd.DataFrame(rows), dict.fromkeys(columns, str), columns)
 
 
 def _largest(rows: pd.DataFrame, column: str) -> str:
@@ -223,7 +223,7 @@ def _largest(rows: pd.DataFrame, column: str) -> str:
     return f"{worst[column]:+.1%} ({worst.redundancy})"
 
 
-def replication_table(counts: pd.DataFrame, groups: int) -> Printed:
+def replication_table(counts: pd.DataFrame, groups: int) -> Table:
     """Return failures to the wipe-out of replication: simulated, exact, and the paper's form."""
     mine = counts[(counts.scheme == "replication") & (counts.groups == groups)]
     both = zip(mine.simulated, mine.standard_error, strict=True)
@@ -244,7 +244,7 @@ def replication_table(counts: pd.DataFrame, groups: int) -> Printed:
     return columns_of(title, shown, columns)
 
 
-def jobs_tables(cells: pd.DataFrame) -> Iterator[Printed]:
+def jobs_tables(cells: pd.DataFrame) -> Iterator[Table]:
     """Yield simulated jobs beside their prediction, a table for each set of rules and failures."""
     columns: Columns = {
         "strategy": "scheme",
@@ -263,7 +263,7 @@ def jobs_tables(cells: pd.DataFrame) -> Iterator[Printed]:
         yield columns_of(title, mine, columns)
 
 
-def times_table(times: pd.DataFrame) -> Printed:
+def times_table(times: pd.DataFrame) -> Table:
     """Return T_f / (mu m) by Weibull shape, and the best checkpoint period at the study's 0.78."""
     rows = []
     for (age, scheme, redundancy), mine in times.groupby(["age", "scheme", "redundancy"]):
@@ -275,7 +275,7 @@ def times_table(times: pd.DataFrame) -> Printed:
         rows.append({"groups": age, "scheme": scheme, "r": redundancy, **shapes, **best})
     frame = pd.DataFrame(rows)
     periods = dict.fromkeys(("T_c*", "best"), "{:,.0f} s")
-    return Printed(
+    return frame_table(
         "T_f / (μ m) by Weibull shape, N = 200; best period at shape 0.78",
         frame,
         {**dict.fromkeys(frame.columns[3:-3], "{:.2f}"), **periods, "A of both": str},

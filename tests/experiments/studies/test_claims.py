@@ -227,6 +227,10 @@ def test_systems_are_printed_one_by_one() -> None:
         {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
     ]
     tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], (), {}, 0.05)))
-    assert [one.title for one in tables] == ["What is claimed: torchft", "What is claimed: FT-HSDP"]
-    assert "verdict" not in tables[0].frame
-    assert list(tables[1].frame.verdict) == ["1 inside"]
+    assert [one.caption for one in tables] == [
+        "What is claimed: torchft",
+        "What is claimed: FT-HSDP",
+    ]
+    assert "verdict" not in [column.title for column in tables[0].columns]
+    (cells,) = (row.cells for row in tables[1].rows)
+    assert [cell.text for cell in cells][-1] == "1 inside"

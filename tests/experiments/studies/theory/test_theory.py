@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.analysis.printing import Printed, printed
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import predict_redundancies
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.report.tables import Table, on_screen
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.spare.cells import Cell as Job
 from faultline.experiments.studies.stage import Stage
@@ -302,7 +302,7 @@ def test_tables_and_figures_from_small_comparisons(
     }
     console = Console(width=80, record=True)
     for part in study.shown(results, rows):
-        console.print(printed(part) if isinstance(part, Printed) else part)
+        console.print(on_screen(part, rows_shown=None) if isinstance(part, Table) else part)
     shown = console.export_text()
     assert "…" not in shown
     assert max(len(line) for line in shown.splitlines()) <= 80

@@ -1,11 +1,11 @@
-"""Tables for the screen."""
+"""Tables of frames, as the screen shows them."""
 
 from __future__ import annotations
 
 from io import StringIO
 
 import pandas as pd
-from faultline.experiments.analysis.printing import means_by, printed
+from faultline.experiments.report.tables import on_screen, wide_table
 from rich.console import Console
 
 
@@ -17,9 +17,9 @@ def test_means_stand_in_a_column_a_value() -> None:
             "loss": [0.1, 0.5, 0.3, 0.25],
         }
     )
-    shown = means_by("Losses", table, {"size": ("GPUs", "{:,}")}, "scheme", "loss", "{:.0%}")
+    shown = wide_table("Losses", table, {"size": ("GPUs", "{:,}")}, "scheme", "loss", "{:.0%}")
     console = Console(width=60, record=True, file=StringIO())
-    console.print(printed(shown))
+    console.print(on_screen(shown))
     cells = [line.split() for line in console.export_text().splitlines()]
     assert ["GPUs", "ntp", "dp-drop"] in cells
     assert ["32", "20%", "50%"] in cells
