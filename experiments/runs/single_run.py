@@ -106,7 +106,7 @@ def stated_hash(scenario: Scenario) -> str:
 
 
 def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
-    left_out: dict[str, Any] = {"name": True, "description": True, **without}
+    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **without}
     left_out["failures"] = {*without.get("failures", ()), "kinds"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
     digest = hashlib.sha256(content.encode())
