@@ -83,7 +83,7 @@ compare: ready ## all schemes head to head, and the map of which is best where (
 compare-quick: ready ## the same on a coarse grid (about a minute)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
-sweep: ready ## play the grid GRID into DIR, or what is missing of it
+sweep: ready ## run the grid GRID into DIR, or its missing runs
 	@$(BIN)/faultline sweep $(GRID) -o $(DIR) $(ARGS)
 
 report: ready ## write the report of the sweep in DIR

@@ -1,8 +1,8 @@
 """Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
-This package does not import SimGrid. `check_in_simgrid`, `play_flows` and `single_flow` run it in
-a separate process. Each name is imported when it is first used. Three functions have the names of
-their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
+This package does not import SimGrid. `check_in_simgrid`, `simulate_flows` and `single_flow` run it
+in a separate process. Each name is imported when it is first used. Three functions have the names
+of their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch
     from faultline.platforms.platform_data import Platform
     from faultline.platforms.preset_library import load_preset, preset_names
-    from faultline.platforms.simgrid_check import check_in_simgrid, play_flows, single_flow
+    from faultline.platforms.simgrid_check import check_in_simgrid, simulate_flows, single_flow
     from faultline.platforms.spec import ClusterSpec
     from faultline.platforms.spec_file import load_spec, parse_spec
     from faultline.platforms.topology import rail_plane
@@ -38,7 +38,7 @@ _HOMES = {
     "load_preset": "preset_library",
     "load_spec": "spec_file",
     "parse_spec": "spec_file",
-    "play_flows": "simgrid_check",
+    "simulate_flows": "simgrid_check",
     "preset_names": "preset_library",
     "rail_plane": "topology",
     "read_platform": "xml_reader",
@@ -62,10 +62,10 @@ __all__ = [
     "load_preset",
     "load_spec",
     "parse_spec",
-    "play_flows",
     "preset_names",
     "rail_plane",
     "read_platform",
+    "simulate_flows",
     "single_flow",
     "storage_rates",
     "write_xml",

@@ -145,7 +145,7 @@ def links_of_component(platform: Platform, level: str, number: int) -> tuple[str
     return tuple(sorted({link for _, cable in hops for link in cable}))
 
 
-def bandwidths_without(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
+def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict[str, float]:
     """Return the share of bandwidth left on each slower link if some switches or links fail.
 
     The parts fail together. The traffic of failed links moves to the adapters and cables beside
@@ -197,7 +197,7 @@ class _Ways:
         """Return the outage of one failed component."""
         gone = _gone_with(component)
         left: dict[int, float] = {}
-        for domain, still in self._reaching_without(gone):
+        for domain, still in self._reaching_with_parts_down(gone):
             if not still:
                 continue
             before = self._before(domain) / len(self._reaching[domain])
@@ -215,11 +215,11 @@ class _Ways:
         """Return the GPU hosts that are cut off if some hosts, switches and links fail."""
         return {
             name
-            for domain, still in self._reaching_without(gone)
+            for domain, still in self._reaching_with_parts_down(gone)
             for name in self._reaching[domain] - still
         }
 
-    def _reaching_without(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
+    def _reaching_with_parts_down(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
         """Yield the domains with paths over failed parts, and their GPUs that keep a path."""
         for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
             reaching = _reaching(self._graphs[domain], gone)

@@ -54,7 +54,9 @@ def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> Loaded:
     return Loaded(result["hosts"], result["load_s"], result["peak_memory_bytes"])
 
 
-def play_flows(path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0) -> list[float]:
+def simulate_flows(
+    path: str | Path, flows: Sequence[Flow], timeout_s: float = 120.0
+) -> list[float]:
     """Start all flows at once in SimGrid and return the duration of each, in s.
 
     Raises
@@ -155,7 +157,7 @@ def single_flow(path: str | Path, size_bytes: float = _SIZE_BYTES) -> list[FlowC
     checks: list[FlowCheck] = []
     for kind, source, destination in _pairs(platform):
         route: Route = platform.route(source, destination)
-        (measured_s,) = play_flows(path, [(source, destination, size_bytes)])
+        (measured_s,) = simulate_flows(path, [(source, destination, size_bytes)])
         checks.append(
             FlowCheck(
                 kind,

@@ -1,1 +1,1 @@
-"""How time passes: the training loop, failure processes, and the two engines that play it."""
+"""How time passes: the training loop, failure processes, and the two engines that run it."""

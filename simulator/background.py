@@ -198,7 +198,7 @@ class WriteClock:
         """Record that a group's hosts fail at `at_s` seconds; return whether that is new."""
         if self._course is None or self._courses is None or group in self._failed:
             return False
-        if not self._courses.play_failures:
+        if not self._courses.simulate_failures:
             self._leave_course()
             return False
         self._failed.add(group)

@@ -28,7 +28,7 @@ waiting
 repeated
     All of the above in steps that a restart took back, to be done again.
 detection
-    Failed all-reduces, up to the moment when the failure is noticed; of steps that ranks play, all
+    Failed all-reduces, up to the moment when the failure is noticed; of steps that ranks run, all
     after the nominal passes.
 reconfigure, checkpoint, restart, load
     The controller and the shrinking of the communicator; writing checkpoints, as far as a group

@@ -32,7 +32,7 @@ class Effect(NamedTuple):
     compute: float = 1.0  # How many times as long its groups compute.
     collective: float = 1.0  # How many times as long an all-reduce takes that they are part of.
     # Parts of the platform that are down, around which there is a way.
-    without: tuple[str, ...] = ()
+    parts_down: tuple[str, ...] = ()
     # Remaining share of the bandwidth of links, if messages are simulated.
     links: tuple[tuple[str, float], ...] = ()
     # How many times as long its ranks compute, if each rank is simulated.
@@ -81,7 +81,7 @@ class StatedEffects:
         """Return the effect of a component, which is the same at any factor."""
         around = self.around.get(failure.level, ())
         if around and failure.kind == "partial" and failure.factor == 1.0:
-            return Effect(without=around[failure.number % len(around)])
+            return Effect(parts_down=around[failure.number % len(around)])
         if failure.level == "nvlink":
             return Effect()
         if failure.kind != "partial" and failure.level not in NETWORK:
@@ -226,7 +226,7 @@ class Conditions:
     ----------
     counts : dict of str to int
         How many have begun by now, by cause.
-    without : tuple of str
+    parts_down : tuple of str
         Parts of the network that are down and can be routed around, each once.
     slow : sequence of (Failure, Effect)
         The stragglers, each with its effect on a step.
@@ -246,7 +246,7 @@ class Conditions:
         self._begun_count = 0
         self.slow: SlowParts = ()
         self.counts = dict.fromkeys(disturbances.causes if disturbances else (), 0)
-        self.without: tuple[str, ...] = ()
+        self.parts_down: tuple[str, ...] = ()
         self.storage_back_s = -inf
         self.next_change_s = self._next.time_s if self._next else inf
 
@@ -302,7 +302,7 @@ class Conditions:
         self.storage_back_s = max(away, default=-inf)
         assert self._effects is not None
         found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
-        self.without = tuple(sorted({name for _, effect in found for name in effect.without}))
+        self.parts_down = tuple(sorted({name for _, effect in found for name in effect.parts_down}))
         self.slow = tuple(
             one for one in found if one[1].compute > 1 or one[1].collective > 1 or one[1].links
         )

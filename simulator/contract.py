@@ -163,7 +163,7 @@ class Contract:
 
     def _check_verdict(self, verdict: Continue, missing: Sequence[int], plan: StepPlan) -> None:
         if verdict.carried_on or verdict.dropped != missing:
-            self._check_answered(verdict, missing)
+            self._check_decisions(verdict, missing)
         self._check_dropped(verdict.dropped, plan.members)
         self._check_numbers(plan)
         if verdict.patch:
@@ -171,14 +171,14 @@ class Contract:
         if verdict.recovery is not None and verdict.recovery.moves:
             self._check_moves(verdict.recovery.moves)
 
-    def _check_answered(self, verdict: Continue, missing: Sequence[int]) -> None:
-        answered = (*verdict.dropped, *verdict.carried_on)
-        if not answered:
+    def _check_decisions(self, verdict: Continue, missing: Sequence[int]) -> None:
+        decided = (*verdict.dropped, *verdict.carried_on)
+        if not decided:
             self._breach(
                 "on_failures() neither dropped nor carried on any of the missing, who would be "
                 "missing for ever"
             )
-        if len(set(answered)) < len(answered) or not set(missing).issuperset(answered):
+        if len(set(decided)) < len(decided) or not set(missing).issuperset(decided):
             self._breach(
                 f"on_failures({list(missing)}) dropped {list(verdict.dropped)} and carried on "
                 f"{list(verdict.carried_on)}",
@@ -189,7 +189,7 @@ class Contract:
         """Check the remaining members: each of few, and of many their number and the dropped.
 
         Every so often, all of many too: to compare thousands at each failure would take longer
-        than to play it.
+        than to run it.
         """
         before = self._members
         staying = [group for group in dropped if _has(members, group)]

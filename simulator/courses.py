@@ -56,7 +56,7 @@ class Passes(NamedTuple):
     stack_size: int
     pipelines: tuple[Pipeline, ...]
     least_s: float
-    without: tuple[str, ...] = ()
+    parts_down: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     patch: tuple[tuple[int, int], ...] | None = None
     factor: float = 1.0
@@ -71,7 +71,7 @@ class Exchange(NamedTuple):
 
     members: tuple[int, ...]
     pipelines: tuple[Pipeline, ...]
-    without: tuple[str, ...] = ()
+    parts_down: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     repeated: bool = False
     least_s: float = 0.0
@@ -119,7 +119,7 @@ class Courses(Protocol):
     """Simulates the courses of a job."""
 
     @property
-    def play_failures(self) -> bool:
+    def simulate_failures(self) -> bool:
         """Whether groups may fail during a course."""
 
     @property

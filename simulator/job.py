@@ -86,7 +86,7 @@ class Work:
         Reactions to failures that stop no group.
     approximation_loss : float
         Share by which an approximate gradient trains less than an exact one.
-    plays_steps : bool
+    simulates_steps : bool
         Whether steps are simulated on the platform, rank by rank.
     writes : mapping of str to WriteBesideSteps
         How snapshots and the steps beside them slow each other, by the name of their tier; tiers
@@ -123,7 +123,7 @@ class Work:
     detour_times: DetourTimes | None = field(default=None, compare=False)
     reactions: Reactions = field(default_factory=Reactions)
     approximation_loss: float = 0.0
-    plays_steps: bool = False
+    simulates_steps: bool = False
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
     slow_response: SlowResponse | None = None
     free_machines: int | None = None
@@ -138,12 +138,12 @@ class Work:
         """
         # With jitter each course would be different.
         simulated = None if self.compute_jitter else self.courses
-        return self.gradients_hide and simulated is not None and simulated.play_failures
+        return self.gradients_hide and simulated is not None and simulated.simulate_failures
 
     def pace_of(
         self,
         plan: StepPlan,
-        without: Sequence[str] = (),
+        parts_down: Sequence[str] = (),
         patched: Collection[int] | None = None,
         factor: float = 1.0,
         slow: Slowdown = UNDISTURBED,
@@ -156,7 +156,7 @@ class Work:
         ----------
         plan : StepPlan
             The step.
-        without : sequence of str
+        parts_down : sequence of str
             Switches that are down.
         patched : collection of int, optional
             Groups that compute one stack of it; by default all members compute all.
@@ -174,14 +174,14 @@ class Work:
             patched is not None or len(plan.members) < self.groups
         )
         more = types > 1 or factor != 1.0 or hidden_differ
-        times = self._times(without, plan.pipelines, slow.step, more=more)
+        times = self._times(parts_down, plan.pipelines, slow.step, more=more)
         if times is None or not plan.members:
             return plan.pace * factor
         shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
         if patched is not None:
             shares = shares.exposed().of(shares.computing(patched))
-        played = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
-        return played if plan.pipelines and self.plays_steps else plan.pace * played
+        simulated = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
+        return simulated if plan.pipelines and self.simulates_steps else plan.pace * simulated
 
     def least_pace(self, plan: StepPlan) -> float:
         """Return the pace at which a step makes as much progress per second as a sound one.
@@ -191,7 +191,7 @@ class Work:
         a step waits until its share of a sound step is over. 0 if nothing differs, and if steps
         are not simulated.
         """
-        if not (self.plays_steps and self.detour_times and plan.members):
+        if not (self.simulates_steps and self.detour_times and plan.members):
             return 0.0
         if not plan.pipelines and len(plan.members) == self.groups:
             return 0.0
@@ -207,9 +207,9 @@ class Work:
 
     def slower(self, phase: Compute, factor: float) -> Compute:
         """Return the phase with computations that take `factor` times as long."""
-        if self.plays_steps and self.is_regular(phase):
+        if self.simulates_steps and self.is_regular(phase):
             slower = phase._replace(factor=phase.factor * factor)
-            given = phase.without, phase.patch, slower.factor, phase.least_pace
+            given = phase.parts_down, phase.patch, slower.factor, phase.least_pace
             slow = self.slowdown_of(_plan_of(phase), phase.slow, *given)
             return slower._replace(pace=self._nominal_pace(slower), slow=slow)
         return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
@@ -218,21 +218,21 @@ class Work:
         self,
         plan: StepPlan,
         slow: Slowdown,
-        without: Sequence[str] = (),
+        parts_down: Sequence[str] = (),
         patched: Collection[int] | None = None,
         factor: float = 1.0,
         least_pace: float = 0.0,
     ) -> Slowdown:
         """Return a step's slowdown; `least_pace` as in `Compute`, all else as in `pace_of`."""
-        if not slow.compute or self.disturbances is None or not self.plays_steps:
+        if not slow.compute or self.disturbances is None or not self.simulates_steps:
             return slow
         if factor != 1.0 or plan.stack_size > 1:
             slow = slow.at(factor, self.disturbances.effects, plan.stack_size)
         if not (plan.pipelines or self.gradients_hide) or not self._is_simulated(slow):
             # Groups share no link, and the time of each is known.
             return slow
-        pace = max(self.pace_of(plan, without, patched, factor), least_pace)
-        slowest = max(1.0, self.pace_of(plan, without, patched, factor, slow) / pace)
+        pace = max(self.pace_of(plan, parts_down, patched, factor), least_pace)
+        slowest = max(1.0, self.pace_of(plan, parts_down, patched, factor, slow) / pace)
         return slow.at_most(slowest)
 
     def _is_simulated(self, slow: Slowdown) -> bool:
@@ -240,21 +240,21 @@ class Work:
         return bool(
             slow.compute
             and slow.ranks_are_known
-            and self.plays_steps
+            and self.simulates_steps
             and self.detour_times is not None
         )
 
     def _nominal_pace(self, phase: Compute) -> float:
         """Return the pace of a phase whose members take whole micro-batches."""
-        played = self.pace_of(_plan_of(phase), phase.without, phase.patch, phase.factor)
-        return max(played, phase.least_pace)
+        simulated = self.pace_of(_plan_of(phase), phase.parts_down, phase.patch, phase.factor)
+        return max(simulated, phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute, for any group.
 
         A group is busy as long as the pipelines that list its nodes.
         """
-        if not (self.plays_steps and phase.pipelines):
+        if not (self.simulates_steps and phase.pipelines):
             return patch
         computing = StepShares(phase.members, phase.pipelines).computing(patch)
         stacks = {group: patch.get(group, 1) for group in computing}
@@ -275,16 +275,16 @@ class Work:
         mine = {group: nodes.get(group, {group}) for group in computing}
         return tuple(group for group, at in mine.items() if at and lost.isdisjoint(at))
 
-    def pace_without(self, phase: Compute, lacking: Collection[int]) -> float:
+    def pace_with_parts_down(self, phase: Compute, lacking: Collection[int]) -> float:
         """Return the pace of a phase's remaining groups; the slowest may be missing."""
-        slow = self.member_times is not None or phase.without or phase.pipelines
-        if not slow or not self.plays_steps or not self.is_regular(phase):
+        slow = self.member_times is not None or phase.parts_down or phase.pipelines
+        if not slow or not self.simulates_steps or not self.is_regular(phase):
             return phase.pace
         shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
         stacks = phase.stacks if phase.patch is None else 1
         left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
         patched = None if phase.patch is None else left.members
-        return self.pace_of(left, phase.without, patched, phase.factor)
+        return self.pace_of(left, phase.parts_down, patched, phase.factor)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None if it depends on the number only."""
@@ -295,40 +295,40 @@ class Work:
         # Slow passes hide more gradients.
         is_simulated = hides and self._is_simulated(phase.slow)
         slow = phase.slow.step if is_simulated else SlowStep(phase.slow.links)
-        times = self._times(phase.without, phase.pipelines, slow, more=more)
+        times = self._times(phase.parts_down, phase.pipelines, slow, more=more)
         shares = StepShares(phase.members, phase.pipelines, size).of_round(stacks - 1, stacks)
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
         """Return the factor by which lost or slow parts prolong an all-reduce."""
-        lacking = phase.without or phase.slow.links
+        lacking = phase.parts_down or phase.slow.links
         if not lacking or self.detour_times is None:
             return phase.slow.collective
         shares = StepShares(phase.members, phase.pipelines)
         whole_s = self.detour_times((), SOUND_STEP).sync_s(shares)
-        slow_s = self.detour_times(phase.without, SlowStep(phase.slow.links)).sync_s(shares)
+        slow_s = self.detour_times(phase.parts_down, SlowStep(phase.slow.links)).sync_s(shares)
         # Longer passes may hide more of the gradients.
-        return max(1.0, slow_s * self.not_played(phase) / whole_s) if whole_s else 1.0
+        return max(1.0, slow_s * self.unsimulated_s_of(phase) / whole_s) if whole_s else 1.0
 
-    def not_played(self, phase: Compute | AllReduce) -> float:
+    def unsimulated_s_of(self, phase: Compute | AllReduce) -> float:
         """Return the factor on an all-reduce for stragglers that its time leaves out.
 
         Slow links are part of its time if messages are simulated.
         """
-        links_played = phase.slow.links and self.detour_times is not None
-        return 1.0 if links_played else phase.slow.collective
+        links_simulated = phase.slow.links and self.detour_times is not None
+        return 1.0 if links_simulated else phase.slow.collective
 
     def _times(
         self,
-        without: Sequence[str],
+        parts_down: Sequence[str],
         pipelines: Sequence[Pipeline],
         slow: SlowStep,
         *,
         more: bool = False,
     ) -> MemberTimes | None:
-        changed = self.plays_steps and (pipelines or more)
-        if self.detour_times is not None and (without or slow != SOUND_STEP or changed):
-            return self.detour_times(without, slow)
+        changed = self.simulates_steps and (pipelines or more)
+        if self.detour_times is not None and (parts_down or slow != SOUND_STEP or changed):
+            return self.detour_times(parts_down, slow)
         return self.member_times
 
 
@@ -444,7 +444,7 @@ class Job:
             return self.durations.all_reduce_s(len(phase.members)) * phase.slow.collective
         exact = work.sync_s(phase)
         whole_s = self.durations.all_reduce_s(len(phase.members)) if exact is None else exact
-        return whole_s * work.not_played(phase)
+        return whole_s * work.unsimulated_s_of(phase)
 
     def moves(self, recovery: Recovery) -> bool:
         """Return whether state moves in a recovery; not if its time is stated."""

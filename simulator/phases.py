@@ -32,7 +32,7 @@ class Compute(NamedTuple):
         Stacks by group if only some of the members have to compute.
     pace : float
         Factor on all compute times.
-    without : tuple of str
+    parts_down : tuple of str
         Parts of the network that are down and can be routed around.
     slow : Slowdown
         Other slowdowns of the members.
@@ -50,7 +50,7 @@ class Compute(NamedTuple):
     stack_size: int = 1
     patch: Mapping[int, int] | None = None
     pace: float = 1.0
-    without: tuple[str, ...] = ()
+    parts_down: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
     least_pace: float = 0.0
@@ -135,7 +135,7 @@ class AllReduce(NamedTuple):
     """
 
     members: tuple[int, ...]
-    without: tuple[str, ...] = ()
+    parts_down: tuple[str, ...] = ()
     slow: Slowdown = UNDISTURBED
     pipelines: tuple[Pipeline, ...] = ()
     repeated: bool = False
@@ -156,7 +156,7 @@ class Reconfigure(NamedTuple):
         Members that were missing, and are up again with their remaining nodes.
     recovery : Recovery or None
         The recovery that this needs.
-    asks : bool
+    reports_failures : bool
         Whether the job needs the failures.
     """
 
@@ -164,7 +164,7 @@ class Reconfigure(NamedTuple):
     dropped: tuple[int, ...] = ()
     carried_on: tuple[int, ...] = ()
     recovery: Recovery | None = SHRINK
-    asks: bool = False
+    reports_failures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Restart:
         Number of groups.
     absent : tuple of int
         Groups that stay away.
-    asks : bool
+    reports_failures : bool
         Whether the job needs the failures.
     recovery : Recovery
         The recovery that this needs.
@@ -220,7 +220,7 @@ class Restart:
 
     groups: int
     absent: tuple[int, ...] = ()
-    asks: bool = False
+    reports_failures: bool = False
     recovery: Recovery = RESTART
 
 

@@ -45,10 +45,10 @@ class Progress:
     trained, samples : float
         Full batches trained and not taken back, as of `Batches`; as many as steps unless batches
         shrink.
-    played_steps : int
+    simulated_steps : int
         All-reduced steps, those that were lost and repeated included.
     stack_computations : int
-        Shard types a group computed, patch compute included, summed over played steps.
+        Shard types a group computed, patch compute included, summed over simulated steps.
     restarts_from_memory, restarts_from_peers : int
         Restarts after which every node had its state in its memory, and those after which what lost
         nodes had held was found at their peers.
@@ -80,7 +80,7 @@ class Progress:
     completed_steps: int = 0
     trained: float = 0.0
     samples: float = 0.0
-    played_steps: int = 0
+    simulated_steps: int = 0
     stack_computations: int = 0
     failures: int = 0
     failures_while_down: int = 0

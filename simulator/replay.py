@@ -39,9 +39,9 @@ from faultline.simulator.phases import (
     Send,
     Stall,
 )
-from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.replay_beside import BesideCopies
+from faultline.simulator.simulated_factors import SimulatedFactors
 from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
@@ -68,9 +68,9 @@ class ReplayEngine(BesideCopies):
         self._watch(range(work.groups))
         self._busy_until_s: dict[int, float] = {}
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
-        jitter = 0.0 if work.plays_steps else work.compute_jitter
+        jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._pace = ComputeTimes(work.compute_s, jitter, work.minimum_factor, job.seed)
-        self._factors = PlayedFactors.of(work, job.seed)
+        self._factors = SimulatedFactors.of(work, job.seed)
         self._ahead_s = np.empty(0)
         self._ahead_of: Compute | None = None
         self._ahead_from = 0
@@ -188,10 +188,10 @@ class ReplayEngine(BesideCopies):
             while following:
                 likely = (quiet_s - now_s) / nominal_s
                 ends_s = self._ends_ahead(compute, decided, whole_s, now_s, following, likely)
-                played = len(ends_s) // 2
-                pace.pass_over(played)
-                now_s = ends_s.item(2 * played)
-                following -= played
+                simulated = len(ends_s) // 2
+                pace.pass_over(simulated)
+                now_s = ends_s.item(2 * simulated)
+                following -= simulated
             now_s += save_s
             rounds, following = rounds + 1, saves.every
         self.now_s = now_s
@@ -240,9 +240,9 @@ class ReplayEngine(BesideCopies):
         if (upcoming and upcoming[0][0] <= latest_s) or busy_until_s or slow.compute:
             end_s, apart = self._compute_at_risk(phase, latest_s)
         left: tuple[int, ...] | None = None
-        if self._plays_steps and down:
+        if self._simulates_steps and down:
             work, lacking = self._job.work, down.union(apart)
-            size = stack_size * work.pace_without(phase, lacking)
+            size = stack_size * work.pace_with_parts_down(phase, lacking)
             if pipelines:
                 # Other groups may compute all stages of a group that is down; some pipelines need
                 # nodes of that group.
@@ -261,7 +261,7 @@ class ReplayEngine(BesideCopies):
                 end_s = max(end_s, start_s + size * times.slowest_s(groups, stacks))
         if self._writes.go_on or self._simulates_failing:
             end_s = self._simulated_end_s(phase, end_s)
-        if self._plays_steps and down:
+        if self._simulates_steps and down:
             # From then on the rest of the group waits for its failed ranks.
             self._hung_s = max(start_s, min(self._next_failure_s[group] for group in down))
         self.now_s = end_s
@@ -358,7 +358,7 @@ class ReplayEngine(BesideCopies):
         return Outcome(self.now_s, struck=[failure for failure in struck if failure is not None])
 
     def _reconfigure(self, phase: Reconfigure) -> Outcome:
-        members, dropped, carried_on, recovery, asks = phase
+        members, dropped, carried_on, recovery, reports_failures = phase
         clocks, times, now_s = self.clocks, self._recovery_times, self.now_s
         hit = (*dropped, *carried_on) if carried_on else dropped
         failed = self._unreported_failures(hit) if times.depends_on_failures else ()
@@ -371,7 +371,7 @@ class ReplayEngine(BesideCopies):
             heappush(self._upcoming, (self._next_failure_s[group], group))
         if carried_on:
             self._writes.bring_back(carried_on)
-        struck = clocks.collect(asks)
+        struck = clocks.collect(reports_failures)
         if recovery is None:
             return Outcome(now_s, (), (), struck)
         self.now_s = now_s + times.duration_s(recovery, failed)
@@ -443,7 +443,9 @@ class ReplayEngine(BesideCopies):
         for group in () if absent else unwatched:
             heappush(self._upcoming, (next_failure_s[group], group))
         phases, failed_meanwhile = self._recovery_times.last_phases(), tuple(sorted(failures))
-        return Outcome(end_s, (), failed_meanwhile, self.clocks.collect(phase.asks), phases)
+        return Outcome(
+            end_s, (), failed_meanwhile, self.clocks.collect(phase.reports_failures), phases
+        )
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s

@@ -65,7 +65,7 @@ class BesideCopies:
         self._dropped: set[int] = set()
         self._reduced_phase: Compute | AllReduce | None = None
         self._whole_s = 0.0
-        self._plays_steps = work.plays_steps
+        self._simulates_steps = work.simulates_steps
         self._simulates_failing = work.simulates_failing_steps
         # With jitter each course would be different, so none could be reused.
         courses = None if work.compute_jitter else work.courses
@@ -133,13 +133,13 @@ class BesideCopies:
         """Return the passes of the members as a part of a course; None without a course."""
         if not self._follows_courses:
             return None
-        if not self._plays_steps:
+        if not self._simulates_steps:
             return self._alone(lasts_s)
         is_regular = self._job.work.is_regular(phase)
         self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
         if not is_regular:
             return self._alone(lasts_s)
-        members, stacks, size, patch, _, without, slow, pipelines, least_pace, factor = phase
+        members, stacks, size, patch, _, parts_down, slow, pipelines, least_pace, factor = phase
         least_s = least_pace * stacks * size * self._job.work.compute_s
         if self._down:
             # The others cannot know that a group is missing before it has failed.
@@ -149,18 +149,18 @@ class BesideCopies:
             self._note_failures(self.now_s + _AHEAD * (lasts_s + self._reduces_s(phase)))
         patched = None if patch is None else tuple(sorted(patch.items()))
         work = members, stacks, size, pipelines
-        return Passes(*work, max(0.0, least_s), without, slow, patched, factor)
+        return Passes(*work, max(0.0, least_s), parts_down, slow, patched, factor)
 
     def _exchange(self, phase: AllReduce, broken_s: float | None = None) -> Part | None:
         """Return the all-reduce as a part of a course; a broken one lasts `broken_s` seconds."""
         if not self._follows_courses:
             return None
-        if not self._plays_steps and (phase.without or phase.slow != UNDISTURBED):
+        if not self._simulates_steps and (phase.parts_down or phase.slow != UNDISTURBED):
             return None
-        members, without, slow, pipelines, repeated, *_ = phase
+        members, parts_down, slow, pipelines, repeated, *_ = phase
         # A wait and passes of stated time send no hidden gradients.
         least_s = 0.0 if self._exchange_follows or broken_s else self._reduces_s(phase)
-        return Exchange(members, pipelines, without, slow, repeated, least_s, broken_s)
+        return Exchange(members, pipelines, parts_down, slow, repeated, least_s, broken_s)
 
     def _begin_write(self, phase: Background) -> Outcome:
         write, next_failure_s = phase.write, self._next_failure_s

@@ -26,7 +26,7 @@ class Engine(Protocol):
         ...
 
 
-def play(training: Training, engine: Engine) -> None:
+def simulate(training: Training, engine: Engine) -> None:
     """Run a training job to its end; `training.progress` holds the result.
 
     Raises

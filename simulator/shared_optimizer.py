@@ -25,14 +25,14 @@ class SharedOptimizer:
         self.is_shared = backup is not None
         self._members: Sequence[int] = range(groups)
         self._lacking: set[int] = set()  # Groups whose share has not been made good.
-        self._mended_s = -inf
+        self._restored_s = -inf
         self._last_loss: tuple[Sequence[int], Sequence[int]] = ((), ())
         self._is_lost = False
 
     @property
-    def asks_when(self) -> bool:
+    def needs_failure_times(self) -> bool:
         """Whether the times at which missing groups were lost have an effect."""
-        return self._mended_s > -inf
+        return self._restored_s > -inf
 
     @property
     def is_whole(self) -> bool:
@@ -59,7 +59,7 @@ class SharedOptimizer:
         (before, gone), self._last_loss = self._last_loss, (members, missing)
         # Lost before the last recovery had restored the shares of groups lost earlier. One failure
         # of several groups is reported for each of them.
-        early = {one.groups for one in failures if one.time_s <= self._mended_s}
+        early = {one.groups for one in failures if one.time_s <= self._restored_s}
         unmended = [group for group in missing if any(group in groups for groups in early)]
         lost = loses_a_share(members, missing, self._backup)
         if unmended:
@@ -72,24 +72,24 @@ class SharedOptimizer:
         if self.is_shared:
             self._lacking.update(groups)
 
-    def deal(self, members: Sequence[int], mended: Collection[int]) -> None:
+    def deal(self, members: Sequence[int], restored: Collection[int]) -> None:
         """Distribute the shares again, as the job goes on without a restart.
 
         Parameters
         ----------
         members : sequence of int
             Groups that share the state from now on, in ascending order.
-        mended : collection of int
+        restored : collection of int
             Groups whose share is restored, or that have left.
         """
         if self.is_shared:
             self._members = members
-            self._lacking.difference_update(mended)
+            self._lacking.difference_update(restored)
 
     def recovered(self, now_s: float) -> None:
         """Note that missing shares are restored by this time, in seconds."""
         if self.is_shared:
-            self._mended_s = now_s
+            self._restored_s = now_s
 
     def load(self, members: Sequence[int]) -> None:
         """Note that all state is loaded into some groups, in ascending order."""

@@ -57,10 +57,10 @@ class StepCosts:
 
     def __init__(self, plan: StepPlan, work: Work, all_reduce: AllReduce) -> None:
         least_pace, twice = work.least_pace(plan), work.reactions.validation_share
-        without = all_reduce.without
-        once = pace = max(work.pace_of(plan, without), least_pace)
+        parts_down = all_reduce.parts_down
+        once = pace = max(work.pace_of(plan, parts_down), least_pace)
         if twice:
-            pace = max(work.pace_of(plan, without, factor=1 + twice), least_pace)
+            pace = max(work.pace_of(plan, parts_down, factor=1 + twice), least_pace)
         self.pace, self.least_pace = pace, least_pace
         self.batches = Batches.of(plan, work.approximation_loss)
         self.reduced_share = self.batches.trained / work.detour(all_reduce)
@@ -82,8 +82,8 @@ class StepCosts:
     @staticmethod
     def depend_on_members(plan: StepPlan, work: Work) -> bool:
         """Return whether a plan that differs only in its members may have other costs."""
-        is_played = work.member_times is not None or work.detour_times is not None
-        return bool(is_played or plan.approximate or plan.pipelines or plan.mirrors)
+        is_simulated = work.member_times is not None or work.detour_times is not None
+        return bool(is_simulated or plan.approximate or plan.pipelines or plan.mirrors)
 
 
 class StepPhases:
@@ -95,7 +95,7 @@ class StepPhases:
         What the scheme wants computed.
     work : Work
         The job.
-    without : tuple of str
+    parts_down : tuple of str
         Parts of the network that are down, around which there is a way.
     slow : Slowdown
         Other slowdowns of its members.
@@ -133,23 +133,23 @@ class StepPhases:
         self,
         plan: StepPlan,
         work: Work,
-        without: tuple[str, ...] = (),
+        parts_down: tuple[str, ...] = (),
         slow: Slowdown = UNDISTURBED,
         before: StepPhases | None = None,
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
         if slow.compute:
-            given = without, None, 1 + twice, work.least_pace(plan)
+            given = parts_down, None, 1 + twice, work.least_pace(plan)
             slow = work.slowdown_of(plan, slow, *given)
-        self.all_reduce = AllReduce(members, without, slow, pipelines)
+        self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
             self.repeated = self.all_reduce._replace(repeated=True)
             self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
-        shared = plan.all_but_members, without, self.slow
+        shared = plan.all_but_members, parts_down, self.slow
         if before is not None and shared == before._shared:
             self.costs, self._shared = before.costs, shared
         else:
@@ -162,7 +162,7 @@ class StepPhases:
             size,
             None,
             costs.pace,
-            without,
+            parts_down,
             slow,
             pipelines,
             costs.least_pace,
@@ -176,9 +176,12 @@ def patch_compute(
     plan: StepPlan,
     patch: Mapping[int, int],
     work: Work,
-    without: tuple[str, ...],
+    parts_down: tuple[str, ...],
     slow: Slowdown,
 ) -> Compute:
     """Return the repeated computation of some groups, given the stacks of each."""
-    pace, slow = work.pace_of(plan, without, patch), work.slowdown_of(plan, slow, without, patch)
-    return Compute(plan.members, 0, plan.stack_size, patch, pace, without, slow, plan.pipelines)
+    pace, slow = (
+        work.pace_of(plan, parts_down, patch),
+        work.slowdown_of(plan, slow, parts_down, patch),
+    )
+    return Compute(plan.members, 0, plan.stack_size, patch, pace, parts_down, slow, plan.pipelines)

@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from faultline.strategies import plugged
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.guarding import guard, is_foreign, told
+from faultline.strategies.guarding import guard, is_foreign, text_of
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -178,4 +178,4 @@ def _file(value: type[Any]) -> str:
 def _error_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
-    return told(error)
+    return text_of(error)

@@ -26,13 +26,13 @@ def is_foreign(error: BaseException) -> bool:
     return isinstance(error, OSError) or not isinstance(error, Exception)
 
 
-def told(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Return the kind of an error, what it says and its notes, in one line."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # Whatever a class of others makes of it.
-        said = ""
-    line = " ".join(f"{type(error).__name__}: {said}".split()).removesuffix(":")
+        text = ""
+    line = " ".join(f"{type(error).__name__}: {text}".split()).removesuffix(":")
     notes = " ".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     return line + notes
 
@@ -75,7 +75,7 @@ def _guarded(function: Callable[..., Any], called: str) -> Callable[..., Any]:
                     error.add_note(f"raised in {called}")
                 raise
             raise StrategyError(
-                called, f"raised {told(error)}", "return from it, or raise a StrategyError"
+                called, f"raised {text_of(error)}", "return from it, or raise a StrategyError"
             ) from error
         finally:
             # The result is printed there.

@@ -47,8 +47,8 @@ def test_no_worktree_is_left_where_it_is_ended() -> None:
 def worktrees(pid: int) -> list[str]:
     """Return the lines that name worktrees of a comparison."""
     listing = ["git", "-C", str(ROOT), "worktree", "list", "--porcelain"]
-    told = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
-    return [line for line in told.splitlines() if f"faultline-bench-{pid}-" in line]
+    printed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    return [line for line in printed.splitlines() if f"faultline-bench-{pid}-" in line]
 
 
 @pytest.mark.slow

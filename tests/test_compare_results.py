@@ -27,9 +27,9 @@ def test_differences_are_named_with_their_first_line(tmp_path: Path) -> None:
     assert compared(before, after) == (0, "no difference in rows.csv\n")
     (after / "rows.csv").write_text("quantity,value\nratio,1.5\nratio,2.50\n")
     (after / "more.csv").write_text("quantity\n")
-    status, told = compared(before, after)
+    status, printed = compared(before, after)
     assert status == 1
-    assert told.splitlines() == [
+    assert printed.splitlines() == [
         "more.csv: only after",
         "rows.csv: 3 and 3 lines, 1 unlike; line 3:",
         "  - ratio,2.5",

@@ -1,6 +1,6 @@
 """Each published table is what the code gives now: all of its rows, or a stated sample of them.
 
-What is sampled is played with the seeds and settings of `.ci/publish`, so rows are the same to six
+A sample is simulated with the seeds and settings of `.ci/publish`, so rows are the same to six
 digits and more. A table that differs is made anew: ``make publish ARGS=RECIPE``.
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.studies.head_to_head.comparison import HeadToHead
-from faultline.experiments.studies.head_to_head.playing import candidate_table, play_match
+from faultline.experiments.studies.head_to_head.matches import candidate_table, simulate_match
 from faultline.experiments.studies.mecefo_convergence import cells as convergence
 from faultline.experiments.studies.spare import cells, rates
 from faultline.experiments.studies.spare import study as spare
 from faultline.experiments.studies.spare.crossings import crossings
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time import study as step_time
-from faultline.experiments.studies.step_time.predicting import Group, play
+from faultline.experiments.studies.step_time.predicting import Group, simulate
 from faultline.experiments.studies.step_time.published import cases
 from pandas.testing import assert_frame_equal
 from rich.console import Console
@@ -30,7 +30,7 @@ PUBLISHED = Path(__file__).parents[1] / "results" / "published"
 NAMES = sorted(path.stem for path in PUBLISHED.glob("*.csv"))
 
 _WITHIN = 1e-6
-"""Relative difference that is none: SimGrid's times differ by 1e-10, by what else was played."""
+"""Relative difference that is none: SimGrid's times differ by 1e-10, by what else was simulated."""
 _OVERVIEW = ("spare-sound", "weibull", 200)
 _JOB = ["rules", "distribution", "groups"]
 
@@ -41,7 +41,7 @@ def read_published(name: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Table:
-    """How a published table is played again."""
+    """How a published table is simulated again."""
 
     recipe: str  # That of `.ci/publish`.
     keys: list[str]  # Columns that name a row.
@@ -73,7 +73,7 @@ def predicted_steps(stage: Stage) -> pd.DataFrame:
     for label in ("A1 7.5B", "A7 175B 128", "A8 torchtitan 8B 8"):
         of_software = tuple(case for case in mine if case.software.fitted_on == label)
         rows.append(
-            step_time.predictions(of_software, play(Group(of_software, fitted[label])).rows)
+            step_time.predictions(of_software, simulate(Group(of_software, fitted[label])).rows)
         )
     return pd.concat(rows, ignore_index=True)
 
@@ -122,11 +122,11 @@ def rate_crossings(stage: Stage) -> pd.DataFrame:
 
 
 def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
-    """Return a player of some candidates in all cells of a list, without what needs the others."""
+    """Return a runner of some candidates in all cells of a list, without what needs the others."""
 
     def now(stage: Stage) -> pd.DataFrame:
         study = HeadToHead(side=2, setting_seeds=8, schemes=names, only=plane)
-        rows = [row for match in study._matches(stage.seeds) for row in play_match(match)]
+        rows = [row for match in study._matches(stage.seeds) for row in simulate_match(match)]
         of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
         return candidate_table(rows).drop(columns=of_all)
 
@@ -149,7 +149,7 @@ def convergence_plans(stage: Stage) -> pd.DataFrame:
 _CELL = ["plane", "x", "y", "candidate"]
 _SAMPLE = ("checkpoint/reft", "spare/reft")
 _SAMPLES = {"settings": (*_SAMPLE, "recycle/reft"), "links": _SAMPLE[:1], "layers": ()}
-"""Candidates that are played again of a list of the head-to-head, if not `_SAMPLE`; () for all."""
+"""Candidates of the head-to-head that are simulated again, if not `_SAMPLE`; () for all."""
 _PREFIX = "head-to-head-"
 TABLES = {
     **{
@@ -187,7 +187,7 @@ def test_a_published_table_is_what_the_code_gives_now(name: str, stage: Stage) -
     compare(name, read_published(name), TABLES[name].now(stage))
 
 
-def test_each_published_table_is_played_again() -> None:
+def test_each_published_table_is_simulated_again() -> None:
     assert sorted(TABLES) == NAMES
 
 

@@ -60,7 +60,7 @@ def test_no_child_imports_from_the_working_folder(kind: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"text.usetex: True\nfont.size: -3\n", b"\xff\xfe"])
 def test_no_figure_obeys_the_working_folder(content: bytes, tmp_path: Path) -> None:
     figures = []
-    for name, written in (("without", None), ("with", content)):
+    for name, written in (("parts_down", None), ("with", content)):
         folder = tmp_path / name
         folder.mkdir()
         if written is not None:

@@ -221,7 +221,7 @@ def make_report(
     if pairs < _FEWEST_SEEDS:
         notes.append(
             f"{counted(pairs, 'seed')}: a difference of fewer than {_FEWEST_SEEDS} may be luck; "
-            "play more seeds."
+            "run more seeds."
         )
     for value, count in unpaired_runs(runs, by, chosen, axes).items():
         if count:

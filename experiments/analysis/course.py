@@ -125,7 +125,7 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
     return pd.DataFrame(shares)
 
 
-def telling_window(events: Sequence[Event], activities: pd.DataFrame, steps: int = 40) -> Window:
+def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int = 40) -> Window:
     """Choose a part of a run that shows how the job lives with failures.
 
     It has about so many steps around the first restart, or around the first failure where there is

@@ -67,12 +67,12 @@ def _undecided(places: FloatArray, leads: FloatArray, at: float) -> tuple[float,
     unfinished = np.flatnonzero(~finite)
     first = int(unfinished[unfinished < place].max(initial=-1)) + 1
     last = int(unfinished[unfinished > place + 1].min(initial=len(places))) - 1
-    played = slice(first, last + 1)
+    simulated = slice(first, last + 1)
     fine = np.linspace(places[first], places[last], _FINE)
-    means = np.interp(fine, places[played], leads[played].mean(axis=1))
+    means = np.interp(fine, places[simulated], leads[simulated].mean(axis=1))
     # Between two places the spread is theirs: never less than that of the seeds' lines, of which
     # there are few and which happen to meet here and there.
-    spread = np.interp(fine, places[played], leads[played].std(axis=1, ddof=1))
+    spread = np.interp(fine, places[simulated], leads[simulated].std(axis=1, ddof=1))
     decided = fine[np.abs(means) > half_width(spread, seeds)]
     below, above = decided[decided < at], decided[decided > at]
     low = below[-1] if len(below) else fine[0]

@@ -355,7 +355,7 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
     if fitted.lemons is not None and fitted.lemons.shape.value < float("inf"):
         lines.append(
             "# Nodes differ: failures.kinds.lemon_shape, of a gamma-distributed factor on their "
-            f"rates, is {_told(fitted.lemons.shape)}."
+            f"rates, is {_text_of(fitted.lemons.shape)}."
         )
     taken: set[str] = set()
     for cause in fitted.causes:
@@ -390,7 +390,7 @@ def _repair_line(repair: Repair) -> str:
     return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
 
 
-def _told(estimate: Estimate) -> str:
+def _text_of(estimate: Estimate) -> str:
     return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
 
 

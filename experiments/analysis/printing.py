@@ -36,10 +36,10 @@ class Printed:
 
 def columns_of(title: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Printed:
     """Return a table of some columns of a frame, in their order."""
-    told = {name: (how,) if isinstance(how, str) else how for name, how in columns.items()}
-    formats = {name: how[1] for name, how in told.items() if len(how) > 1}
-    names = {name: how[0] for name, how in told.items()}
-    return Printed(title, frame[list(told)], formats, names, note)
+    printed = {name: (how,) if isinstance(how, str) else how for name, how in columns.items()}
+    formats = {name: how[1] for name, how in printed.items() if len(how) > 1}
+    names = {name: how[0] for name, how in printed.items()}
+    return Printed(title, frame[list(printed)], formats, names, note)
 
 
 def wide_table(

@@ -64,7 +64,7 @@ class Outcome(Generic[Entrant, Run]):
 
 def race(
     heats: Sequence[Sequence[Entrant]],
-    play: Callable[[Sequence[tuple[Entrant, int]], Values], Sequence[Run]],
+    simulate: Callable[[Sequence[tuple[Entrant, int]], Values], Sequence[Run]],
     values: Callable[[Run], Values],
     seeds: Sequence[int],
     rules: Rules,
@@ -78,7 +78,7 @@ def race(
     ----------
     heats
         The alternatives. A heat runs with the first seed after the heats before it.
-    play
+    run
         Runs alternatives with seeds, in order. It also gets the best values of the first seed so
         far, by which it may stop a run.
     values
@@ -93,7 +93,7 @@ def race(
 
     def catch_up(entrants: Sequence[Entrant], count: int) -> None:
         lacking = [(one, seed) for one in entrants for seed in seeds[len(runs[one]) : count]]
-        for (one, _), run in zip(lacking, play(lacking, best), strict=True):
+        for (one, _), run in zip(lacking, simulate(lacking, best), strict=True):
             runs[one].append(run)
 
     for heat in filter(None, heats):

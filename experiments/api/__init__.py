@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from faultline.experiments.config.errors import UserError
-    from faultline.experiments.notebook.playing import (
+    from faultline.experiments.notebook.functions import (
         Job,
         Platform,
         compare,
@@ -59,7 +59,7 @@ def __getattr__(name: str) -> object:
         return own_version()
     if name not in __all__:
         raise AttributeError(f"module 'faultline' has no attribute {name!r}")
-    home = "results" if name in _RESULTS else "playing"
+    home = "results" if name in _RESULTS else "functions"
     value: object = getattr(import_module(f"faultline.experiments.notebook.{home}"), name)
     globals()[name] = value
     return value

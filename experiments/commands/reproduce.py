@@ -31,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> None:
     study = load_study(arguments.name)
     refuse_idle(arguments, sorted({"full", "seeds"} - study.scaled_by), f"on {arguments.name}")
     seeds, console = arguments.seeds or study.default_seeds, Screen(stderr=arguments.json)
-    _play(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
+    _simulate(study, arguments, arguments.name, console, seeds=seeds, full=arguments.full)
 
 
 def execute_head_to_head(arguments: argparse.Namespace) -> None:
@@ -46,10 +46,10 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
     )
     seeds = arguments.seeds or (1 if arguments.quick else 3)
     console = Screen(stderr=arguments.json, width=150)
-    _play(study, arguments, "head-to-head", console, seeds=seeds)
+    _simulate(study, arguments, "head-to-head", console, seeds=seeds)
 
 
-def _play(
+def _simulate(
     study: Study, arguments: argparse.Namespace, name: str, console: Screen, **how: Any
 ) -> None:
     from faultline.experiments.studies.runner import run_study

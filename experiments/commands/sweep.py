@@ -25,7 +25,7 @@ from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Executor, Limits
 from faultline.experiments.runs.store import NAMED_AT_MOST
-from faultline.experiments.runs.sweep_plan import Outcome, make_plan, play_plan
+from faultline.experiments.runs.sweep_plan import Outcome, make_plan, simulate_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen, message_console
 from faultline.platforms.errors import one_line
@@ -41,7 +41,7 @@ def execute(arguments: argparse.Namespace) -> int:
     limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
     directory: Path = arguments.output
     try:
-        outcome = play_plan(
+        outcome = simulate_plan(
             plan,
             directory,
             lambda: _executor(arguments),
@@ -81,7 +81,7 @@ def _print_outcome(name: str, directory: Path, outcome: Outcome) -> None:
         line = f"faultline: {runs} failed; the first: {outcome.first_error}"
         print(one_line(line), file=sys.stderr)
     print(
-        f"{name}: {outcome.played} runs simulated, {outcome.already_there} already there, "
+        f"{name}: {outcome.simulated} runs simulated, {outcome.already_there} already there, "
         f"{outcome.failed} failed"
     )
     print(f"tables: {directory / PARQUET}, {directory / CSV}")

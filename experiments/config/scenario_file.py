@@ -150,7 +150,7 @@ class ScenarioSource(TomlSource):
             and why_idle(path, scenario, chosen_later) is not None
         ]
         if idle:
-            _tell(f"{idle[0]}{and_more(len(idle) - 1)}")
+            _print_note(f"{idle[0]}{and_more(len(idle) - 1)}")
 
 
 def _read_setting(setting: str) -> tuple[str, object]:
@@ -170,7 +170,7 @@ def _read_setting(setting: str) -> tuple[str, object]:
 
 
 @cache
-def _tell(line: str) -> None:
+def _print_note(line: str) -> None:
     """Say something on stderr, once, unless nothing shall be said."""
     if QUIET not in os.environ:
         print(f"faultline: {line}", file=sys.stderr)

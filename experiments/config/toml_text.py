@@ -119,7 +119,7 @@ class TomlSource:
         """Return where a key was given its value, as a message names it."""
         return self.place(self.line_of(location))
 
-    def told_syntax(self, mistake: SyntaxMistake) -> str:
+    def syntax_error(self, mistake: SyntaxMistake) -> str:
         """Return a mistake of the text with its place, as one line."""
         return f"{self.place(mistake.line)}: this is no TOML: {mistake.what}"
 
@@ -130,15 +130,15 @@ class TomlSource:
         """
         if self.syntax_mistakes:
             first, *others = self.syntax_mistakes
-            raise UserError(self.told_syntax(first) + and_more(len(others)))
+            raise UserError(self.syntax_error(first) + and_more(len(others)))
 
-    def told(self, mistake: Mistake) -> str:
+    def text_of(self, mistake: Mistake) -> str:
         """Return a mistake with its place, as one line."""
         return f"{self.place_of(mistake.location)}: {mistake.describe()}"
 
     def refusal(self, mistakes: Sequence[Mistake]) -> UserError:
         """Return the error that names the first of some mistakes and how many more there are."""
-        return UserError(self.told(mistakes[0]) + and_more(len(mistakes) - 1))
+        return UserError(self.text_of(mistakes[0]) + and_more(len(mistakes) - 1))
 
 
 def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:

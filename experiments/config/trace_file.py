@@ -94,7 +94,7 @@ class _Reader:
         try:
             self._read_all(rows, header)
         except (_Wrong, ValueError):
-            self._tell_mistakes(rows, header, line)
+            self._raise_mistakes(rows, header, line)
 
     def recorded(self) -> RecordedFailures:
         """Return all that has been read."""
@@ -166,7 +166,7 @@ class _Reader:
         within = np.less_equal(0.0, seconds) & np.less_equal(seconds, _LATEST_S)
         return seconds if within.all() else None
 
-    def _tell_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
+    def _raise_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
         """Find what is wrong with each row by itself."""
         for row in rows:
             line += 1 + sum(cell.count("\n") for cell in row)

@@ -10,9 +10,9 @@ from faultline.experiments.analysis.course import (
     ACTIVITIES,
     Window,
     activities_of,
+    busiest_window,
     shares_over_time,
     steps_of,
-    telling_window,
 )
 from faultline.experiments.analysis.quantities import TimeUnit, unit_for
 from faultline.experiments.config.errors import UserError
@@ -101,7 +101,7 @@ def _window(
     end_s: float,
 ) -> Window:
     if window_s is None:
-        return telling_window(events, activities)
+        return busiest_window(events, activities)
     start_s, until_s = window_s
     if not 0 <= start_s < min(until_s, end_s):
         raise UserError(

@@ -15,8 +15,8 @@ from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform, platform_file, traffic_of
-from faultline.experiments.job.resolved_job import resolve_playable
-from faultline.experiments.job.step_times import is_played, measures_compute, placed_step
+from faultline.experiments.job.resolved_job import resolve_runnable
+from faultline.experiments.job.step_times import is_simulated, measures_compute, placed_step
 from faultline.platforms.errors import one_line
 from faultline.strategies.registry import strategy_class
 from pydantic import ValidationError
@@ -42,9 +42,9 @@ def check_scenario(name_or_path: str) -> list[str]:
     elif not source.syntax_mistakes:
         mistakes += _refusals(_checks(scenario, source))
     # Syntax first: it may be the cause of the other mistakes.
-    messages = [partial(source.told_syntax, mistake) for mistake in source.syntax_mistakes]
+    messages = [partial(source.syntax_error, mistake) for mistake in source.syntax_mistakes]
     mistakes.sort(key=lambda mistake: source.line_of(mistake.location) or 0)
-    messages += [partial(source.told, mistake) for mistake in mistakes]
+    messages += [partial(source.text_of, mistake) for mistake in mistakes]
     lines = [one_line(message()) for message in messages[:MOST_MISTAKES]]
     if len(messages) > MOST_MISTAKES:
         lines.append(f"{source.origin}: and {len(messages) - MOST_MISTAKES:,} more")
@@ -68,7 +68,7 @@ def _checks(scenario: Scenario, source: ScenarioSource) -> Iterator[Callable[[],
         yield lambda: scheme(scenario.job.groups, redundancy, scheme_options(scenario))
     # The model's numbers are part of the job.
     yield lambda: _check_place(source.used_scenario())
-    yield lambda: resolve_playable(_with_times(source.scenario()))
+    yield lambda: resolve_runnable(_with_times(source.scenario()))
 
 
 _NO_TIME_S = 1e-9
@@ -81,7 +81,7 @@ def _with_times(scenario: Scenario) -> Scenario:
     """
     measured = scenario.measured
     is_open = {
-        "compute_s": is_played(scenario) or measures_compute(scenario),
+        "compute_s": is_simulated(scenario) or measures_compute(scenario),
         "all_reduce_s": measured.all_reduce,
         "checkpoint_write_s": measured.checkpoint,
         "checkpoint_load_s": measured.load,
@@ -99,7 +99,7 @@ def _check_place(scenario: Scenario) -> None:
     if is_measured(scenario):
         path = platform_file(scenario)
         traffic_of(scenario, path)
-        if is_played(scenario):
+        if is_simulated(scenario):
             placed_step(scenario, path)
 
 

@@ -22,8 +22,8 @@ from faultline.experiments.job.platform_files import (
 from faultline.experiments.job.step_times import (
     MeasuredMemberTimes,
     placed_step,
-    played_time,
     reduced_by_members,
+    simulated_time,
 )
 from faultline.simulator.conditions import Disturbances, Effect, Effects, StatedEffects
 from faultline.simulator.durations import AllReduceTime
@@ -110,7 +110,7 @@ def disturbances(
             effects = MeasuredEffects(effects, reduced_by_members(scenario))
     else:
         path = platform_file(scenario)
-        effects = PlayedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
+        effects = SimulatedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
     return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
 
 
@@ -188,11 +188,11 @@ class MeasuredEffects:
     def __call__(self, failure: Failure, factor: float = 1.0, types: int = 1) -> Effect:
         """Return the effect of a failed component; on the network, by its links' bandwidth left."""
         effect = self.stated(failure, factor, types)
-        if failure.level not in NETWORK or effect.without:
+        if failure.level not in NETWORK or effect.parts_down:
             return effect
         links = _links_of(self.times.platform, failure.level, failure.number)
         if _is_down(failure):
-            return Effect(without=links)
+            return Effect(parts_down=links)
         left = dict.fromkeys(links, 1.0 / failure.factor)
         slow_s = self.times.slowed_s(left)
         return Effect(collective=slow_s / self.times.slowed_s({}), links=tuple(left.items()))
@@ -209,7 +209,7 @@ class MeasuredEffects:
 
 
 @dataclass(frozen=True)
-class PlayedEffects:
+class SimulatedEffects:
     """Effects on a job with simulated steps: each component alone, on the job's platform."""
 
     platform: Path  # Platform XML.
@@ -232,14 +232,14 @@ class PlayedEffects:
             compute = self.together((failure,), group, factor, types)
             return Effect(compute, ranks=self._slow_ranks(failure))
         if _is_down(failure):
-            return Effect(without=self._parts(failure))
+            return Effect(parts_down=self._parts(failure))
         number = failure.number
         if failure.level in OF_ONE_GPU and self.undisturbed.is_even:
             # Replicas and their corresponding links are alike.
             number %= self.layout.gpus_per_group
         links = _links_of(self.platform, failure.level, number)
         left_of = dict.fromkeys(links, 1.0 / failure.factor)
-        slow = played_time(self.platform, self.step, left_of)
+        slow = simulated_time(self.platform, self.step, left_of)
         known, own = self.undisturbed, links
         if number != failure.number:
             own = _links_of(self.platform, failure.level, failure.number)
@@ -259,7 +259,7 @@ class PlayedEffects:
         pattern, layout = self.step.pattern, self.layout
         shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
         # If all replicas and their links are alike, one represents all.
-        played = 0 if self.undisturbed.is_even and not shared else group
+        simulated = 0 if self.undisturbed.is_even and not shared else group
         stages: dict[int, float] = {}
         links: dict[str, float] = {}
         for failure in failures:
@@ -269,7 +269,7 @@ class PlayedEffects:
                     stages[stage] = max(times, stages.get(stage, 1.0))
                 continue
             if failure.level in OF_ONE_GPU:
-                number -= (group - played) * layout.gpus_per_group
+                number -= (group - simulated) * layout.gpus_per_group
             for link in _links_of(self.platform, failure.level, number):
                 links[link] = min(1.0 / times, links.get(link, 1.0))
         parts = tuple(
@@ -277,7 +277,7 @@ class PlayedEffects:
             for place, part in enumerate(pattern.parts)
         )
         slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
-        alone = StepShares((played,), (), types)
+        alone = StepShares((simulated,), (), types)
         slow_s, sound_s = (
             self._passes_s(one, shares, alone, factor)
             for one, shares in ((slow, links), (self.step, {}))
@@ -290,14 +290,14 @@ class PlayedEffects:
         """Return the time of passes if links have only the shares `left`, in seconds."""
         from faultline.simulator.chords import Chords
 
-        def played_s(one: float) -> float:
+        def simulated_s(one: float) -> float:
             slower = step if one == 1.0 else step.slower(one)
-            return played_time(self.platform, slower, left, shares).passes_s
+            return simulated_time(self.platform, slower, left, shares).passes_s
 
         if factor == 1.0:
-            return played_s(1.0)
+            return simulated_s(1.0)
         key = step, tuple(sorted(left.items())), shares
-        return self._by_factor.setdefault(key, Chords(played_s))(factor)
+        return self._by_factor.setdefault(key, Chords(simulated_s))(factor)
 
     def places(self, failure: Failure, group: int) -> Sequence[Failure]:
         """Return the component at each stage of a group."""

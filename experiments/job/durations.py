@@ -20,10 +20,10 @@ from faultline.experiments.job.platform_files import (
     traffic_of,
 )
 from faultline.experiments.job.step_times import (
-    is_played,
+    is_simulated,
     measures_compute,
-    played_traffic,
     reduced_by_members,
+    simulated_traffic,
     step_time_of,
     with_compute,
 )
@@ -35,9 +35,9 @@ from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
     from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.simgrid_engine.played_times import PlayedMoves
     from faultline.simulator.simgrid_engine.probes import ProbeResult
     from faultline.simulator.simgrid_engine.scenes import Flow
+    from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -65,16 +65,18 @@ def durations_of(scenario: Scenario) -> Durations:
         if measured.load:
             load_s = found.load_s
         if measured.checkpoint or measured.load:
-            from faultline.simulator.simgrid_engine.played_times import PlayedStorageTimes
+            from faultline.simulator.simgrid_engine.simulated_times import SimulatedStorageTimes
 
             path = platform_file(scenario)
             alike = partial(symmetry_of, path)
             assert save_s is not None, "stated or measured"
-            storage = PlayedStorageTimes(path, traffic_of(scenario, path), alike, save_s, load_s)
+            storage = SimulatedStorageTimes(path, traffic_of(scenario, path), alike, save_s, load_s)
     written_beside = None
     if measured.checkpoint and scenario.protection.name != Storage.name:
         # In the background, the write and the steps slow each other down.
-        written_beside = write_beside(scenario, platform_file(scenario), played=is_played(scenario))
+        written_beside = write_beside(
+            scenario, platform_file(scenario), simulated=is_simulated(scenario)
+        )
     assert all_reduce_s is not None, "stated or measured"
     assert save_s is not None, "stated or measured"
     return Durations(
@@ -90,7 +92,7 @@ def durations_of(scenario: Scenario) -> Durations:
 
 
 def write_beside(
-    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, simulated: bool
 ) -> WriteBesideSteps | None:
     """Return the mutual slowdown of a snapshot and steps; None if they share no link.
 
@@ -102,7 +104,7 @@ def write_beside(
         Platform XML.
     snapshot : tuple of Flow
         Flows to the memories of hosts. Without any, a group writes a checkpoint to storage.
-    played : bool
+    simulated : bool
         Whether steps are simulated or stated.
     """
     if not scenario.measured.all_reduce:
@@ -110,20 +112,20 @@ def write_beside(
     from faultline.simulator.simgrid_engine.write_probe import write_beside_steps
 
     with explaining_aborts(path):
-        traffic = played_traffic(scenario, path, snapshot, played=played)
+        traffic = simulated_traffic(scenario, path, snapshot, simulated=simulated)
         found = write_beside_steps(path, traffic, job_layout(scenario))
     return found if found.shares_links else None
 
 
 def is_measured(scenario: Scenario) -> bool:
     """Return whether any time of the job is measured on its platform, which takes a while."""
-    return is_played(scenario) or measures_compute(scenario) or _is_probed(scenario)
+    return is_simulated(scenario) or measures_compute(scenario) or _is_probed(scenario)
 
 
 def _is_probed(scenario: Scenario) -> bool:
     """Return whether a time is measured besides those of an undisturbed step."""
     measured = scenario.measured
-    return any(measured._replace(all_reduce=measured.all_reduce and not is_played(scenario)))
+    return any(measured._replace(all_reduce=measured.all_reduce and not is_simulated(scenario)))
 
 
 _GPUS_OF_PRICES = 2048
@@ -227,16 +229,16 @@ class MovesOnPlatform:
     scenario: Scenario  # The job and its platform.
 
     @cached_property
-    def _played(self) -> PlayedMoves:
-        from faultline.simulator.simgrid_engine.played_times import PlayedMoves
+    def _simulated(self) -> SimulatedMoves:
+        from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
 
         path = platform_file(self.scenario)
         state = traffic_of(self.scenario, path).state
-        return PlayedMoves(path, state, partial(symmetry_of, path))
+        return SimulatedMoves(path, state, partial(symmetry_of, path))
 
     def read_ahead(self) -> None:
         """Read the platform, which takes seconds if it is large, and find its symmetry."""
-        self._played.symmetry()
+        self._simulated.symmetry()
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds.
@@ -246,15 +248,15 @@ class MovesOnPlatform:
         UserError or PlatformError
             If the platform is too small for the job.
         """
-        return self._played.duration_s(moves)
+        return self._simulated.duration_s(moves)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
         """Return the time that each group sends or receives, in seconds."""
-        return self._played.busy_s(moves)
+        return self._simulated.busy_s(moves)
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the sum of the bytes that all receivers get."""
-        return self._played.size_bytes(moves)
+        return self._simulated.size_bytes(moves)
 
 
 def measure(scenario: Scenario) -> ProbeResult:

@@ -93,14 +93,14 @@ class Protected:
         """The cost of writing a snapshot to storage."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy, *, played: bool) -> tuple[Tier, ...]:
+    def tiers(self, storage_policy: CheckpointPolicy, *, simulated: bool) -> tuple[Tier, ...]:
         """Return the tiers of snapshots in the background, memory first.
 
         Parameters
         ----------
         storage_policy : CheckpointPolicy
             Decides when a snapshot is written to storage.
-        played : bool
+        simulated : bool
             Whether the write is simulated beside steps.
         """
         if not self.in_background:
@@ -110,7 +110,7 @@ class Protected:
             "storage",
             storage_policy,
             persist.stall_s,
-            0.0 if played else persist.lag_s,
+            0.0 if simulated else persist.lag_s,
             Durable(),
             LoadTimes(load.local_s, load.peers_s),
         )
@@ -141,7 +141,7 @@ class Protected:
         return replace(costs, save_s=self.snapshot_cost.stall_s, restart_s=costs.restart_s + load_s)
 
 
-def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -> Protected:
+def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False) -> Protected:
     """Return the protection of a scenario's job, without its interval.
 
     Parameters
@@ -150,7 +150,7 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         The job, with its compute time.
     durations : Durations
         Times of the job's phases.
-    played : bool
+    simulated : bool
         Whether steps are simulated.
 
     Raises
@@ -180,9 +180,9 @@ def protect(scenario: Scenario, durations: Durations, *, played: bool = False) -
         times = replace(times, copy_s=max(times.copy_s, table.launch_s))
         if protection.gathers:
             times = _with_gathering(times, scenario, durations, protection.job)
-        flows_are_played = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
-        if protection.copies_beside_steps and flows_are_played:
-            beside = _beside_steps(scenario, durations, transfers, times, played=played)
+        flows_are_simulated = scenario.measured.all_reduce and stated.keys().isdisjoint(_OF_FLOWS)
+        if protection.copies_beside_steps and flows_are_simulated:
+            beside = _beside_steps(scenario, durations, transfers, times, simulated=simulated)
     if "copy_s" in stated:
         stated["encode_s"] = 0.0  # The stated copy includes parity.
     times = replace(times, **stated)
@@ -196,19 +196,19 @@ def _beside_steps(
     transfers: StateTransfers,
     times: StateTransferTimes,
     *,
-    played: bool,
+    simulated: bool,
 ) -> BesideSteps | None:
     """Return the mutual slowdown of snapshots and steps; None if they never share a link."""
     least = LEAST_COMPUTE_FACTOR if scenario.job.compute_jitter else 1.0
     compute_s = scenario.compute_s * least
-    if not played and times.copy_s + times.send_s <= compute_s:
+    if not simulated and times.copy_s + times.send_s <= compute_s:
         # Snapshots end before the all-reduce, which alone uses links.
         return None
     from faultline.simulator.simgrid_engine.state_flows import beside_steps
 
     path = with_memories(platform_file(scenario))
     flows = beside_steps(platform_at(path), transfers)
-    found = write_beside(scenario, path, flows, played=played)
+    found = write_beside(scenario, path, flows, simulated=simulated)
     if found is None or found.fits_into(compute_s):
         return None
     course = found.course(scenario.compute_s, durations.all_reduce_s(scenario.job.groups))
@@ -300,8 +300,8 @@ def _with_gathering(
     job = scenario.job
     all_reduce_s = durations.all_reduce_s
     # A simulated step's sync time does not fit: it has the optimizer, but no hidden gradients.
-    played = isinstance(all_reduce_s, SyncTime)
-    half_s = (times.all_reduce_s if played else all_reduce_s(job.groups)) / 2
+    simulated = isinstance(all_reduce_s, SyncTime)
+    half_s = (times.all_reduce_s if simulated else all_reduce_s(job.groups)) / 2
     gathered = protected.replicated_bytes_per_gpu * job.gpus_of_group
     gather_s = half_s * gathered / job.parameter_bytes
     return replace(

@@ -46,7 +46,7 @@ from faultline.experiments.job.step_times import (
     detour_times,
     jitter_of_passes,
     member_times,
-    played_traffic,
+    simulated_traffic,
     step_time_of,
     with_compute,
 )
@@ -104,7 +104,7 @@ class ResolvedJob:
     @property
     def jitter(self) -> float:
         """Standard deviation of the time of passes, as a share of it."""
-        return jitter_of_passes(self.scenario, played=self.step is not None)
+        return jitter_of_passes(self.scenario, simulated=self.step is not None)
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -207,7 +207,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self.scenario.rejoin.repair_s,
-            self.protected.tiers(due, played="storage" in writes),
+            self.protected.tiers(due, simulated="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
             self.scenario.rejoin.repair_s if replenish_s is None else replenish_s,
@@ -239,10 +239,10 @@ class ResolvedJob:
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
-        from faultline.simulator.simgrid_engine.played_courses import courses_of
+        from faultline.simulator.simgrid_engine.simulated_courses import courses_of
 
         path = platform_file(self.scenario)
-        traffic = played_traffic(self.scenario, path, played=True)
+        traffic = simulated_traffic(self.scenario, path, simulated=True)
         return courses_of(path, traffic, job_layout(self.scenario))
 
     def _standby_lives(self, seed: int) -> Iterator[float]:
@@ -266,7 +266,7 @@ def resolve(
     return choices_at(question, redundancies)[0].question
 
 
-def resolve_playable(scenario: Scenario) -> ResolvedJob:
+def resolve_runnable(scenario: Scenario) -> ResolvedJob:
     """Fill in the open keys of a scenario, and refuse one that cannot be simulated."""
     question = resolve(scenario)
     question.strategy()
@@ -310,7 +310,7 @@ def open_job(
     redundancies = redundancies or strategy_class(chosen.name).redundancies(
         scenario.job.groups, scheme_options(scenario)
     )
-    protected = protect(scenario, durations, played=step is not None)
+    protected = protect(scenario, durations, simulated=step is not None)
     question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
     return question, redundancies
 

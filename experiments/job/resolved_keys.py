@@ -17,7 +17,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
 from faultline.experiments.config.uncertain import TABLE
-from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve_playable
+from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve_runnable
 from pydantic import BaseModel
 from tomlkit.items import KeyType, SingleKey, Table
 
@@ -50,9 +50,9 @@ class ResolvedScenario:
 
 
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
-    """Fill in the open keys of a scenario; errors are those of `resolved_job.resolve_playable`."""
+    """Fill in the open keys of a scenario; errors are those of `resolved_job.resolve_runnable`."""
     # A shown scenario must be one that can be simulated.
-    question = resolve_playable(source.scenario())
+    question = resolve_runnable(source.scenario())
     filled = filled_in(question)
     outcomes = _outcomes(question)
     defaults = Scenario()

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 # Raise it if the method of measuring changes; raise `PlacedStep.version` if the step changes.
-_PLAY_VERSION = 14
+_SIMULATE_VERSION = 14
 
 
-def is_played(scenario: Scenario) -> bool:
+def is_simulated(scenario: Scenario) -> bool:
     """Return whether a scenario's step is simulated: it names a model and states no compute time.
 
     Steps on a rail plane are not simulated; see `with_compute`.
@@ -130,12 +130,12 @@ def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
     return PlacedStep.in_order(job.pattern(), gpus)
 
 
-def played_traffic(
-    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, played: bool
+def simulated_traffic(
+    scenario: Scenario, path: Path, snapshot: tuple[Flow, ...] = (), *, simulated: bool
 ) -> Traffic:
     """Return the messages of a job on its platform, with its step if that is simulated."""
     traffic = replace(traffic_of(scenario, path), snapshot=snapshot)
-    return replace(traffic, step=placed_step(scenario, path)) if played else traffic
+    return replace(traffic, step=placed_step(scenario, path)) if simulated else traffic
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:
@@ -148,7 +148,7 @@ def step_time_of(scenario: Scenario) -> StepTime | None:
     PlatformError
         If the platform is invalid.
     """
-    if not is_played(scenario):
+    if not is_simulated(scenario):
         return None
     path = platform_file(scenario)
     return _step_time(path, placed_step(scenario, path))
@@ -159,12 +159,12 @@ _SharedStep: TypeAlias = "tuple[PlacedStep, StepShares]"
 
 
 @dataclass(frozen=True)
-class PlayedMemberTimes:
+class SimulatedMemberTimes:
     """Step times by members and shares; each distinct step is simulated once."""
 
     platform: Path  # Platform XML.
     step: PlacedStep  # The step of all groups.
-    without: tuple[str, ...] = ()  # Switches and links that are down.
+    parts_down: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
     # Times by members; the representative steps of members; times by representative steps.
     _times: dict[StepShares, StepTime] = field(
@@ -205,7 +205,7 @@ class PlayedMemberTimes:
     @cached_property
     def _is_even(self) -> bool:
         return (
-            not (self.without or self.slow.links or self.slow.ranks)
+            not (self.parts_down or self.slow.links or self.slow.ranks)
             and self._of(StepShares(tuple(range(self.step.groups)))).is_even
         )
 
@@ -216,7 +216,7 @@ class PlayedMemberTimes:
 
         arguments = self._simulated_step(shares)
         if arguments not in self._by_factor:
-            self._by_factor[arguments] = Chords(lambda one: self._played(*arguments, one).step_s)
+            self._by_factor[arguments] = Chords(lambda one: self._simulated(*arguments, one).step_s)
         # Slower passes hide more gradients: the decrease of the sync time counts here.
         return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
@@ -225,7 +225,7 @@ class PlayedMemberTimes:
         if known is None:
             arguments = self._simulated_step(shares)
             if arguments not in self._known:
-                self._known[arguments] = self._played(*arguments)
+                self._known[arguments] = self._simulated(*arguments)
             known = self._times[shares] = self._known[arguments]
         return known
 
@@ -248,20 +248,20 @@ class PlayedMemberTimes:
             step = step.with_first(working, symmetry_of(self.platform).stand_ins)
         return step, shares.renamed(working, step.groups)
 
-    def _played(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
+    def _simulated(self, step: PlacedStep, shares: StepShares, factor: float = 1.0) -> StepTime:
         undisturbed = StepShares(tuple(range(self.step.groups)))
         arguments = None if shares == undisturbed else shares
         step = step if factor == 1.0 else step.slower(factor)
         links, ranks = self.slow.links, self.slow.ranks
-        return _step_time(self.platform, step, self.without, links, arguments, ranks)
+        return _step_time(self.platform, step, self.parts_down, links, arguments, ranks)
 
 
-def member_times(scenario: Scenario, step: StepTime | None) -> PlayedMemberTimes | None:
+def member_times(scenario: Scenario, step: StepTime | None) -> SimulatedMemberTimes | None:
     """Return the step times by members; None if only the number of members matters."""
     if step is None or step.is_even:
         return None
     path = platform_file(scenario)
-    return PlayedMemberTimes(path, placed_step(scenario, path))
+    return SimulatedMemberTimes(path, placed_step(scenario, path))
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class MeasuredMemberTimes:
     platform: Path  # Platform XML.
     traffic: Traffic  # Traffic of all groups.
     compute_s: float  # Time to compute one shard type, in seconds.
-    without: tuple[str, ...] = ()  # Switches and links that are down.
+    parts_down: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
 
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
@@ -289,13 +289,13 @@ class MeasuredMemberTimes:
     @cached_property
     def _left(self) -> Mapping[str, float]:
         """Share of the bandwidth that each affected link has left."""
-        from faultline.platforms.outages import bandwidths_without
+        from faultline.platforms.outages import bandwidths_with_parts_down
 
-        left = bandwidths_without(platform_at(self.platform), self.without)
+        left = bandwidths_with_parts_down(platform_at(self.platform), self.parts_down)
         return _narrower(left, self.slow.links)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
-        from faultline.simulator.simgrid_engine.played_times import cached_all_reduce
+        from faultline.simulator.simgrid_engine.simulated_times import cached_all_reduce
 
         traffic, links = self.traffic, tuple(sorted(left.items()))
         hosts = tuple(tuple(traffic.hosts[group]) for group in members)
@@ -310,11 +310,11 @@ def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
 
 
 @dataclass(frozen=True)
-class PlayedDetourTimes:
+class SimulatedDetourTimes:
     """Step times while some switches or links are down."""
 
     # Returns the step times without some switches; called once per set of switches.
-    times_without: Callable[[tuple[str, ...], SlowStep], MemberTimes]
+    times_with_parts_down: Callable[[tuple[str, ...], SlowStep], MemberTimes]
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -323,11 +323,11 @@ class PlayedDetourTimes:
         """Return the step times without these switches, and with some slow parts."""
         key = tuple(switches), slow
         if key not in self._known:
-            self._known[key] = self.times_without(*key)
+            self._known[key] = self.times_with_parts_down(*key)
         return self._known[key]
 
 
-def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes | None:
+def detour_times(scenario: Scenario, step: StepTime | None) -> SimulatedDetourTimes | None:
     """Return the step times while switches that have a detour are down.
 
     None if no message of a step is simulated on the platform.
@@ -336,30 +336,32 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> PlayedDetourTimes
         return None
     path = platform_file(scenario)
     if step is not None:
-        return PlayedDetourTimes(partial(PlayedMemberTimes, path, placed_step(scenario, path)))
+        return SimulatedDetourTimes(
+            partial(SimulatedMemberTimes, path, placed_step(scenario, path))
+        )
     traffic, compute_s = traffic_of(scenario, path), scenario.compute_s
-    return PlayedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
+    return SimulatedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
 
 
-def jitter_of_passes(scenario: Scenario, *, played: bool) -> float:
+def jitter_of_passes(scenario: Scenario, *, simulated: bool) -> float:
     """Return the standard deviation of the time of passes, as a share of it.
 
-    Messages have no jitter. So in simulated steps (`played`), passes vary less than computations.
+    Messages have no jitter. So passes vary less than computations in steps that are `simulated`.
     The ratio is the slope of the time of passes, up to the usual delay of the slowest group.
     """
     job = scenario.job
     jitter = job.compute_jitter
-    if not (played and jitter):
+    if not (simulated and jitter):
         return jitter
     path = platform_file(scenario)
-    times = PlayedMemberTimes(path, placed_step(scenario, path))
+    times = SimulatedMemberTimes(path, placed_step(scenario, path))
     all_groups = StepShares(tuple(range(job.groups)))
     delay = jitter * max(1.0, float(largest_of_normals([job.groups])[0]))
     slow_s = times.passes_s(all_groups, factor=1.0 + delay)
     return jitter * (slow_s / times.passes_s(all_groups) - 1.0) / delay
 
 
-def played_time(
+def simulated_time(
     path: Path, step: PlacedStep, slow: Mapping[str, float], shares: StepShares | None = None
 ) -> StepTime:
     """Return the time of a step if `slow` links have only a share of their bandwidth."""
@@ -376,14 +378,14 @@ def _narrower(left: dict[str, float], slow: Sequence[tuple[str, float]]) -> dict
 def _step_time(
     path: Path,
     step: PlacedStep,
-    without: tuple[str, ...] = (),
+    parts_down: tuple[str, ...] = (),
     slow: tuple[tuple[str, float], ...] = (),
     shares: StepShares | None = None,
     ranks: tuple[tuple[Rank, float], ...] = (),
 ) -> StepTime:
-    from faultline.platforms.outages import bandwidths_without
+    from faultline.platforms.outages import bandwidths_with_parts_down
     from faultline.simulator.probe_cache import cached
-    from faultline.simulator.simgrid_engine.kept_platform import look_up_on, played_on
+    from faultline.simulator.simgrid_engine.kept_platform import look_up_on, simulate_on
     from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
 
     def from_cache(stored: dict[str, Any]) -> StepTime:
@@ -393,12 +395,12 @@ def _step_time(
             raise ValueError("the entry has a time out of range")
         return StepTime(**stored)
 
-    def play() -> StepTime:
-        bandwidths = _narrower(bandwidths_without(platform_at(path), without), slow)
+    def simulate() -> StepTime:
+        bandwidths = _narrower(bandwidths_with_parts_down(platform_at(path), parts_down), slow)
         arguments = step.hosts, step.pattern, bandwidths, shares
         look_up_on(path, look_up_step, *arguments)
-        return played_on(path, time_step, *arguments, dict(ranks))
+        return simulate_on(path, time_step, *arguments, dict(ranks))
 
-    key = [_PLAY_VERSION, repr(step), repr(shares), *without, *map(repr, (*slow, *ranks))]
+    key = [_SIMULATE_VERSION, repr(step), repr(shares), *parts_down, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
-        return cached(path, key, play, from_cache)
+        return cached(path, key, simulate, from_cache)

@@ -30,7 +30,7 @@ from faultline.experiments.job.resolved_job import (
     undisturbed_step_s,
 )
 from faultline.experiments.job.step_times import (
-    is_played,
+    is_simulated,
     jitter_of_passes,
     step_time_of,
     with_compute,
@@ -95,7 +95,7 @@ class Situation:
     @property
     def ideal_step_s(self) -> float:
         """Time of a step without redundancy, failures and checkpoints, in seconds."""
-        jitter = jitter_of_passes(self.scenario, played=is_played(self.scenario))
+        jitter = jitter_of_passes(self.scenario, simulated=is_simulated(self.scenario))
         return undisturbed_step_s(self.scenario.job, self.compute_s, self.durations, jitter)
 
     @property

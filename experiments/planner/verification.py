@@ -15,7 +15,7 @@ from math import ceil, inf, isfinite
 
 from faultline.experiments.analysis.race import Rules, Values, race
 from faultline.experiments.job.resolved_job import ResolvedJob
-from faultline.experiments.runs import player
+from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import Point, cores
 from faultline.experiments.runs.record import Record
 
@@ -95,7 +95,7 @@ def steps_needed(question: ResolvedJob) -> int:
     return max(1, min(whole, ceil(min(wanted, whole))))
 
 
-def simulate(
+def simulate_pairs(
     questions: Sequence[ResolvedJob],
     pairs: Sequence[tuple[int, int]],
     steps: int,
@@ -142,9 +142,9 @@ def run_points(tasks: Sequence[Point], on_done: Callable[[], None] | None = None
         rest = tasks[len(records) :]
         expected_s = spent_s / len(records) * len(rest) if records else 0.0
         if expected_s > _WORTH_STARTING_WORKERS_S and cores() > 1:
-            return records + player.play(rest, on_done=on_done)
+            return records + execution.simulate(rest, on_done=on_done)
         started_s = time.perf_counter()
-        records += player.play(rest[:1], workers=1, on_done=on_done)
+        records += execution.simulate(rest[:1], workers=1, on_done=on_done)
         spent_s += time.perf_counter() - started_s
     return records
 
@@ -166,14 +166,14 @@ def verify(
     most_seeds = max(MOST_SEEDS, len(seeds)) if len(seeds) > 1 else 1
     more = range(max(seeds) + 1, max(seeds) + 1 + most_seeds - len(seeds))
 
-    def play(pairs: Sequence[tuple[int, int]], best: Values) -> list[Record]:
+    def simulate(pairs: Sequence[tuple[int, int]], best: Values) -> list[Record]:
         is_limited = isfinite(best[0]) and all(seed == seeds[0] for _, seed in pairs)
         limit_s = hopeless * best[0] * ideal_s if is_limited else None
-        return simulate(questions, pairs, steps, limit_s, on_done)
+        return simulate_pairs(questions, pairs, steps, limit_s, on_done)
 
     rules = Rules(len(seeds), most_seeds, hopeless, indifference=INDIFFERENCE)
     heats = [[0], range(1, len(questions))]
-    outcome = race(heats, play, lambda record: (_ratio(record),), [*seeds, *more], rules)
+    outcome = race(heats, simulate, lambda record: (_ratio(record),), [*seeds, *more], rules)
     # Without a limit of time, a job that has no ratio gave up by itself.
     are_limited = isfinite(_ratio(outcome.runs[0][0]))
     return [

@@ -20,16 +20,16 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.step_times import played_traffic
+from faultline.experiments.job.step_times import simulated_traffic
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 from faultline.simulator.contract import Contract, ContractError
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.process import OwnProcess, simulate
+from faultline.simulator.simgrid_engine.process import OwnProcess, simulate_here
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Continue, Hit, StepPlan, Strategy, StrategyOptions, WipeOut
@@ -54,7 +54,7 @@ _LIMIT_S = 4e4
 
 _PLAYED_GROUPS = 4
 _PLAYED_TOLERANCE = 1e-5
-_PLAYED = [
+_WITH_RANKS = [
     f"job.groups={_PLAYED_GROUPS}",
     "job.steps=12",
     "job.time_limit_s=300",
@@ -82,7 +82,7 @@ _PLAYED = [
 
 _COUNTS = (
     "completed_steps",
-    "played_steps",
+    "simulated_steps",
     "restarts",
     "failures",
     "reorderings",
@@ -128,7 +128,7 @@ def check_scheme(
     if engines:
         redundancy = subject.redundancies()[0]
         _explained(lambda one: check_engines(lambda: one.built(redundancy), groups), subject)
-        _explained(_check_played, subject)
+        _explained(_check_with_ranks, subject)
 
 
 def _explained(check: Callable[[Subject], None], subject: Subject) -> None:
@@ -378,12 +378,12 @@ def check_engines(build: Callable[[], Strategy], groups: int) -> None:
         _check_events(scenario, build, seed, _TOLERANCE)
 
 
-def _check_played(subject: Subject) -> None:
+def _check_with_ranks(subject: Subject) -> None:
     """Run a small job with a model on both engines: pipelines by ranks and messages."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "platform.xml"
         write_xml(load_preset("hgx-h100", domains=_PLAYED_GROUPS, domains_per_leaf=4), path)
-        scenario = load_scenario("llama3-70b-hgx", [*_PLAYED, f"platform.file={path}"])
+        scenario = load_scenario("llama3-70b-hgx", [*_WITH_RANKS, f"platform.file={path}"])
         options = subject.options.for_job(job_shape(scenario))
         known = list(subject.scheme.redundancies(_PLAYED_GROUPS, options))
 
@@ -398,14 +398,14 @@ def _check_events(
 ) -> None:
     """Run a job on both engines, and require equal events, with times within a tolerance."""
     question, path = resolve(scenario), platform_file(scenario)
-    job, played = question.job(seed), question.step is not None
+    job, with_ranks = question.job(seed), question.step is not None
     replayed, events = _replayed(job, build())
-    traffic = played_traffic(scenario, path, played=played)
-    where = f"scheme {build().name!r}, seed {seed}{', job with a model' if played else ''}"
+    traffic = simulated_traffic(scenario, path, simulated=with_ranks)
+    where = f"scheme {build().name!r}, seed {seed}{', job with a model' if with_ranks else ''}"
     try:
         # Only a fork of this process surely finds the scheme's class.
         with OwnProcess(forked=True) as process:
-            simulated = process.call(simulate, job, build(), path, traffic, True)
+            simulated = process.call(simulate_here, job, build(), path, traffic, True)
     except SimulationError as error:
         raise SchemeError(f"{where}: {error}") from error
     _check_booked(where, replayed, events, scenario.job.steps)
@@ -418,7 +418,7 @@ def _check_events(
 def _replayed(job: Job, strategy: Strategy) -> tuple[Progress, list[Event]]:
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append)
-    play(training, ReplayEngine(job))
+    simulate(training, ReplayEngine(job))
     return training.progress, events
 
 

@@ -34,7 +34,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
-from faultline.experiments.runs.point import Limits, Played, Request, Result, Results
+from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
 # Runs in flight: enough that an adaptive cluster grows, and that each thread has its next run.
@@ -70,7 +70,7 @@ class DaskExecutor:
         self.scheduler_address = scheduler_address
         self._security = security_for(scheduler_address)
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`.
 
         Other workers execute the runs of a lost worker. A run whose workers keep failing has a
@@ -120,7 +120,7 @@ class _Submissions:
         # Dask groups tasks by the part before the hyphen.
         key = f"faultline_run-{uuid4().hex}"
         future = self._client.submit(
-            play_on_worker, assignment, self._expected, key, key=key, pure=False
+            simulate_on_worker, assignment, self._expected, key, key=key, pure=False
         )
         self._under_way[key] = (assignment, future)
         future.add_done_callback(lambda done: self._done.put(done.key))
@@ -147,14 +147,14 @@ class _Submissions:
         except KilledWorker as error:
             lost = error.allowed_failures + 1
             message = f"its workers failed, {lost} in a row"
-            result = Result(assignment.request.run_id, Played(None, message))
+            result = Result(assignment.request.run_id, RunOutcome(None, message))
         except Exception as error:
             raise UserError(f"scheduler {self._address}: {_reason(error)}") from error
         del self._under_way[key]
         yield result
 
 
-def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
+def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
     """Execute a run in the fork server of this thread of a worker.
 
     Parameters
@@ -186,7 +186,7 @@ def play_on_worker(assignment: Assignment, expected: Environment, key: str) -> R
             server.stop()
         server = _this_thread.server = ForkServer(expected)
     try:
-        return server.play(assignment, wanted)
+        return server.simulate(assignment, wanted)
     except UserError as error:
         raise UserError(f"worker {worker.address}: {error}") from error
 

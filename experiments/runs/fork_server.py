@@ -28,10 +28,10 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
-    Played,
     Point,
     Request,
     Result,
+    RunOutcome,
     attempt,
 )
 from faultline.experiments.runs.provenance import environment
@@ -83,10 +83,10 @@ def serve(descriptor: int) -> None:
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, OwnerGoneError):
         owner.send(environment())
         while True:
-            owner.send(_play(owner.recv(), known, owner))
+            owner.send(_simulate(owner.recv(), known, owner))
 
 
-def _play(assignment: Assignment, known: KnownDurations, owner: Connection) -> Result:
+def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) -> Result:
     request = assignment.request
     try:
         os.chdir(assignment.directory)
@@ -100,16 +100,16 @@ def _play(assignment: Assignment, known: KnownDurations, owner: Connection) -> R
     while True:
         starts += 1
         started_s = monotonic()
-        played = supervise(partial(attempt, request.task, known), assignment.limits, owner)
+        simulated = supervise(partial(attempt, request.task, known), assignment.limits, owner)
         late = monotonic() - started_s > _START_S
-        if played.error != _KILLED or late or starts == _STARTS:
+        if simulated.error != _KILLED or late or starts == _STARTS:
             break
     wall_s = monotonic() - began_s
-    if played.learned is not None:
+    if simulated.learned is not None:
         # The platform may have changed since the run; the next run reports that.
         with suppress(OSError, ValueError, PlatformError):
-            known.learn(*played.learned)
-    return Result(request.run_id, replace(played, learned=None), wall_s)
+            known.learn(*simulated.learned)
+    return Result(request.run_id, replace(simulated, learned=None), wall_s)
 
 
 def _start_resource_tracker() -> None:
@@ -126,14 +126,14 @@ def _start_resource_tracker() -> None:
     os.close(null)
 
 
-def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> Played:
+def supervise(simulate: Callable[[], RunOutcome], limits: Limits, owner: Connection) -> RunOutcome:
     """Execute one run in a forked process group, and end the whole group afterwards.
 
     The calling process must have a single thread.
 
     Parameters
     ----------
-    play : callable
+    simulate : callable
         The run; the forked child calls it.
     limits : Limits
         Limits of the child and all that it starts.
@@ -151,7 +151,7 @@ def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> 
         if limits == Limits():
             # Under limits, a run simulates its platform itself, so that the limits apply.
             leave_platforms_to(sending)
-        _be_the_child(play, sending, (owner, receiving))
+        _be_the_child(simulate, sending, (owner, receiving))
     sending.close()
     # Parent and child both do this, so that the group exists whichever runs first.
     with suppress(OSError):
@@ -167,7 +167,7 @@ def supervise(play: Callable[[], Played], limits: Limits, owner: Connection) -> 
 
 
 def _be_the_child(
-    play: Callable[[], Played], sending: Connection, not_ours: tuple[Connection, ...]
+    simulate: Callable[[], RunOutcome], sending: Connection, not_ours: tuple[Connection, ...]
 ) -> NoReturn:
     status = 1
     try:
@@ -181,14 +181,14 @@ def _be_the_child(
         # Out of memory, the kernel shall kill a run and its children rather than the sweep.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-        sending.send(play())
+        sending.send(simulate())
         status = 0
     finally:
         # A child must skip the exit handlers of the fork server.
         os._exit(status)
 
 
-def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits) -> Played:
+def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits) -> RunOutcome:
     deadline = inf if limits.time_s is None else monotonic() + limits.time_s
     interval_s = inf if limits.memory_bytes is None else _MEMORY_INTERVAL_S
     while True:
@@ -198,18 +198,18 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
             raise OwnerGoneError
         if receiving in ready:
             try:
-                message: Call | Played = receiving.recv()
-                if isinstance(message, Played):
+                message: Call | RunOutcome = receiving.recv()
+                if isinstance(message, RunOutcome):
                     return message
                 receiving.send(message.run())
             except (EOFError, OSError):
-                return Played(None, _cause_of_end(child))
+                return RunOutcome(None, _cause_of_end(child))
         if limits.time_s is not None and monotonic() >= deadline:
-            return Played(None, f"exceeded its time limit of {limits.time_s:.10g} s")
+            return RunOutcome(None, f"exceeded its time limit of {limits.time_s:.10g} s")
         if limits.memory_bytes is not None and _resident_bytes(child) > limits.memory_bytes:
             # The shorter of GB and GiB is most likely the unit that the user wrote.
             sizes = (format_quantity(limits.memory_bytes, kind) for kind in (SIZE, _BINARY_SIZE))
-            return Played(None, f"exceeded its memory limit of {min(sizes, key=len)}")
+            return RunOutcome(None, f"exceeded its memory limit of {min(sizes, key=len)}")
 
 
 def _cause_of_end(child: int) -> str:

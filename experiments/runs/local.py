@@ -26,10 +26,10 @@ from faultline.experiments.runs.fork_server import Assignment, members, process_
 from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
-    Played,
     Request,
     Result,
     Results,
+    RunOutcome,
     attempt,
     cores,
 )
@@ -67,7 +67,7 @@ class LocalExecutor:
                 f"{_MOST_PER_CORE} per core"
             )
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`. A UserError if this machine cannot execute any."""
         directory = str(Path.cwd())
         expected = environment()
@@ -96,23 +96,23 @@ class LocalExecutor:
 class InThisProcess:
     """Executes runs one after the other in this process, without limits."""
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`."""
         known = KnownDurations()
         for request in requests:
             began_s = monotonic()
-            played = attempt(request.task, known)
-            if played.learned is not None:
-                known.learn(*played.learned)
+            simulated = attempt(request.task, known)
+            if simulated.learned is not None:
+                known.learn(*simulated.learned)
             yield Result(
-                request.run_id, replace(played, learned=None), wall_s=monotonic() - began_s
+                request.run_id, replace(simulated, learned=None), wall_s=monotonic() - began_s
             )
 
 
 def _drive(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:
     try:
         while (assignment := inbox.get()) is not None:
-            outbox.put(server.play(assignment))
+            outbox.put(server.simulate(assignment))
     except RunAbandonedError:
         return
     except BaseException as error:  # `_exchange` raises it again.
@@ -152,7 +152,7 @@ class ForkServer:
         self._stopped = False
         self._process: _Process | None = None
 
-    def play(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
+    def simulate(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
         """Execute a run; retry a few times if the fork server fails meanwhile.
 
         `wanted` is called periodically; the run ends if it returns False.
@@ -185,7 +185,7 @@ class ForkServer:
                 self._discard(process)
                 raise
         error = f"its supervising process failed {_ATTEMPTS} times"
-        return Result(assignment.request.run_id, Played(None, error), monotonic() - began_s)
+        return Result(assignment.request.run_id, RunOutcome(None, error), monotonic() - began_s)
 
     def stop(self) -> None:
         """End the process and all it started, permanently; any thread may call this."""

@@ -21,7 +21,7 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
 from faultline.simulator.job import Durations
-from faultline.strategies.guarding import told
+from faultline.strategies.guarding import text_of
 
 Labels = tuple[tuple[str, Any], ...]
 
@@ -36,7 +36,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class RunOutcome:
     """The value or error of a run."""
 
     value: Any  # The record, or the value that the called function returned.
@@ -125,15 +125,15 @@ class Point:
                 self.question.job(self.seed)
                 self.question.read_ahead()
 
-    def play(self, known: KnownDurations) -> Played:
+    def simulate(self, known: KnownDurations) -> RunOutcome:
         """Execute the run in this process."""
         if self.question is not None:
-            return Played(run(self.question, self.seed, self.engine))
+            return RunOutcome(run(self.question, self.seed, self.engine))
         durations = known.of(self.scenario)
         question = resolve(self.scenario, durations)
         record = run(question, self.seed, self.engine)
         learned = (self.scenario, question.durations) if durations is None else None
-        return Played(record, learned=learned)
+        return RunOutcome(record, learned=learned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ class Call:
         """Return the name of this call: a digest of function and argument."""
         return _digest(self.source, self.function.__qualname__, self.argument)
 
-    def play(self, known: KnownDurations) -> Played:
+    def simulate(self, known: KnownDurations) -> RunOutcome:
         """Call the function in this process."""
-        return Played(self.function(self.argument))
+        return RunOutcome(self.function(self.argument))
 
 
 Task = Point | Call
@@ -180,7 +180,7 @@ class Result:
     """The result of a request."""
 
     run_id: str  # Name of the request.
-    played: Played  # A record or an error.
+    simulated: RunOutcome  # A record or an error.
     wall_s: float = 0.0  # Real time of the run, in seconds.
 
 
@@ -190,7 +190,7 @@ Results = Generator[Result, None, None]
 class Executor(Protocol):
     """Executes runs: on this machine, or on a Dask cluster."""
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests, and yield each result as it arrives, in any order.
 
         Requests are consumed as results are, so there may be any number of them. A run that crashes
@@ -210,18 +210,18 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def attempt(task: Task, known: KnownDurations) -> Played:
+def attempt(task: Task, known: KnownDurations) -> RunOutcome:
     """Execute a task in this process; an exception becomes its error."""
     try:
-        return task.play(known)
+        return task.simulate(known)
     except BaseException as error:  # SystemExit too: each failed run needs a reason.
         trace = None if isinstance(error, EXPLAINED) else traceback.format_exc()
-        return Played(None, explain(error), trace)
+        return RunOutcome(None, explain(error), trace)
 
 
 def explain(error: BaseException) -> str:
     """Return an error as one line that is the same in each run."""
-    text = str(error) if isinstance(error, EXPLAINED) else told(error)
+    text = str(error) if isinstance(error, EXPLAINED) else text_of(error)
     # Addresses in memory differ from run to run.
     return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 

@@ -27,7 +27,7 @@ _MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedRun:
+class SimulatedRun:
     """A finished run, from which a record is computed."""
 
     job: ResolvedJob  # With every value filled in.
@@ -55,7 +55,9 @@ class PlayedRun:
         progress = self.progress
         others = ("checkpoint", "restart", "load")
         stepping_s = progress.now_s - sum(progress.seconds[cause] for cause in others)
-        return stepping_s / progress.played_steps if progress.played_steps else self.full_batch_s
+        return (
+            stepping_s / progress.simulated_steps if progress.simulated_steps else self.full_batch_s
+        )
 
     @property
     def goodput(self) -> float:
@@ -115,7 +117,7 @@ class Column:
     optional: bool = False  # Whether a run may have no value.
     # Computes the value of a run, or the values of a family by name. The default is the attribute
     # of `PlayedRun` or `Progress` with the name of the column.
-    value: Callable[[PlayedRun], Any] | None = None
+    value: Callable[[SimulatedRun], Any] | None = None
 
     @property
     def with_unit(self) -> str:
@@ -132,15 +134,17 @@ class Column:
         least = -_MOST if self.name.removesuffix("_s") in CAUSES else 0.0
         return least, inf if "time_to_train_ratio" in self.name else _MOST
 
-    def of(self, played: PlayedRun) -> Any:
+    def of(self, simulated: SimulatedRun) -> Any:
         """Return the value of a run."""
         if self.value:
-            return self.value(played)
-        return getattr(played if hasattr(PlayedRun, self.name) else played.progress, self.name)
+            return self.value(simulated)
+        return getattr(
+            simulated if hasattr(SimulatedRun, self.name) else simulated.progress, self.name
+        )
 
 
 def _text(
-    name: str, label: str, meaning: str, value: Callable[[PlayedRun], str] | None = None
+    name: str, label: str, meaning: str, value: Callable[[SimulatedRun], str] | None = None
 ) -> Column:
     return Column(name, "text", label, meaning, unit="", value=value)
 
@@ -188,7 +192,7 @@ def _booked(cause: str) -> Column:
     )
 
 
-def _same_tokens(run: PlayedRun) -> dict[str, float]:
+def _same_tokens(run: SimulatedRun) -> dict[str, float]:
     """Return two values without the charge for approximate gradients, if there is a charge."""
     samples = run.progress.completed.samples
     if not run.job.scenario.strategy.approximation_loss or not samples:
@@ -428,13 +432,15 @@ _DEFINED = (
         "snapshots taken in the background",
         "snapshots in the background, to memory and to storage",
     ),
-    _count("played_steps", "steps played", "simulated steps, lost and repeated ones included"),
+    _count(
+        "simulated_steps", "steps simulated", "simulated steps, lost and repeated ones included"
+    ),
     Column(
         "mean_stacks",
         "number",
         "mean stacks per step",
         "mean number of shard types that a group computes in a step, patch compute included",
-        value=lambda run: run.progress.stack_computations / max(1, run.progress.played_steps),
+        value=lambda run: run.progress.stack_computations / max(1, run.progress.simulated_steps),
     ),
     *map(_booked, CAUSES),
 )
@@ -453,11 +459,11 @@ def column(name: str) -> Column | None:
     return next((FAMILIES[prefix] for prefix in FAMILIES if name.startswith(prefix)), None)
 
 
-def record_of(played: PlayedRun) -> Record:
+def record_of(simulated: SimulatedRun) -> Record:
     """Return the record of a run."""
     record: Record = {}
     for one in _DEFINED:
-        value = one.of(played)
+        value = one.of(simulated)
         if one.name in FAMILIES:
             record.update((one.name + name, part) for name, part in value.items())
         else:

@@ -12,12 +12,12 @@ from faultline.experiments.config.tables.failures import FailureKindsTable
 from faultline.experiments.job.failure_model import failure_files
 from faultline.experiments.job.platform_files import explaining_aborts, platform_file
 from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve
-from faultline.experiments.job.step_times import played_traffic
-from faultline.experiments.runs.record import PlayedRun, Record, record_of
+from faultline.experiments.job.step_times import simulated_traffic
+from faultline.experiments.runs.record import Record, SimulatedRun, record_of
 from faultline.platforms.files import read_file
 from faultline.platforms.preset_library import preset_names
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 
 if TYPE_CHECKING:
@@ -56,18 +56,18 @@ def run(
         seeded = question.job(seed)
         strategy = question.strategy()
         training = Training(seeded.work, seeded.rules, strategy, record_event, on_checkpoint)
-        play(training, ReplayEngine(seeded))
+        simulate(training, ReplayEngine(seeded))
         progress = training.progress
     else:
-        result = play_on_simgrid(question, seed, events=record_event is not None, links=links)
+        result = simulate_on_simgrid(question, seed, events=record_event is not None, links=links)
         progress = result.progress
         if record_event is not None:
             for event in result.events:
                 record_event(event)
-    return record_of(PlayedRun(question, progress, seed, engine, scenario_hash(question)))
+    return record_of(SimulatedRun(question, progress, seed, engine, scenario_hash(question)))
 
 
-def play_on_simgrid(
+def simulate_on_simgrid(
     question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
 ) -> SimgridResult:
     """Simulate a resolved job on SimGrid; `links` is a file for the trace of links."""
@@ -75,8 +75,8 @@ def play_on_simgrid(
 
     beside = question.protected.beside
     path = beside.platform if beside else platform_file(question.scenario)
-    flows, played = beside.flows if beside else (), question.step is not None
-    traffic = played_traffic(question.scenario, path, flows, played=played)
+    flows, simulated = beside.flows if beside else (), question.step is not None
+    traffic = simulated_traffic(question.scenario, path, flows, simulated=simulated)
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
         return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)
@@ -105,9 +105,9 @@ def stated_hash(scenario: Scenario) -> str:
     return _digest(scenario, {})
 
 
-def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
-    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **without}
-    left_out["failures"] = {*without.get("failures", ()), "kinds"}
+def _digest(scenario: Scenario, parts_down: dict[str, set[str]]) -> str:
+    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **parts_down}
+    left_out["failures"] = {*parts_down.get("failures", ()), "kinds"}
     left_out["recovery"] = {"time_factor"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
     digest = hashlib.sha256(content.encode())

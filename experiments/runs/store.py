@@ -224,9 +224,9 @@ class Store:
         runs = self.runs.values()
         return set(self.wanted) - {run.run_id for run in runs if not (retry_failed and run.failed)}
 
-    def staying(self, to_play: set[str]) -> list[StoredRun]:
+    def staying(self, to_simulate: set[str]) -> list[StoredRun]:
         """Return the runs that exist and will not be repeated."""
-        return [run for run_id, run in self.runs.items() if run_id not in to_play]
+        return [run for run_id, run in self.runs.items() if run_id not in to_simulate]
 
     def begin(self) -> None:
         """Make the folder of runs, and write the manifest."""

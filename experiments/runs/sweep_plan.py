@@ -20,8 +20,8 @@ from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.runs.execution import Display, line_printer
 from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
-from faultline.experiments.runs.player import Display, line_printer
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import stated_hash
@@ -147,13 +147,13 @@ def _scenario_at(base: dict[str, Any], settings: Settings, where: str) -> Scenar
 class Outcome:
     """Summary of an executed plan."""
 
-    played: int  # Runs executed now.
+    simulated: int  # Runs executed now.
     already_there: int  # Runs that existed before.
     failed: int  # Runs of both kinds that have an error instead of a record.
     first_error: str | None  # Point, seed and error of the first failed run in the plan's order.
 
 
-def play_plan(
+def simulate_plan(
     plan: Plan,
     directory: Path,
     executor: Callable[[], Executor],
@@ -202,11 +202,11 @@ def play_plan(
         store.begin()
         if missing:
             done, failed = len(staying), sum(run.failed for run in staying)
-            results = executor().play(plan.requests(missing), limits)
+            results = executor().simulate(plan.requests(missing), limits)
             name, total = manifest.grid["name"], len(manifest.run_ids)
             with closing(results), Display(console, name, total, done, failed) as display:
                 for result in results:
-                    value, error = result.played.value, result.played.error
+                    value, error = result.simulated.value, result.simulated.error
                     store.save(StoredRun(result.run_id, value, error, code, result.wall_s))
                     done += 1
                     failed += error is not None
@@ -219,7 +219,7 @@ def play_plan(
         if missing or not tables_stand(directory, manifest):
             finish(store, manifest)
         return Outcome(
-            played=len(missing),
+            simulated=len(missing),
             already_there=len(manifest.run_ids) - len(missing),
             failed=sum(run.failed for run in store.runs.values()),
             first_error=_first_error(manifest, store.runs),

@@ -1,4 +1,4 @@
-"""Published comparisons, played again: a folder each, found by its `study.py`."""
+"""Published comparisons, simulated again: a folder each, found by its `study.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A study: a published comparison that is played again, or a question of our own.
+"""A study: a published comparison that is simulated again, or a question of our own.
 
-A study says what is to be played and what becomes of it; the runner (`studies.runner`) does the
+A study says what is to be simulated and what becomes of it; the runner (`studies.runner`) does the
 rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
 
-    play(stage)              plays and computes everything; tables and other results, by name
+    run(stage)              runs and computes everything; tables and other results, by name
     row_tables(results)      the tables of which ``data/rows.csv`` lists the rows
     rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
@@ -36,7 +36,7 @@ from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
 Results = dict[str, Any]
-"""What a study has played and computed, by name."""
+"""What a study has simulated and computed, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
 Verdicts = Mapping[tuple[str, str, str], str]
@@ -257,8 +257,8 @@ class Study(ABC):
         return {}
 
     @abstractmethod
-    def play(self, stage: Stage) -> Results:
-        """Play and compute everything."""
+    def simulate(self, stage: Stage) -> Results:
+        """Run and compute everything."""
 
     def row_tables(self, results: Results) -> Mapping[str, Any]:
         """Return the tables of which ``data/rows.csv`` lists rows: by default the results."""

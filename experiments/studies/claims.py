@@ -12,7 +12,7 @@ Columns of a list, of which all but the first may be left out:
   whose rows differ within a claim states their kinds itself (`Study.kinds`).
 - ``not_simulated``: why nothing stands beside it, or what to know of it.
 
-Verdicts are counted from the rows when these have been played. Only predictions are evidence:
+Verdicts are counted from the rows when these have been simulated. Only predictions are evidence:
 `tally` counts them apart from all else.
 """
 
@@ -44,7 +44,7 @@ ELSEWHERE = ("docs/", "tests/", "faultline ")
 _OF_PUBLISHED = ("inside", "outside", "partly", "too wide")
 
 NO_ROW = "no row"
-"""The verdict of a claim whose rows were not played."""
+"""The verdict of a claim whose rows were not simulated."""
 
 _SHOWN: Columns = {
     "claim": "claim",
@@ -168,7 +168,7 @@ def judged(
 ) -> pd.DataFrame:
     """Return the claims of a study with their verdicts.
 
-    ``verdict`` counts the played rows by their verdict, with the largest error of those outside.
+    ``verdict`` counts the simulated rows by their verdict, with the largest error of those outside.
     The study has tables of some names, and has stated the verdicts of some rows itself; other
     values may be off by `within`, as a share of the published one.
     """
@@ -208,13 +208,13 @@ def _counted(
         labelled(verdict, _kind(row, claim, kinds))
         for row, verdict in zip(mine, verdicts, strict=True)
     )
-    told = ", ".join(f"{number} {label}" for label, number in labels.most_common())
+    printed = ", ".join(f"{number} {label}" for label, number in labels.most_common())
     errors = [
         row.simulated / row.published - 1.0
         for row, verdict in zip(mine, verdicts, strict=True)
         if verdict == "outside" and row.published
     ]
-    return f"{told} (worst {max(errors, key=abs):+.0%})" if errors else told
+    return f"{printed} (worst {max(errors, key=abs):+.0%})" if errors else printed
 
 
 def _kind(row: Row, claim: Mapping[str, Any], kinds: Kinds) -> Kind:

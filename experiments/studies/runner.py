@@ -1,4 +1,4 @@
-"""Plays a study and puts what comes of it where people and programs find it."""
+"""Runs a study and puts what comes of it where people and programs find it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from faultline.platforms.files import write_file
 
 
 def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
-    """Play a study: tables and figures into the stage's directory, the rest on its console.
+    """Run a study: tables and figures into the stage's directory, the rest on its console.
 
     Returned is what programs read: every result beside its published value.
     """
     with stage:
-        results = study.play(stage)
+        results = study.simulate(stage)
     rows = study.compared(results)
     tables = dict(study.tables(results))
     listed, stated, kinds = study.claims(), study.verdicts(results), study.kinds(results)

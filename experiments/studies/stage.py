@@ -1,4 +1,4 @@
-"""Where a study plays: how much, how often, on how many cores, and what is kept of it."""
+"""Where a study runs: how much, how often, on how many cores, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.screen import message_console, text_column
 from faultline.platforms.files import own_folder
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Stage:
-    """What a study is given to play on."""
+    """What a study is given to run on."""
 
     # Where tables and figures go, and the runs: a study that was killed goes on where it was.
     directory: Path
@@ -51,7 +51,7 @@ class Stage:
         self._progress.stop()
 
     def pick(self, quick: Result, full: Result) -> Result:
-        """Return how much is played: `full` if everything was asked for."""
+        """Return how much is simulated: `full` if everything was asked for."""
         return full if self.full else quick
 
     def folder(self, name: str) -> Path:
@@ -59,10 +59,10 @@ class Stage:
         return own_folder(self.directory / name)
 
     def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
-        """Play points; a row a run, in their order, with the labels before the record's columns."""
+        """Run points; a row a run, in their order, with the labels before the record's columns."""
         asked, kept = list(points), self.folder("runs")
         with self.step(title, len(asked)) as advance:
-            return pd.DataFrame(play(asked, kept, workers=self.workers, on_done=advance))
+            return pd.DataFrame(simulate(asked, kept, workers=self.workers, on_done=advance))
 
     def calls(
         self,
@@ -80,7 +80,7 @@ class Stage:
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = Call.each(function, arguments)
             kept = None if kept_in is None else self.folder(kept_in)
-            return play(tasks, kept, workers=self.workers, on_done=advance)
+            return simulate(tasks, kept, workers=self.workers, on_done=advance)
 
     @contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Callable[[], None]]:

@@ -1,1 +1,1 @@
-"""Collectives: schedules of messages in plain Python, and the player that rank actors call."""
+"""Collectives: schedules of messages in plain Python, and the runner that rank actors call."""

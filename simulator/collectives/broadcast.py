@@ -95,7 +95,7 @@ class ChainBroadcast(Schedule):
         receives = position > 0
         sends = position < self.members - 1
 
-        def play() -> Iterator[Round]:
+        def rounds_of() -> Iterator[Round]:
             for number in range(self.pieces + 1):
                 yield Round(
                     (Message(position + 1, number - 1, 1),) if sends and number > 0 else (),
@@ -105,7 +105,7 @@ class ChainBroadcast(Schedule):
                 )
 
         yield Stage(
-            play,
+            rounds_of,
             (Share(position + 1, self.pieces),) if sends else (),
             (Share(position - 1, self.pieces),) if receives else (),
             latency_steps=self.pieces - 1,

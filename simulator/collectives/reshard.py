@@ -131,7 +131,7 @@ class NonuniformAllReduce(Schedule):
             blocks.append(block)
         rounds = 2 * (count - 1)
 
-        def play() -> Iterator[Round]:
+        def rounds_of() -> Iterator[Round]:
             for number in range(rounds):
                 adds = number < count - 1
                 # After the reduce-scatter each holds the sum of the block behind its own place.
@@ -146,7 +146,7 @@ class NonuniformAllReduce(Schedule):
             return sum(shard_elements(blocks[(replica - n + offset) % count]) for n in numbers)
 
         return Stage(
-            play,
+            rounds_of,
             (Share(successor, shared(0)),),
             (Share(predecessor, shared(-1)),),
             latency_steps=rounds - 1,

@@ -68,14 +68,14 @@ class Ring:
         successor, predecessor = self._neighbours()
         pieces = self.block * rounds
 
-        def play() -> Iterator[Round]:
+        def rounds_of() -> Iterator[Round]:
             if scatters:
                 yield from self._rounds(-1, adds=True)
             if gathers:
                 yield from self._rounds(0, adds=False)
 
         return Stage(
-            play,
+            rounds_of,
             (Share(successor, pieces),),
             (Share(predecessor, pieces),),
             latency_steps=rounds - 1,

@@ -2,7 +2,7 @@
 
 A schedule knows no clock and no SimGrid: it lists sender, receiver, pieces and order of messages.
 This is enough to check an algorithm with real numbers, to simulate it as
-messages (`simulator.collectives.player`), and to count what it puts on each link.
+messages (`simulator.collectives.runner`), and to count what it puts on each link.
 """
 
 from __future__ import annotations

@@ -102,14 +102,14 @@ class Fold:
     def edges(self, pattern: StepPattern, stage: int) -> list[RingEdge]:
         """Return the messages between replicas that are simulated.
 
-        Where rings close, this includes what comes in from replicas that are not played: it leaves
-        when their equals send.
+        If rings close, this includes messages from replicas that are not simulated: such a message
+        leaves when the replica's equal sends.
         """
-        played = set(self.replicas)
+        simulated = set(self.replicas)
         return [
             edge
             for edge in pattern.edges(stage)
-            if edge.sender in played or (self.closes and edge.receiver in played)
+            if edge.sender in simulated or (self.closes and edge.receiver in simulated)
         ]
 
     def next_context(self, rank: Rank, pattern: StepPattern) -> Rank:
@@ -118,9 +118,9 @@ class Fold:
         replica = first + (rank.replica + 1 - first) % pattern.context
         return Rank(replica, rank.stage, rank.position)
 
-    def _next(self, here: int, played: tuple[int, ...], size: int) -> int:
-        if self.closes and len(played) > 1:
-            return played[(played.index(here) + 1) % len(played)]
+    def _next(self, here: int, simulated: tuple[int, ...], size: int) -> int:
+        if self.closes and len(simulated) > 1:
+            return simulated[(simulated.index(here) + 1) % len(simulated)]
         return (here + 1) % size
 
 
@@ -156,14 +156,14 @@ class _Replica:
         self, pattern: StepPattern, fold: Fold, replica: int, graph: ActivityGraph
     ) -> None:
         self._pattern, self._fold = pattern, fold
-        played = set(fold.replicas)
+        simulated = set(fold.replicas)
         # Its own messages, and messages from ranks that are not simulated.
         self._edges = [
             [
                 edge
                 for edge in fold.edges(pattern, stage)
                 if edge.sender == replica
-                or (edge.receiver == replica and edge.sender not in played)
+                or (edge.receiver == replica and edge.sender not in simulated)
             ]
             for stage in range(pattern.pipeline)
         ]

@@ -44,7 +44,7 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
                 if (team.nodes[stage], units) in stepped:
                     continue
                 stepped.add((team.nodes[stage], units))
-                for position in _played(team, positions):
+                for position in _simulated(team, positions):
                     rank = teams.rank(team, stage, place, position)
                     graph.add(Activity("optimizer", rank, None, flop), ready.get(rank, ()))
     return graph
@@ -89,5 +89,5 @@ def _reduce(
             ready[there] = (*ready.get(there, ()), message)
 
 
-def _played(team: Team, positions: Sequence[int]) -> list[int]:
+def _simulated(team: Team, positions: Sequence[int]) -> list[int]:
     return [position for position in positions if position < team.pattern.tensor]

@@ -1,6 +1,6 @@
 """Runs a graph of activities, each started separately, on hosts that may fail meanwhile.
 
-SimGrid aborts if a host goes off that a task is on, so `graph_player` is for steps in which nothing
+SimGrid aborts if a host goes off that a task is on, so `graph_runner` is for steps in which nothing
 fails. Activities survive it: those on the host end there, and ranks that need them wait for ever.
 """
 
@@ -13,7 +13,7 @@ from math import inf
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Rank
-from faultline.simulator.simgrid_engine.graph_player import HostOf, mean_latency_s
+from faultline.simulator.simgrid_engine.graph_runner import HostOf, mean_latency_s
 
 _LOST = (
     simgrid.CancelException,

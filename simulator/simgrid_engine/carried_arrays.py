@@ -27,7 +27,7 @@ class Carried:
 def carry_arrays(
     platform_xml: Path, schedule: Schedule, hosts: Sequence[str], buffers: Buffers
 ) -> Carried:
-    """Play a collective on an idle platform, in a process of its own, one actor a member.
+    """Run a collective on an idle platform, in a process of its own, one actor a member.
 
     Each message carries the elements that the schedule names, in as many bytes as they stand for;
     the receiver adds them to its own or puts them in their place.
@@ -48,10 +48,12 @@ def carry_arrays(
     SimulationError
         SimGrid aborts.
     """
-    return in_own_process(_play, platform_xml, schedule, hosts, buffers)
+    return in_own_process(_simulate, platform_xml, schedule, hosts, buffers)
 
 
-def _play(platform_xml: Path, schedule: Schedule, hosts: Sequence[str], start: Buffers) -> Carried:
+def _simulate(
+    platform_xml: Path, schedule: Schedule, hosts: Sequence[str], start: Buffers
+) -> Carried:
     import simgrid
     from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
 

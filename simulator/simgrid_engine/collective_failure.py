@@ -74,10 +74,10 @@ def break_collective(
     watchdog_s : float
         Seconds after the start at which every member gives up.
     """
-    return in_own_process(_play, platform_xml, schedule, hosts, fidelity, failure, watchdog_s)
+    return in_own_process(_simulate, platform_xml, schedule, hosts, fidelity, failure, watchdog_s)
 
 
-def _play(
+def _simulate(
     platform_xml: Path,
     schedule: Schedule,
     hosts: Sequence[str],
@@ -87,7 +87,7 @@ def _play(
 ) -> Aftermath:
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.collectives.player import Collective
+    from faultline.simulator.collectives.runner import Collective
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)

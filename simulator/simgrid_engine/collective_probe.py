@@ -201,7 +201,7 @@ def _measure(
 ) -> tuple[float, int, str]:
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
-    from faultline.simulator.collectives.player import Collective
+    from faultline.simulator.collectives.runner import Collective
     from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
 
     engine = load_engine(platform_xml)

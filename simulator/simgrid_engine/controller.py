@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
-from faultline.platforms.outages import bandwidths_without
+from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
@@ -30,13 +30,11 @@ from faultline.simulator.phases import (
     Send,
     Stall,
 )
-from faultline.simulator.played_factors import PlayedFactors
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
-from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
     Died,
@@ -50,12 +48,14 @@ from faultline.simulator.simgrid_engine.rank import (
     SleepOrder,
     WriteOrder,
 )
+from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid_engine.storage_traffic import (
     load_checkpoint,
     transfer,
     transfer_beside,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
+from faultline.simulator.simulated_factors import SimulatedFactors
 from faultline.strategies.recovery import Recovery
 
 _MOST_BESIDE = 4.0
@@ -83,16 +83,16 @@ class SimgridEngine:
         self._platform = platform
         self._news: Channel[News] = Channel()
         self._activities = [0]
-        self._jitter = 0.0 if work.plays_steps else work.compute_jitter
+        self._jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._paces = paces = [
             Pace(group, self._jitter, work.minimum_factor, job.seed) for group in range(work.groups)
         ]
-        self._factors = PlayedFactors.of(work, job.seed)
+        self._factors = SimulatedFactors.of(work, job.seed)
         self.clocks = job.failures.clocks(job.seed, job.rules.clock)
-        self._played_steps = (
-            PlayedSteps(traffic.step, platform, work.layout) if traffic.step else None
+        self._simulated_steps = (
+            SimulatedSteps(traffic.step, platform, work.layout) if traffic.step else None
         )
-        steps = self._played_steps
+        steps = self._simulated_steps
         self.failure_injector = FailureInjector(
             [[simgrid.Host.by_name(name) for name in hosts] for hosts in traffic.hosts],
             self.clocks,
@@ -110,7 +110,7 @@ class SimgridEngine:
         self._exchange_follows = True
         self._writing: dict[int, Order] = {}
         self._writes: list[Write] = []
-        self._play: dict[type, Callable[[Any], Outcome]] = {
+        self._simulate: dict[type, Callable[[Any], Outcome]] = {
             Compute: self._compute,
             AllReduce: self._all_reduce,
             QuietSteps: self._quiet_steps,
@@ -128,8 +128,8 @@ class SimgridEngine:
     @property
     def activities(self) -> int:
         """Activities started so far: computations, messages, waits."""
-        played = self._played_steps.activities if self._played_steps else 0
-        return self._activities[0] + played
+        simulated = self._simulated_steps.activities if self._simulated_steps else 0
+        return self._activities[0] + simulated
 
     def execute(self, phase: Phase) -> Outcome:
         """Execute one phase and return its outcome."""
@@ -137,13 +137,17 @@ class SimgridEngine:
         if self._factors and isinstance(phase, Compute):
             phase = self._factors.draw(phase)
         if not self._writes:
-            return self._play[type(phase)](phase)
+            return self._simulate[type(phase)](phase)
         start_s, alone_s = simgrid.Engine.clock, inf
         if isinstance(phase, AllReduce):
             alone_s = self._job.all_reduce_s(phase)
-        elif isinstance(phase, Compute) and self._played_steps and self._job.work.is_regular(phase):
+        elif (
+            isinstance(phase, Compute)
+            and self._simulated_steps
+            and self._job.work.is_regular(phase)
+        ):
             alone_s = self._nominal_s(phase) * phase.slow.slowest
-        outcome = self._play[type(phase)](phase)
+        outcome = self._simulate[type(phase)](phase)
         if not outcome.missing:
             return outcome._replace(disturbed_s=max(0.0, outcome.now_s - start_s - alone_s))
         return outcome
@@ -182,29 +186,29 @@ class SimgridEngine:
         whole = dict.fromkeys(phase.members, phase.stacks)
         stacks = whole if phase.patch is None else self._job.work.occupied(phase, phase.patch)
         mine: Mapping[int, int] = stacks
-        played, spared, breakable = set[int](), set[int](), set[int]()
+        simulated, spared, breakable = set[int](), set[int](), set[int]()
         is_regular = self._job.work.is_regular(phase)
         # Then replay follows the simulated step, wherever it breaks.
         in_course = bool(self._writes) or self._job.work.simulates_failing_steps
         self._exchange_follows = is_regular and not 0.0 < phase.pace <= phase.least_pace
-        if self._played_steps and is_regular:
+        if self._simulated_steps and is_regular:
             shares = self._shares(phase)
             mine = {
                 group: stacks.get(group, 1) for group in shares.computing(phase.patch or stacks)
             }
             longest_s = self._nominal_s(phase) * phase.slow.slowest
-            if self._played_steps.hide(shares):
+            if self._simulated_steps.hide(shares):
                 # Gradients that should hide behind the last pass may last longer than it.
                 longest_s += self._job.all_reduce_s(phase)
             unharmed = self._unharmed(phase.members, self._beside_write(longest_s))
-            played, waiting = self._played_steps.within(shares, unharmed)
-            if not played | waiting >= mine.keys() and self._played_steps.hide(shares):
+            simulated, waiting = self._simulated_steps.within(shares, unharmed)
+            if not simulated | waiting >= mine.keys() and self._simulated_steps.hide(shares):
                 # Gradients still in flight when the failure is noticed can stay in flight.
-                played = set()
+                simulated = set()
             # A rank that waits for a group at risk gets its data, or waits for ever.
-            spared = (played | waiting | (stacks.keys() - mine.keys())) & unharmed
+            spared = (simulated | waiting | (stacks.keys() - mine.keys())) & unharmed
             if began_s >= self._writing_until_s and (in_course or not _shares_nodes(phase)):
-                breakable = mine.keys() - played - down
+                breakable = mine.keys() - simulated - down
         slow, size = phase.slow.compute, phase.stack_size * phase.pace
         orders = {
             group: ComputeOrder(number, size * slow.get(group, 1.0), bool(breakable))
@@ -219,21 +223,21 @@ class SimgridEngine:
             if group not in at_risk and not breakable:
                 computations.push(self._computation(group, order))
 
-        def play() -> None:
-            if self._played_steps and (played or breakable):
-                times = {group: mine[group] for group in (played | breakable) & mine.keys()}
-                self._played_steps.meet(phase.without, phase.slow)
+        def simulate() -> None:
+            if self._simulated_steps and (simulated or breakable):
+                times = {group: mine[group] for group in (simulated | breakable) & mine.keys()}
+                self._simulated_steps.meet(phase.parts_down, phase.slow)
                 off_s = self._off_s() if breakable else {}
-                self._played_steps.passes(
+                self._simulated_steps.passes(
                     shares, times, phase.factor, breakable, off_s, alone=not self._writes
                 )
 
-        done = self._carry_out({group: orders[group] for group in at_risk}, play)
+        done = self._carry_out({group: orders[group] for group in at_risk}, simulate)
         self._arrived = idle | done | (stacks.keys() - at_risk)
         if not computations.empty():
             computations.wait_all()
         lacking = [group for group in phase.members if group not in self._arrived]
-        if lacking and self._played_steps:
+        if lacking and self._simulated_steps:
             # From then on the rest of the group waits for its failed ranks.
             died_s = min(self.clocks.next_failure_s[group] for group in lacking)
             self._hung_s = max(began_s, died_s)
@@ -253,7 +257,7 @@ class SimgridEngine:
         self, phase: Compute, began_s: float, at_work: Collection[int], lacking: Collection[int]
     ) -> float:
         """Return when the working groups should have ended, and missing groups have failed."""
-        left = phase._replace(pace=self._job.work.pace_without(phase, lacking))
+        left = phase._replace(pace=self._job.work.pace_with_parts_down(phase, lacking))
         slowest = max((phase.slow.compute.get(group, 1.0) for group in at_work), default=0.0)
         ends_s = began_s + self._nominal_s(left) * slowest
         return max(ends_s, *(self.clocks.next_failure_s[group] for group in lacking), 0.0)
@@ -344,10 +348,10 @@ class SimgridEngine:
         absent = self._absent(members, fails_within)
         hung_s, self._hung_s = min(start_s, self._hung_s), inf
         quiet = self._unharmed(members, self._beside_write(whole_s)).issuperset(members)
-        if self._played_steps and not absent and quiet:
-            self._played_steps.meet(phase.without, phase.slow)
-            self._played_steps.sync(self._shares(phase))
-            self._exchange_what_hides(start_s + whole_s)
+        if self._simulated_steps and not absent and quiet:
+            self._simulated_steps.meet(phase.parts_down, phase.slow)
+            self._simulated_steps.sync(self._shares(phase))
+            self._exchange_hidden(start_s + whole_s)
             return Outcome(simgrid.Engine.clock)
         if rules.detection == "watchdog" and (absent or fails_within):
             shows_s = max(start_s, hung_s + rules.watchdog_s)
@@ -355,18 +359,18 @@ class SimgridEngine:
             shows_s = start_s + whole_s * rules.failed_all_reduce_fraction
         else:
             shows_s = start_s + whole_s
-        if self._traffic.all_reduce and not self._played_steps:
-            shares = {**self._shares_without(phase.without)}
+        if self._traffic.all_reduce and not self._simulated_steps:
+            shares = {**self._shares_with_parts_down(phase.parts_down)}
             for link, share in slow_links(self._platform, phase.slow.causes).items():
                 shares[link] = min(share, shares.get(link, 1.0))
             with narrowed(shares):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
-        elif self._played_steps:
+        elif self._simulated_steps:
             self._break_sync(phase, absent, shows_s if absent else start_s + whole_s, shows_s)
             if not absent:
-                self._exchange_what_hides(start_s + whole_s)
+                self._exchange_hidden(start_s + whole_s)
         else:
             self._sleep_until(shows_s if absent else start_s + whole_s)
         if fails_within:
@@ -376,7 +380,7 @@ class SimgridEngine:
             absent = self._absent(members, fails_within)
         return Outcome(simgrid.Engine.clock, tuple(absent))
 
-    def _exchange_what_hides(self, ends_s: float) -> None:
+    def _exchange_hidden(self, ends_s: float) -> None:
         """Wait for hidden gradients; waits and passes of stated time send none."""
         if not self._exchange_follows:
             self._sleep_until(ends_s)
@@ -388,7 +392,7 @@ class SimgridEngine:
 
         `shows_s` is when the failure of a member meanwhile is noticed.
         """
-        steps, fails_s = self._played_steps, None
+        steps, fails_s = self._simulated_steps, None
         assert steps is not None, "no step is simulated"
         if not absent:
             first_s = min(self.clocks.next_failure_s[group] for group in phase.members)
@@ -396,22 +400,24 @@ class SimgridEngine:
                 fails_s, ends_s = first_s, shows_s
             elif first_s <= ends_s:
                 ends_s = max(shows_s, first_s)
-        steps.meet(phase.without, phase.slow)
+        steps.meet(phase.parts_down, phase.slow)
         steps.broken_sync(self._shares(phase), self._off_s(absent), ends_s, fails_s)
 
     def _shares(self, phase: Compute | AllReduce) -> StepShares:
         """Return the shares of a phase whose step is simulated."""
-        assert self._played_steps is not None, "no step is simulated"
+        assert self._simulated_steps is not None, "no step is simulated"
         if isinstance(phase, Compute):
             stack_size, hides = phase.stack_size, phase.patch is None
         else:
             stack_size, hides = 1, not phase.repeated
-        whole = self._played_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
+        whole = self._simulated_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
         return whole if hides else whole.exposed()
 
-    def _shares_without(self, switches: Sequence[str]) -> Mapping[str, float]:
+    def _shares_with_parts_down(self, switches: Sequence[str]) -> Mapping[str, float]:
         """Return the share of bandwidth that remains on links while switches are down."""
-        return bandwidths_without(read_platform(self._platform), switches) if switches else {}
+        return (
+            bandwidths_with_parts_down(read_platform(self._platform), switches) if switches else {}
+        )
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Return the members missing in a running all-reduce, in ascending order."""
@@ -480,14 +486,17 @@ class SimgridEngine:
         duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
-        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        struck, phases = (
+            self.clocks.collect(phase.reports_failures),
+            self._recovery_times.last_phases(),
+        )
         return Outcome(simgrid.Engine.clock, struck=struck, phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
         start_s = simgrid.Engine.clock
-        if self._played_steps:
+        if self._simulated_steps:
             # Gradients of a discarded step are still in flight.
-            self._played_steps.settle()
+            self._simulated_steps.settle()
         self._sleep_until(start_s + phase.duration_s)
         return Outcome(simgrid.Engine.clock)
 
@@ -526,8 +535,8 @@ class SimgridEngine:
         failed = self.failure_injector.unnoticed()
         restart_s = self._recovery_times.duration_s(phase.recovery, failed)
         restart_s += self._recovery_times.repair_s(failed)
-        if self._played_steps:
-            self._played_steps.settle()
+        if self._simulated_steps:
+            self._simulated_steps.settle()
         self.failure_injector.begin_restart(phase.absent, restart_s)
         up: set[int] = set()
         while len(up) < phase.groups - len(phase.absent):
@@ -537,7 +546,10 @@ class SimgridEngine:
         self._arrived.clear()
         self._writing.clear()
         failures = self.failure_injector.end_restart()
-        struck, phases = self.clocks.collect(phase.asks), self._recovery_times.last_phases()
+        struck, phases = (
+            self.clocks.collect(phase.reports_failures),
+            self._recovery_times.last_phases(),
+        )
         return Outcome(simgrid.Engine.clock, (), failures, struck, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:

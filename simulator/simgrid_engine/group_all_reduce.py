@@ -9,8 +9,8 @@ from math import inf
 from types import MappingProxyType
 
 import simgrid
-from faultline.simulator.collectives.player import Collective
 from faultline.simulator.collectives.ring import RingAllReduce
+from faultline.simulator.collectives.runner import Collective
 from faultline.simulator.collectives.schedule import Fidelity
 
 _BROKEN_OFF = (
@@ -47,7 +47,7 @@ class GroupAllReduce:
             )
             for place, ring in enumerate(zip(*hosts, strict=True))
         ]
-        self._playing = len(hosts) * len(self._rings)
+        self._simulating = len(hosts) * len(self._rings)
         self._actors: list[simgrid.Actor] = []
         self._steady = fidelity == "flow" and len(hosts) > 1
         self._begun: list[simgrid.Comm] = []
@@ -175,8 +175,8 @@ class GroupAllReduce:
     ) -> Callable[[], None]:
         def body() -> None:
             if ring.take_part(member, inf):
-                self._playing -= 1
-                if self._playing == 0:
+                self._simulating -= 1
+                if self._simulating == 0:
                     # An actor holds this object: unless it is let go, its thread is never freed.
                     self._actors.clear()
                     on_end()

@@ -61,7 +61,7 @@ class GroupState:
         return flows
 
     def _on_one_rail(self, moves: Sequence[SentMove]) -> Sequence[SentMove]:
-        """Return the moves that a host plays that stands for several GPUs: those of one of them.
+        """Return the moves that a host runs that stands for several GPUs: those of one of them.
 
         Stages are on other GPUs of a group, each with an adapter of its own: the one that receives
         most takes longest.

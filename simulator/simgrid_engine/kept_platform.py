@@ -31,13 +31,13 @@ _LOADED: list[simgrid.Engine] = []
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedTime:
+class SimulatedTime:
     """How long an action takes alone, in seconds."""
 
     duration_s: float
 
     @classmethod
-    def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> PlayedTime:
+    def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> SimulatedTime:
         """Let one actor act on an otherwise idle platform; return when it has ended."""
         from faultline.platforms.xml_names import CONTROLLER_HOST
         from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
@@ -50,7 +50,7 @@ class PlayedTime:
         return cls(engine.clock)
 
     @classmethod
-    def from_cache(cls, stored: dict[str, Any]) -> PlayedTime:
+    def from_cache(cls, stored: dict[str, Any]) -> SimulatedTime:
         """Return a time from the values of a file; raise an error if they are invalid."""
         known = cls(**stored)
         if not known.duration_s >= 0.0:
@@ -58,9 +58,9 @@ class PlayedTime:
         return known
 
 
-def played_on(
+def simulate_on(
     platform: Path,
-    play: Callable[Concatenate[simgrid.Engine, Arguments], Result],
+    simulate: Callable[Concatenate[simgrid.Engine, Arguments], Result],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
@@ -73,7 +73,7 @@ def played_on(
     ----------
     platform : Path
         Platform XML; loaded at the first request, and when it has changed.
-    play : callable
+    simulate : callable
         Takes the engine.
     *args, **kwargs
         Its further arguments.
@@ -83,7 +83,7 @@ def played_on(
     SimulationError
         If SimGrid aborts, or the process is killed repeatedly.
     """
-    return call_in_owner(_call_via_keeper, platform, _in_a_fork, play, args, kwargs)
+    return call_in_owner(_call_via_keeper, platform, _in_a_fork, simulate, args, kwargs)
 
 
 def look_up_on(
@@ -94,7 +94,7 @@ def look_up_on(
 ) -> None:
     """Look something up in the process that keeps a platform, so that its forks know it.
 
-    As `played_on`, but for a function that simulates nothing and does not change the platform.
+    As `simulate_on`, but for a function that simulates nothing and does not change the platform.
     """
     call_in_owner(_call_via_keeper, platform, _in_the_process, look_up, args, kwargs)
 
@@ -155,7 +155,7 @@ def _in_the_process(
 
 
 def _in_a_fork(
-    play: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
+    simulate: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Result:
     """Call a function in a fork of this process, which has one thread."""
     reading, writing = os.pipe()
@@ -164,7 +164,7 @@ def _in_a_fork(
     if child == 0:
         try:
             with os.fdopen(writing, "wb") as output:
-                pickle.dump(result_and_error(play, (*_LOADED, *args), kwargs), output)
+                pickle.dump(result_and_error(simulate, (*_LOADED, *args), kwargs), output)
         finally:
             os._exit(0)
     os.close(writing)

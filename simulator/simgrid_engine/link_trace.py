@@ -22,7 +22,7 @@ _PROLOGUE = """<?xml version="1.0" encoding="utf-8"?>
 
 @contextmanager
 def links_traced(platform: Path, trace: Path | None) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Yield the platform to play on and SimGrid's options, and write the trace at the end.
+    """Yield the platform to run on and SimGrid's options, and write the trace at the end.
 
     Parameters
     ----------

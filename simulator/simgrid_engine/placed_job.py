@@ -138,8 +138,8 @@ class PlacedJob:
         """Narrow links to the share that the simulated messages have among all messages."""
         ratios: dict[str, float] = {}
         for kind in kinds:
-            full, played = self._all.load(kind), self._load(kind, fold)
-            for name, count in played.items():
+            full, simulated = self._all.load(kind), self._load(kind, fold)
+            for name, count in simulated.items():
                 ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
         kept: list[tuple[simgrid.Link, float]] = []
         for name, ratio in ratios.items():

@@ -27,7 +27,7 @@ from faultline.platforms.child_python import helpers_on_safe_path
 from faultline.platforms.errors import shortage
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import KilledError, SimulationError
 from faultline.simulator.simgrid_engine.link_trace import links_traced
@@ -36,7 +36,7 @@ from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.guarding import told
+from faultline.strategies.guarding import text_of
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -439,11 +439,11 @@ def run_on_simgrid(
     links : Path, optional
         File for the traffic of each link.
     """
-    with links_traced(platform, links) as (played, options):
-        return in_own_process(simulate, job, strategy, played, traffic, events, options)
+    with links_traced(platform, links) as (simulated, options):
+        return in_own_process(simulate_here, job, strategy, simulated, traffic, events, options)
 
 
-def simulate(
+def simulate_here(
     job: Job,
     strategy: Strategy,
     platform: Path,
@@ -464,19 +464,19 @@ def simulate(
         level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
-    player = SimgridEngine(job, traffic, platform)
-    player.failure_injector.power_on()
+    runner = SimgridEngine(job, traffic, platform)
+    runner.failure_injector.power_on()
     failures: list[Exception] = []
 
     def control() -> None:
         try:
-            play(training, player)
+            simulate(training, runner)
         except Exception as error:
             # An exception that leaves an actor aborts the process without its message.
             failures.append(error)
 
     started = perf_counter()
-    actor_on(CONTROLLER_HOST, "failures", player.failure_injector.inject, daemon=True)
+    actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
     actor_on(CONTROLLER_HOST, "controller", control)
     run_to_the_end(engine)
     for error in failures:
@@ -485,9 +485,9 @@ def simulate(
         if (lack := shortage(error)) is not None:
             raise SimulationError(_LACKS.format(lack)) from error
         # Some errors of schemes cannot be sent to another process.
-        message = str(error) if isinstance(error, StrategyError) else told(error)
+        message = str(error) if isinstance(error, StrategyError) else text_of(error)
         raise SimulationError(f"the controller failed: {message}") from error
     wall_s = perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak_bytes = peak if sys.platform == "darwin" else peak * 1024
-    return SimgridResult(training.progress, events, player.activities, wall_s, peak_bytes)
+    return SimgridResult(training.progress, events, runner.activities, wall_s, peak_bytes)

@@ -15,12 +15,12 @@ from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
 class ComputeOrder:
     """Compute `stacks` stacks, each as long as `stack_size` shard types at full pace.
 
-    If the group's passes are `played` as tasks, the rank only waits for their expected end.
+    If the group's passes are `simulated` as tasks, the rank only waits for their expected end.
     """
 
     stacks: int
     stack_size: float
-    played: bool = False
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Rank:
             speed = simgrid.this_actor.get_host().speed
             for _ in range(order.stacks):
                 seconds = self.compute_s * order.stack_size * self.pace.factor()
-                if order.played:
+                if order.simulated:
                     simgrid.this_actor.sleep_for(seconds)
                 else:
                     simgrid.this_actor.execute(seconds * speed)

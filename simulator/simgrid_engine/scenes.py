@@ -1,4 +1,4 @@
-"""Plays flows on a platform, scene after scene, and times them."""
+"""Runs flows on a platform, scene after scene, and times them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Flow = tuple[str, str, float]
 """Source host, destination host, size in bytes."""
 
 
-def play_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+def simulate_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
     """Return how long each scene of flows that start at once lasts, in s; 0 for one without any.
 
     Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
@@ -38,14 +38,14 @@ def play_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]
             for near, far, size_bytes in flows
         ]
 
-    def play() -> None:
+    def simulate() -> None:
         for scene, latency_s in zip(scenes, latencies_s, strict=True):
             start_s = simgrid.Engine.clock
             for flow in start(scene):
                 flow.wait()
             lasted_s.append(simgrid.Engine.clock - start_s + latency_s)
 
-    actor_on(CONTROLLER_HOST, "scenes", play)
+    actor_on(CONTROLLER_HOST, "scenes", simulate)
     run_to_the_end(engine)
     return lasted_s
 

@@ -44,8 +44,8 @@ class LinkLoads:
         self._behind = {xml_names.memory(place.index): place.index for place in self._places}
         self._way_up = lru_cache(maxsize=None)(self._find_way_up)
 
-    def play(self, scenes: Sequence[Sequence[Flow]]) -> list[float]:
-        """Return how long each scene lasts, as `scenes.play_scenes` does, in seconds."""
+    def simulate(self, scenes: Sequence[Sequence[Flow]]) -> list[float]:
+        """Return how long each scene lasts, as `scenes.simulate_scenes` does, in seconds."""
         return [self._lasts_s(scene) for scene in scenes]
 
     def _lasts_s(self, scene: Sequence[Flow]) -> float:

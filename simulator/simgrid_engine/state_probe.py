@@ -1,19 +1,19 @@
 """How long training state takes in and out of host memory, on a platform.
 
-Where the platform is as its spec says, and each flow may take any spine, the load of links tells
-(`simulator.simgrid_engine.state_loads`), which is as exact as SimGrid. All others are measured in
-SimGrid.
+If the platform is as its spec says, and each flow may take any spine, the load of the links gives
+the time (`simulator.simgrid_engine.state_loads`), as exactly as SimGrid. All other platforms are
+measured in SimGrid.
 
-What is played is the platform with the doors to its host memories, and one GPU a server where all
-GPUs of a server do the same (`simulator.simgrid_engine.folded_servers`), which is as exact and
-faster; of an XML that was edited, all of them. A copy to the own memory, and a load from it, meets
-nothing but what the GPUs of the server do: where servers are alike, one tells the time of all.
-Copies to peers, the all-reduce, and the writing of a group are played by all nodes that take part,
-wherever they are; a rebuild by one of the largest groups of peers.
+The probe simulates the platform with the doors to its host memories. If all GPUs of a server do the
+same, it simulates one GPU per server (`simulator.simgrid_engine.folded_servers`), which is as exact
+and faster. In an edited XML it simulates all of them. A copy to a server's own memory, and a load
+from it, meet only traffic of that server's GPUs. If servers are alike, one gives the time of all.
+All nodes that take part simulate copies to peers, the all-reduce, and the writing of a group. One
+of the largest groups of peers simulates a rebuild.
 
 Between host memory and network a platform has the PCIe link of the GPU at the same door, down and
-up again; that is in the way only where PCIe is slower than the adapter, or something else is on it.
-Groups that are no whole servers cannot be folded.
+up again. That link limits a flow only if PCIe is slower than the adapter, or if other traffic uses
+it. Groups that are not whole servers cannot be folded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.scenes import Flow, play_scenes
+from faultline.simulator.simgrid_engine.scenes import Flow, simulate_scenes
 from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
     all_reduces,
@@ -50,7 +50,7 @@ from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, S
 # Raise it when a change to this file, or to the flows, changes what is measured.
 _VERSION = 5
 
-_Player = Callable[[Sequence[Sequence[Flow]]], list[float]]
+_Runner = Callable[[Sequence[Sequence[Flow]]], list[float]]
 
 
 def probe_state_transfers(
@@ -74,7 +74,7 @@ def probe_state_transfers(
     SimulationError
         SimGrid aborts.
     """
-    with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
+    with _simulated_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
         times = _measured(
             _in_simgrid(path), layout, transfers, memory_bytes_per_s, alike=edited is None
         )
@@ -96,9 +96,9 @@ def state_transfer_times(
 # All schemes of a plan ask for the same.
 @lru_cache(maxsize=32)
 def _by_load(spec: ClusterSpec, transfers: StateTransfers) -> StateTransferTimes:
-    played, layout = _folded(spec, transfers)
-    play, memory_bytes_per_s = _loads_of(played).play, _memory_bandwidth(played)
-    times = _measured(play, layout, transfers, memory_bytes_per_s, alike=True)
+    simulated, layout = _folded(spec, transfers)
+    simulate, memory_bytes_per_s = _loads_of(simulated).simulate, _memory_bandwidth(simulated)
+    times = _measured(simulate, layout, transfers, memory_bytes_per_s, alike=True)
     return replace(times, host_memory_bytes=spec.host.memory_bytes)
 
 
@@ -128,7 +128,7 @@ def cached_state_probe(
         known.check()
         return known
 
-    with _played_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
+    with _simulated_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
         request = ["state", _VERSION, asdict(layout), asdict(transfers)]
         times = cached(
             path,
@@ -147,17 +147,17 @@ def cached_state_probe(
 
 
 @contextmanager
-def _played_platform(
+def _simulated_platform(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None
 ) -> Iterator[tuple[Path, Layout, float]]:
     """Write the platform to simulate; yield its file, the job on it, its memory's bandwidth.
 
     Servers of a platform that was edited are not folded: they may be unlike.
     """
-    played, layout = _folded(spec, transfers, may_fold=edited is None)
-    memory_bytes_per_s = _memory_bandwidth(played)
-    opened = played.model_copy(
-        update={"host": played.host.model_copy(update={"doors": True}), "disk": None}
+    simulated, layout = _folded(spec, transfers, may_fold=edited is None)
+    memory_bytes_per_s = _memory_bandwidth(simulated)
+    opened = simulated.model_copy(
+        update={"host": simulated.host.model_copy(update={"doors": True}), "disk": None}
     )
     text = xml_text(opened)
     if edited is not None:
@@ -215,12 +215,12 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
     return host.memory_bandwidth_bytes_per_s
 
 
-def _in_simgrid(path: Path) -> _Player:
-    return lambda scenes: in_own_process(play_scenes, path, scenes)
+def _in_simgrid(path: Path) -> _Runner:
+    return lambda scenes: in_own_process(simulate_scenes, path, scenes)
 
 
 def _measured(
-    play: _Player,
+    simulate: _Runner,
     layout: Layout,
     transfers: StateTransfers,
     memory_bytes_per_s: float,
@@ -236,11 +236,11 @@ def _measured(
     )
     lost = _lost_with_a_server(transfers)
     # Where servers are alike, one tells the time of all.
-    told_by = nodes[: transfers.slices] if alike else nodes
+    measured_nodes = nodes[: transfers.slices] if alike else nodes
     state_bytes = transfers.state_bytes_per_gpu
     scenes = [
-        [flow for node in told_by for flow in snapshots(layout, node, snapshot_bytes)],
-        [flow for node in told_by for flow in loads(layout, node, state_bytes)],
+        [flow for node in measured_nodes for flow in snapshots(layout, node, snapshot_bytes)],
+        [flow for node in measured_nodes for flow in loads(layout, node, state_bytes)],
         all_reduce,
         copies,
         # Each survivor sends its parity, and for each other survivor's the block that is in it:
@@ -257,7 +257,7 @@ def _measured(
         ],
         to_storage(layout, snapshot_bytes),
     ]
-    copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = play(scenes)
+    copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = simulate(scenes)
     of_node = rebuilt_bytes * layout.gpus_per_node
     # All that came is read, and the share is written: n - 1 and one of the share's size.
     read_bytes = sum((len(others) + 1) * of_node for _, others in lost)

@@ -95,7 +95,7 @@ class StateTransferTimes:
         All GPUs copy their snapshots to host memory at once.
     copy_interference_s : float
         By how much an all-reduce of the groups takes longer that starts with the copy, where that
-        is stated; else copies are played beside steps (`simgrid_engine.write_probe`).
+        is stated; else copies are simulated beside steps (`simgrid_engine.write_probe`).
     encode_s : float
         XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
         1/(n - 1) of a node's share, and writes one. 0 without peers.

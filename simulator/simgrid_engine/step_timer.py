@@ -14,7 +14,7 @@ from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Hosts, Team, Teams
-from faultline.simulator.simgrid_engine.graph_player import GraphPlayer, Span
+from faultline.simulator.simgrid_engine.graph_runner import GraphRunner, Span
 from faultline.simulator.simgrid_engine.placed_job import (
     MESSAGES,
     PlacedJob,
@@ -108,10 +108,10 @@ class StepTimer:
         every_replica = Fold(tuple(range(len(replicas))), positions)
         with cluster.narrowed(("gradient",) if folds else (), every_replica):
             graph = sync_graph(teams, positions)
-            player = GraphPlayer(graph, known.__getitem__, teams.rank_of(longest.watched))
-            sync_s = player.play_alone(self._engine)
-        optimizer_s = _total(player.spans, "optimizer")
-        player.free()
+            runner = GraphRunner(graph, known.__getitem__, teams.rank_of(longest.watched))
+            sync_s = runner.simulate_alone(self._engine)
+        optimizer_s = _total(runner.spans, "optimizer")
+        runner.free()
         return StepTime(
             kinds["compute"],
             kinds["tensor"],
@@ -120,7 +120,7 @@ class StepTimer:
             kinds["bubble"],
             ends_s - longest.passes_s + sync_s - optimizer_s,
             optimizer_s,
-            len(player) + sum(one.activities for one in passes),
+            len(runner) + sum(one.activities for one in passes),
             cluster.treats_pairs_alike,
         )
 
@@ -157,7 +157,7 @@ class StepTimer:
         own = tuple(range(team.pattern.context))
         fold = Fold(own, positions[: team.pattern.tensor], True)
         watched = here.busiest(fold)
-        counts = _played_micro_batches(team.pattern)
+        counts = _simulated_micro_batches(team.pattern)
         results = []
         for micro_batches in counts:
             alone = replace(
@@ -168,13 +168,13 @@ class StepTimer:
             key = (alone, fold, tuple(tuple(map(tuple, stages)) for stages in hosts))
             if key not in self._known:
                 with here.narrowed(MESSAGES, fold):
-                    player = GraphPlayer(passes_graph(alone, fold), here.host, watched)
+                    runner = GraphRunner(passes_graph(alone, fold), here.host, watched)
                     begun_s = self._engine.clock
-                    player.play_alone(self._engine)
-                self._known[key] = _parts(begun_s, player), len(player)
-                player.free()
+                    runner.simulate_alone(self._engine)
+                self._known[key] = _parts(begun_s, runner), len(runner)
+                runner.free()
             results.append(self._known[key])
-        kinds = _drawn_out(team.pattern, counts, [played for played, _ in results])
+        kinds = _drawn_out(team.pattern, counts, [simulated for simulated, _ in results])
         flop = team.pattern.stage_flop[watched.stage]
         return _Passes(kinds, (team, watched), flop, sum(number for _, number in results))
 
@@ -189,7 +189,7 @@ class StepTimer:
     ) -> list[_Passes]:
         """Return the passes of teams that run at once, of all or `micro_batches` micro-batches."""
         begun_s = self._engine.clock
-        playing = []
+        simulating = []
         for team in which:
             pattern = team.pattern
             if micro_batches is not None:
@@ -198,26 +198,26 @@ class StepTimer:
             fold = Fold(tuple(range(pattern.context)), positions[: pattern.tensor])
             watched = here.busiest(fold)
             graph = passes_graph(pattern, fold)
-            player = GraphPlayer(graph, here.host, watched)
+            runner = GraphRunner(graph, here.host, watched)
             if slow:
                 own = {activity.rank for activity in graph.activities}
                 factors = {rank: slow.get(teams.rank_of((team, rank)), 1.0) for rank in own}
-                player.slow_down(factors)
-            playing.append((team, watched, player))
-        for _, _, player in playing:
-            player.start()
+                runner.slow_down(factors)
+            simulating.append((team, watched, runner))
+        for _, _, runner in simulating:
+            runner.start()
         self._engine.run()
         passes = [
             _Passes(
-                _parts(begun_s, player),
+                _parts(begun_s, runner),
                 (team, watched),
                 team.pattern.stage_flop[watched.stage],
-                len(player),
+                len(runner),
             )
-            for team, watched, player in playing
+            for team, watched, runner in simulating
         ]
-        for _, _, player in playing:
-            player.free()
+        for _, _, runner in simulating:
+            runner.free()
         return passes
 
     def _together_drawn_out(
@@ -229,15 +229,15 @@ class StepTimer:
     ) -> list[_Passes]:
         """Return the passes of alike teams that run at once, from some micro-batches."""
         pattern = which[0].pattern
-        counts = _played_micro_batches(pattern)
-        plays = [self._together(teams, which, hosts, positions, count) for count in counts]
+        counts = _simulated_micro_batches(pattern)
+        simulates = [self._together(teams, which, hosts, positions, count) for count in counts]
         return [
             replace(
                 passes[-1],
                 parts=_drawn_out(pattern, counts, [one.parts for one in passes]),
                 activities=sum(one.activities for one in passes),
             )
-            for passes in zip(*plays, strict=True)
+            for passes in zip(*simulates, strict=True)
         ]
 
 
@@ -288,16 +288,16 @@ def _placed(
     return PlacedJob(names, pattern)
 
 
-def _parts(begun_s: float, player: GraphPlayer) -> dict[str, float]:
+def _parts(begun_s: float, runner: GraphRunner) -> dict[str, float]:
     """Return the seconds of the passes by kind; the rest is the bubble."""
     kinds = ("compute", "tensor", "context", "pipeline")
-    parts = {kind: _total(player.spans, kind) for kind in kinds}
-    duration_s = player.passed_s - begun_s
+    parts = {kind: _total(runner.spans, kind) for kind in kinds}
+    duration_s = runner.passed_s - begun_s
     bubble_s = duration_s - sum(parts.values())
     # The difference of sums that should be equal is rounding.
     parts["bubble"] = bubble_s if abs(bubble_s) > 1e-12 * duration_s else 0.0
     # Gradients that should hide behind the passes and last longer.
-    parts["gradient"] = max(0.0, player.ended_s - player.passed_s)
+    parts["gradient"] = max(0.0, runner.ended_s - runner.passed_s)
     return parts
 
 
@@ -306,18 +306,18 @@ def _total(spans: Iterable[Span], kind: str) -> float:
 
 
 def _drawn_out(
-    pattern: StepPattern, counts: Sequence[int], played: Sequence[dict[str, float]]
+    pattern: StepPattern, counts: Sequence[int], simulated: Sequence[dict[str, float]]
 ) -> dict[str, float]:
     """Return the seconds of a step's passes, given those of so many of its micro-batches."""
     rounds = (pattern.micro_batches - counts[-1]) / pattern.pipeline
     if not rounds:
-        return played[-1]
+        return simulated[-1]
     # Every further round of micro-batches adds what the last one has added.
-    before, after = played
+    before, after = simulated
     return {kind: part + rounds * (part - before[kind]) for kind, part in after.items()}
 
 
-def _played_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
+def _simulated_micro_batches(pattern: StepPattern) -> tuple[int, ...]:
     """Return of which steps, by micro-batches, the time of the step follows."""
     stages, flop = pattern.pipeline, pattern.stage_flop
     rounds = _DRAWN_OUT_ROUNDS + (flop[-1] < max(flop))

@@ -36,13 +36,13 @@ _MOST_PASSES = 1024
 """Forward passes of all ranks in a step of a job that is simulated whole: some 0.1 s."""
 
 Timer = Callable[[Hosts, StepPattern], StepTime]
-"""Times a step that GPU hosts play; by replica, stage and position."""
+"""Times a step that GPU hosts run; by replica, stage and position."""
 
 
 def time_steps(
     platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
 ) -> list[StepTime]:
-    """Let SimGrid play several steps on one platform, one after the other in one process."""
+    """Let SimGrid run several steps on one platform, one after the other in one process."""
     return with_timer(platform, partial(_each, steps), folds=folds)
 
 
@@ -69,7 +69,7 @@ def time_step(
     shares: StepShares | None = None,
     slow: Mapping[Rank, float] = MappingProxyType({}),
 ) -> StepTime:
-    """Play a step on an engine's platform, with a share of the bandwidth of some links.
+    """Run a step on an engine's platform, with a share of the bandwidth of some links.
 
     The ranks of `slow` compute by these factors longer.
     """

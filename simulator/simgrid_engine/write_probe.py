@@ -16,21 +16,21 @@ from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import played_on
-from faultline.simulator.simgrid_engine.played_courses import courses_of
+from faultline.simulator.simgrid_engine.kept_platform import simulate_on
+from faultline.simulator.simgrid_engine.simulated_courses import courses_of
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
     import simgrid
-    from faultline.simulator.simgrid_engine.graph_player import HostOf
+    from faultline.simulator.simgrid_engine.graph_runner import HostOf
 
 # Raise it when the same request would be simulated differently.
 _VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedBeside:
-    """Passes, where they are played, the exchange of gradients, a checkpoint; each beside a write.
+class SimulatedBeside:
+    """Times of simulated passes, of the exchange of gradients, and of a checkpoint, beside a write.
 
     Attributes
     ----------
@@ -54,19 +54,19 @@ def write_beside_steps(
     platform : Path
         Platform XML.
     traffic : Traffic
-        Of the job, with its step where that is played.
+        Of the job, with its step where that is simulated.
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
     """
 
-    def from_cache(stored: dict[str, Any]) -> PlayedBeside:
-        known = PlayedBeside(**stored)
+    def from_cache(stored: dict[str, Any]) -> SimulatedBeside:
+        known = SimulatedBeside(**stored)
         if not all(min(part) >= 0.0 for part in known.parts):
             raise ValueError("the entry has a time out of range")
         return known
 
-    def measure() -> PlayedBeside:
-        return played_on(platform, play_beside, traffic)
+    def measure() -> SimulatedBeside:
+        return simulate_on(platform, simulate_beside, traffic)
 
     found = cached(platform, [_VERSION, repr(traffic)], measure, from_cache)
     parts, sent = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
@@ -74,15 +74,15 @@ def write_beside_steps(
         sent = parts.pop()
     saved = sent if traffic.save else ALONE
     *passes, sync = parts
-    played, courses = passes[0] if passes else ALONE, courses_of(platform, traffic, layout)
-    return WriteBesideSteps(found.parts[-1][1], played, sync, saved, sent, courses)
+    simulated, courses = passes[0] if passes else ALONE, courses_of(platform, traffic, layout)
+    return WriteBesideSteps(found.parts[-1][1], simulated, sync, saved, sent, courses)
 
 
-def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
-    """Play the parts of a step beside a write, on a platform that is idle otherwise."""
+def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside:
+    """Run the parts of a step beside a write, on a platform that is idle otherwise."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+    from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
     from faultline.simulator.simgrid_engine.probes import all_reduce
@@ -97,14 +97,14 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
     else:
         # Built here, before there are actors: within one, each task costs switches of threads.
         for graph, host_of in _graphs_of(traffic.step):
-            player = GraphPlayer(graph, host_of)
+            runner = GraphRunner(graph, host_of)
 
-            def play(player: GraphPlayer = player) -> None:
-                player.start()
-                player.wait()
+            def simulate(runner: GraphRunner = runner) -> None:
+                runner.start()
+                runner.wait()
 
-            parts.append(play)
-    played: list[tuple[float, float, float, float]] = []
+            parts.append(simulate)
+    simulated: list[tuple[float, float, float, float]] = []
 
     def save() -> None:
         transfer(traffic.write_of(0))
@@ -134,11 +134,11 @@ def play_beside(engine: simgrid.Engine, traffic: Traffic) -> PlayedBeside:
             for actor, _ in both:
                 actor.join()
             (_, (ended_s,)), (_, (written_s,)) = both
-            played.append((alone_s, write_s, ended_s, written_s))
+            simulated.append((alone_s, write_s, ended_s, written_s))
 
     actor_on(CONTROLLER_HOST, "measure", measure)
     run_to_the_end(engine)
-    return PlayedBeside(played)
+    return SimulatedBeside(simulated)
 
 
 def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:

@@ -74,7 +74,7 @@ class Training:
         progress, seconds = self.progress, state.seconds
         holds_last_step = state.memory.holds_last_step
         meets_conditions = self.work.disturbances is not None
-        plays_steps = self.work.plays_steps
+        simulates_steps = self.work.simulates_steps
         while not state.is_done() and self._goes_on():
             if hits.next_repair_s <= progress.now_s:
                 yield from self.restarter.hand_back()
@@ -96,7 +96,7 @@ class Training:
             missing, ended_s, disturbed_s = reduced.missing, outcome.now_s, outcome.disturbed_s
             if missing and holds_last_step:
                 state.before_failure = state.to_save(progress.now_s)
-            if missing and plays_steps:
+            if missing and simulates_steps:
                 # In a step that breaks, the cost of a copy and the wait for a failed rank overlap.
                 ended_s, disturbed_s = self._end_of_broken(costs, reduced.now_s), 0.0
             seconds["checkpoint"] += disturbed_s
@@ -164,7 +164,7 @@ class Training:
     def _end_step(self, down: int) -> Generator[Phase, Outcome, None]:
         """Save what is due after a step, the last of all included, and let groups rejoin."""
         state = self.state
-        is_saved = yield from self.saver.save_what_is_due(down)
+        is_saved = yield from self.saver.save_if_due(down)
         if not state.is_done():
             if is_saved and state.readmits:
                 yield from self.restarter.readmit()
@@ -272,7 +272,7 @@ class Training:
                 break
             repairs += 1
             missing, struck = outcome.missing, outcome.struck
-            if identifies or optimizer.asks_when:
+            if identifies or optimizer.needs_failure_times:
                 struck = (yield Inquiry(missing)).struck
             # The plan is not read between the hits and the verdict on them.
             replaced = self._take_in(missing, struck) if identifies else set()
@@ -343,7 +343,7 @@ class Training:
                 stacks=plan.stacks,
                 moved_types=verdict.moved_types,
             )
-        without, slow = step.compute.without, step.slow
+        parts_down, slow = step.compute.parts_down, step.slow
         state.spend(
-            "patch_compute", (yield patch_compute(plan, verdict.patch, self.work, without, slow))
+            "patch_compute", (yield patch_compute(plan, verdict.patch, self.work, parts_down, slow))
         )

@@ -40,7 +40,7 @@ class Saver:
         """Drop postponed saves: the job went back to an earlier state."""
         self._postponed.clear()
 
-    def save_what_is_due(self, down: int) -> Generator[Phase, Outcome, bool]:
+    def save_if_due(self, down: int) -> Generator[Phase, Outcome, bool]:
         """Send mirrors, take snapshots and write a checkpoint after a step, if due.
 
         Returns whether there is a new state that groups may rejoin with.

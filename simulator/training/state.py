@@ -101,7 +101,7 @@ class TrainingState:
     def step_phases(self) -> StepPhases:
         """Return the phases of the next steps."""
         slow = self.response.slowdown(self.plan) if self.conditions.slow else UNDISTURBED
-        step = StepPhases(self.plan, self.work, self.conditions.without, slow, self.step)
+        step = StepPhases(self.plan, self.work, self.conditions.parts_down, slow, self.step)
         if self.responds:
             sound_s = step.costs.nominal_s / step.compute.slow.slowest
             self.response.follow(self.plan, sound_s, slow)
@@ -136,7 +136,7 @@ class TrainingState:
         seconds["waiting"] += duration_s - steps * costs.nominal_s
         if costs.raised_power_s:
             progress.raised_power_s += steps * costs.raised_power_s
-        progress.played_steps += steps
+        progress.simulated_steps += steps
         if self.responds:
             self.response.count_steps(steps)
         progress.stack_computations += steps * costs.types

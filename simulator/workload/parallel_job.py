@@ -354,7 +354,7 @@ def layers_of_parts(layers: int, parts: int) -> tuple[int, ...]:
         )
     most = -(-layers // parts)
     counts = [most] * parts
-    for without in range(most * parts - layers):
-        nearer_end, from_front = divmod(without, 2)
+    for parts_down in range(most * parts - layers):
+        nearer_end, from_front = divmod(parts_down, 2)
         counts[nearer_end if from_front else parts - 1 - nearer_end] -= 1
     return tuple(counts)

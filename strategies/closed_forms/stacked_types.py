@@ -162,7 +162,7 @@ def patch_types(groups: int, redundancy: int, *, one_stack: bool) -> FloatArray:
         survivors = groups - k + 1
         last_copy = min(1.0, groups * copies[1] / (before * survivors))
         lost_here = min(lost[k] / before, last_copy)
-        copies = _without_a_survivor(copies, survivors)
+        copies = _no_survivor(copies, survivors)
         for _ in range(now - before):
             copies = _with_one_more_stack(copies, 1.0 - k / groups)
         missed_by_new_stacks = (k / groups) ** (now - before)
@@ -194,7 +194,7 @@ def _any_of(places: int, uncovered: float, lost: float) -> float:
     return float(1.0 - ((1.0 - uncovered) / (1.0 - lost)) ** places) if uncovered > lost else 0.0
 
 
-def _without_a_survivor(copies: FloatArray, survivors: int) -> FloatArray:
+def _no_survivor(copies: FloatArray, survivors: int) -> FloatArray:
     taken = np.arange(len(copies)) * copies / survivors
     return np.asarray(copies - taken + np.append(taken[1:], 0.0))
 

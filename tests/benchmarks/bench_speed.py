@@ -22,8 +22,8 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.job.step_times import step_time_of
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import cores
-from faultline.experiments.runs.single_run import play_on_simgrid, run
-from faultline.experiments.runs.sweep_plan import make_plan, play_plan
+from faultline.experiments.runs.single_run import run, simulate_on_simgrid
+from faultline.experiments.runs.sweep_plan import make_plan, simulate_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.experiments.studies.spare.cells import Cell
 from faultline.platforms.preset_library import load_preset
@@ -122,7 +122,7 @@ def _matches(stacks: dict[int, list[int]], types: int, size: int) -> bool:
 @pytest.mark.parametrize(("groups", "redundancy"), [(24, 3), (60, 4)])
 def test_simgrid_300_steps_by_replay(speed: Speed, groups: int, redundancy: int) -> None:
     settings = {"strategy.redundancy": redundancy, "job.groups": groups, "job.steps": 300}
-    simgrid_s = play_on_simgrid(resolve(load_scenario("spare-study", settings)), 0).wall_s
+    simgrid_s = simulate_on_simgrid(resolve(load_scenario("spare-study", settings)), 0).wall_s
     rival = {"rival_s": simgrid_s, "rival": "SimGrid"}
     speed.of(run, setup=replaying("spare-study", settings), **rival)
 
@@ -130,7 +130,7 @@ def test_simgrid_300_steps_by_replay(speed: Speed, groups: int, redundancy: int)
 def test_simgrid_100_steps_of_256_ranks(speed: Speed) -> None:
     settings = {"job.steps": 100, "failures.mtbf_s": 1e12}
     job = resolve(load_scenario("llama3-70b-hgx", settings))
-    speed.of(lambda: play_on_simgrid(job, 0), rounds=1, target_s=60.0)
+    speed.of(lambda: simulate_on_simgrid(job, 0), rounds=1, target_s=60.0)
 
 
 @pytest.mark.parametrize(("known", "target_s"), [(False, 10.0), (True, 0.1)])
@@ -176,7 +176,7 @@ GRID = {
 
 def _sweep(folder: Path, seeds: int) -> None:
     plan = make_plan(grid_from({**GRID, "seeds": seeds}, "grid"))
-    play_plan(plan, folder, lambda: LocalExecutor(cores()), Console(file=StringIO()))
+    simulate_plan(plan, folder, lambda: LocalExecutor(cores()), Console(file=StringIO()))
 
 
 def test_overhead_of_a_run_of_a_sweep(speed: Speed, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def blocks(name: str, language: str) -> list[str]:
     return [block[2] for block in _FENCED.finditer(page(name)) if block[1] == language]
 
 
-def played(commands: Iterable[str]) -> int:
+def simulated(commands: Iterable[str]) -> int:
     """Run commands, one after the other; return how many there are."""
     count = 0
     for command in commands:

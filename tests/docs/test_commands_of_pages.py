@@ -15,7 +15,7 @@ from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms import parse_spec
 from faultline.strategies.registry import all_strategies
 
-from tests.docs.pages import ROOT, blocks, page, played
+from tests.docs.pages import ROOT, blocks, page, simulated
 from tests.experiments.runs.in_process import Invented, some_record
 
 
@@ -37,7 +37,7 @@ def test_failure_models(capsys: pytest.CaptureFixture[str]) -> None:
     Path("log.csv").write_text(trace, encoding="utf-8")
     (jobs,) = blocks(name, "text")
     Path("sacct.txt").write_text(jobs, encoding="utf-8")
-    assert played(lines_of(name)) == 11
+    assert simulated(lines_of(name)) == 11
     printed = capsys.readouterr().out
     assert "power-shelf" in printed
     assert "4 failures" in printed
@@ -62,7 +62,7 @@ def test_modelling_a_cluster(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (spec,) = blocks(name, "toml")
     Path("our-cluster.toml").write_text(spec, encoding="utf-8")
-    assert played(lines_of(name)) == 12
+    assert simulated(lines_of(name)) == 12
     printed = capsys.readouterr()
     assert "128 GPUs" in printed.out
     assert "oversubscribed 2:1" in printed.out
@@ -87,8 +87,8 @@ def test_the_error_of_a_cluster_is_the_one_that_comes() -> None:
 
 @pytest.mark.parametrize("command", lines_of("nonuniform.md", ""))
 def test_nonuniform(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With longer steps, which take less time to play."""
-    assert played([f"{command} --set times.compute_s=60 --json"]) == 1
+    """With longer steps, which take less time to run."""
+    assert simulated([f"{command} --set times.compute_s=60 --json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert record["failures"] > 0
     assert record["degraded_s"] > 0
@@ -110,13 +110,13 @@ PLANNING = lines_of("planning.md")
 @pytest.mark.parametrize(
     "command",
     [
-        # A cluster of another size than the scenario's is measured and played at length.
+        # A cluster of another size than the scenario's is measured and simulated at length.
         pytest.param(one, marks=[pytest.mark.slow] * ("--gpus 100000" in one))
         for one in PLANNING
     ],
 )
 def test_planning(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert played([command]) == 1
+    assert simulated([command]) == 1
     if command == PLANNING[0]:
         printed = [line.split() for line in capsys.readouterr().out.splitlines()]
         for line in blocks("planning.md", "text")[0].splitlines():
@@ -136,7 +136,7 @@ def test_sweeps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     """With invented results: what is simulated is tested elsewhere."""
     invented = Invented(lambda request: {**some_record(request)})
     monkeypatch.setattr(sweep, "_executor", lambda arguments: invented)
-    assert played(lines_of("sweeps.md"))
+    assert simulated(lines_of("sweeps.md"))
     (code,) = blocks("sweeps.md", "python")
     capsys.readouterr()
     exec(compile(code, str(ROOT / "docs" / "sweeps.md"), "exec"), {})

@@ -21,7 +21,7 @@ from tests.docs.pages import numbers
 def test_recoveries_are_counted(tmp_path: Path) -> None:
     study = RecoveryStudy()
     with Stage(tmp_path, Console(quiet=True), workers=1) as stage:
-        results = study.play(stage)
+        results = study.simulate(stage)
     rows = [row for row in study.rows(results) if row.quantity == "recovery"]
     table = judged_rows(
         study.claims(), rows, study.verdicts(results), study.kinds(results), study.within

@@ -97,7 +97,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize("command", RUNS, ids=place)
-def test_the_runs_of_a_page_can_be_played(
+def test_the_runs_of_a_page_can_be_simulated(
     command: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

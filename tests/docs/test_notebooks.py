@@ -14,7 +14,7 @@ pytest.importorskip("ipykernel")
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 
 
-def played(name: str, place: Path) -> Any:
+def simulated(name: str, place: Path) -> Any:
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "is kept without results"
     resources = {"metadata": {"path": str(place)}}
@@ -30,7 +30,7 @@ def html_of(notebook: Any) -> list[str]:
 
 @pytest.mark.slow
 def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
-    shown = html_of(played("spare-story", tmp_path))
+    shown = html_of(simulated("spare-story", tmp_path))
     assert len(shown) == 10
     assert "goodput (ETTR)" in shown[4]
     assert "<svg" in shown[5]
@@ -39,7 +39,7 @@ def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_is_planned(tmp_path: Path) -> None:
-    shown = html_of(played("planning-a-cluster", tmp_path))
+    shown = html_of(simulated("planning-a-cluster", tmp_path))
     assert "<svg" in shown[0]
     assert "MFU" in shown[1]
     assert "32 GPUs in 4 groups of 8" in shown[2]

@@ -59,7 +59,7 @@ class Ask:
     def reproduced(self, study: str, folder: Path, *words: object) -> list[dict[str, Any]]:
         """Return the rows of a study, which has drawn all its charts into a folder.
 
-        What its claims name has been played.
+        What its claims name has been simulated.
         """
         status, out, _ = self.all("reproduce", study, *words, "--json", "-o", folder)
         assert status == 0

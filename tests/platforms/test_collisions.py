@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.platforms import ClusterSpec, PlatformError, load_preset, play_flows
+from faultline.platforms import ClusterSpec, PlatformError, load_preset, simulate_flows
 from faultline.platforms.collisions import Rings, busiest_over_mean, hashing_cost
 
 from tests.platforms.helpers import Write, shift
@@ -65,7 +65,7 @@ def test_ring_times_against_simgrid(overrides: dict[str, Any], write: Write) -> 
     flows = shift(spec.gpus, by=spec.gpus // 4, size_bytes=1e12)
 
     def seconds(**routing: Any) -> float:
-        return max(play_flows(write(cluster(**overrides, **routing)), flows)) - 2.3e-6
+        return max(simulate_flows(write(cluster(**overrides, **routing)), flows)) - 2.3e-6
 
     adaptive_s = seconds()
     for seed in range(2):

@@ -13,8 +13,8 @@ from faultline.platforms import (
     check_in_simgrid,
     fabric_layers,
     load_preset,
-    play_flows,
     read_platform,
+    simulate_flows,
     storage_rates,
 )
 from faultline.platforms.spec_differences import spec_differences
@@ -62,7 +62,7 @@ def test_simgrid_takes_the_same_ways(write: Write) -> None:
     path = write(load_preset("hgx-h100", **TWO_GPU_DOMAINS))
     platform = read_platform(path)
     pairs = list(permutations(platform.gpu_names, 2))
-    measured_s = play_flows(path, [(*pair, 1) for pair in pairs])
+    measured_s = simulate_flows(path, [(*pair, 1) for pair in pairs])
     expected_s = [platform.route(*pair).latency_s for pair in pairs]
     assert measured_s == pytest.approx(expected_s, abs=1e-8)
     assert len({round(seconds, 9) for seconds in expected_s}) == 4

@@ -11,9 +11,9 @@ from faultline.platforms import (
     ClusterSpec,
     engine_arguments,
     load_preset,
-    play_flows,
     rail_plane,
     read_platform,
+    simulate_flows,
     single_flow,
 )
 
@@ -64,7 +64,7 @@ def test_a_shift_across_leaves_runs_at_one_kth(
         oversubscription=[ratio],
         rail_optimised=rail_optimised,
     )
-    measured_s = play_flows(write(spec), shift(16, by=8, size_bytes=1e9))
+    measured_s = simulate_flows(write(spec), shift(16, by=8, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + ratio * 1e9 / 50e9] * 16, rel=1e-6)
 
 
@@ -73,7 +73,7 @@ def test_a_shift_across_rails_runs_at_one_kth(write: Write) -> None:
     spec = load_preset(
         "hgx-h100", domains=4, gpus_per_domain=4, domains_per_leaf=4, oversubscription=[2]
     )
-    measured_s = play_flows(write(spec), shift(16, by=5, size_bytes=1e9))
+    measured_s = simulate_flows(write(spec), shift(16, by=5, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + 2 * 1e9 / 50e9] * 16, rel=1e-6)
 
 
@@ -89,10 +89,10 @@ def test_oversubscriptions_of_three_levels_multiply(write: Write) -> None:
         oversubscription=[2, 3],
     )
     path = write(spec)
-    between_pods_s = play_flows(path, shift(16, by=8, size_bytes=1e9))
+    between_pods_s = simulate_flows(path, shift(16, by=8, size_bytes=1e9))
     assert between_pods_s == pytest.approx([2.9e-6 + 6 * 1e9 / 50e9] * 16, rel=1e-6)
     inside = [flow for flow in shift(16, by=4, size_bytes=1e9) if int(flow[0][-2:]) % 8 < 4]
-    inside_s = play_flows(path, inside)
+    inside_s = simulate_flows(path, inside)
     assert inside_s == pytest.approx([2.3e-6 + 2 * 1e9 / 50e9] * 8, rel=1e-6)
 
 
@@ -102,7 +102,7 @@ def test_both_ways_at_once_are_as_fast_as_one(small: ClusterSpec, write: Write) 
         ("gpu-000000", "gpu-000001", 0.6e-6 + 1 / 450),
         ("gpu-000000", "gpu-000008", 2.3e-6 + 1 / 50),
     ):
-        measured_s = play_flows(path, [(a, b, 1e9), (b, a, 1e9)])
+        measured_s = simulate_flows(path, [(a, b, 1e9), (b, a, 1e9)])
         assert measured_s == pytest.approx([expected_s] * 2, rel=1e-6)
 
 
@@ -123,20 +123,20 @@ class TestStorage:
         path = write(small)
         names = read_platform(path).gpu_names
         latency_s = 250e-9 + 500e-9 + 100e-9 + (100e-9 + 200e-9) + 100e-6 + 100e-9
-        writing_s = play_flows(path, [(name, "storage", 1e9) for name in names])
+        writing_s = simulate_flows(path, [(name, "storage", 1e9) for name in names])
         assert writing_s == pytest.approx([latency_s + 16 / 50] * 16, rel=1e-6)
-        reading_s = play_flows(path, [("storage", name, 1e9) for name in names])
+        reading_s = simulate_flows(path, [("storage", name, 1e9) for name in names])
         assert reading_s == pytest.approx([latency_s + 16 / 100] * 16, rel=1e-6)
 
     def test_a_client_alone_has_its_limit(self, small: ClusterSpec, write: Write) -> None:
-        (seconds,) = play_flows(write(small), [("gpu-000000", "storage", 20e9)])
+        (seconds,) = simulate_flows(write(small), [("gpu-000000", "storage", 20e9)])
         assert seconds == pytest.approx(1 + 0.10125e-3, rel=1e-6)
 
     def test_the_checkpoint_of_the_plane(self, write: Write) -> None:
         """2e13 bytes at 340 GB/s take 58.8 s; the rank writes its 1/M at its part of the rate."""
         spec = load_preset("spare-600k", groups=24)
         size_bytes = 2e13 / spec.gpus_per_rank
-        (seconds,) = play_flows(write(spec), [("gpu-000000", "storage", size_bytes)])
+        (seconds,) = simulate_flows(write(spec), [("gpu-000000", "storage", size_bytes)])
         assert seconds == pytest.approx(2e13 / 340e9, rel=1e-6)
 
 
@@ -148,7 +148,7 @@ def test_control_messages_take_no_time_while_bulk_flows_run(
     control = [("controller", name, 1000) for name in names]
     control += [(name, "controller", 1000) for name in names]
     bulk = shift(16, by=8, size_bytes=1e9)
-    seconds = play_flows(path, control + bulk)
+    seconds = simulate_flows(path, control + bulk)
     assert max(seconds[: len(control)]) < 1e-9
     assert seconds[len(control) :] == pytest.approx([2.3e-6 + 1 / 50] * 16, rel=1e-6)
 
@@ -171,8 +171,8 @@ class TestRailPlane:
 
     @pytest.mark.parametrize("across", [1, 8], ids=["ring on every rail", "all over the core"])
     def test_a_shift_on_every_rail(self, across: int, cluster: ClusterSpec, write: Write) -> None:
-        whole_s = play_flows(write(cluster), shift(128, by=8 * across, size_bytes=1e8))
-        plane_s = play_flows(write(rail_plane(cluster)), shift(16, by=across, size_bytes=1e8))
+        whole_s = simulate_flows(write(cluster), shift(128, by=8 * across, size_bytes=1e8))
+        plane_s = simulate_flows(write(rail_plane(cluster)), shift(16, by=across, size_bytes=1e8))
         for rail in range(8):
             assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
 
@@ -180,8 +180,8 @@ class TestRailPlane:
         def writes(gpus: int) -> list[Flow]:
             return [(f"gpu-{index:06d}", "storage", 1e8) for index in range(gpus)]
 
-        whole_s = play_flows(write(cluster), writes(128))
-        plane_s = play_flows(write(rail_plane(cluster)), writes(16))
+        whole_s = simulate_flows(write(cluster), writes(128))
+        plane_s = simulate_flows(write(rail_plane(cluster)), writes(16))
         assert whole_s == pytest.approx(plane_s * 8, rel=1e-6)
         assert plane_s[0] == pytest.approx(128e8 / 50e9, rel=1e-3)
 

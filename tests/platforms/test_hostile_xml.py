@@ -50,8 +50,10 @@ def test_no_option_writes_a_file(option: str, tmp_path: Path, ask: Ask) -> None:
     text = TEXT.replace(ROOT, OPTIONS.format(option, target) + ROOT, 1)
     path = tmp_path / "p.xml"
     path.write_text(text, encoding="utf-8")
-    told = ask.refused("platform", "check", path)
-    assert told.startswith(f"faultline: {path}:{line_of(text, '<config')}: option {option!r}: is ")
+    printed = ask.refused("platform", "check", path)
+    assert printed.startswith(
+        f"faultline: {path}:{line_of(text, '<config')}: option {option!r}: is "
+    )
     assert not target.exists()
 
 
@@ -136,9 +138,9 @@ STRANGE: list[tuple[str, str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "told"), [case[1:] for case in STRANGE], ids=lambda _: "")
-def test_strange_files_are_refused_in_one_line(content: str | bytes, told: str) -> None:
-    assert told in refusal(content)
+@pytest.mark.parametrize(("content", "printed"), [case[1:] for case in STRANGE], ids=lambda _: "")
+def test_strange_files_are_refused_in_one_line(content: str | bytes, printed: str) -> None:
+    assert printed in refusal(content)
 
 
 def test_nothing_of_simgrid_is_printed_beside_our_line(
@@ -165,8 +167,8 @@ def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
     huge = tmp_path / "huge.xml"
     with huge.open("wb") as file:
         file.truncate(10**12)
-    for path, told in ((pipe, "a pipe"), (endless, "a device"), (huge, "larger than 256 MiB")):
-        with pytest.raises(PlatformError, match=told):
+    for path, printed in ((pipe, "a pipe"), (endless, "a device"), (huge, "larger than 256 MiB")):
+        with pytest.raises(PlatformError, match=printed):
             read_platform(path)
 
 

@@ -8,9 +8,9 @@ import pytest
 from faultline.platforms import (
     load_preset,
     parse_spec,
-    play_flows,
     rail_plane,
     read_platform,
+    simulate_flows,
 )
 from faultline.platforms.spec import GENERATIONS
 
@@ -90,8 +90,8 @@ def test_the_plane_of_shared_adapters_and_few_rails(
     cluster = load_preset(
         "hgx-h100", domains=8, domains_per_leaf=2, oversubscription=[2], **overrides
     )
-    whole_s = play_flows(write(cluster), shift(64, by=32, size_bytes=1e8))
-    plane_s = play_flows(write(rail_plane(cluster)), shift(8, by=4, size_bytes=1e8))
+    whole_s = simulate_flows(write(cluster), shift(64, by=32, size_bytes=1e8))
+    plane_s = simulate_flows(write(rail_plane(cluster)), shift(8, by=4, size_bytes=1e8))
     assert whole_s == pytest.approx([plane_s[0]] * 64, rel=1e-9)
     sharers = overrides.get("gpus_per_nic", 1)
     assert plane_s[0] == pytest.approx(2.3e-6 + 2 * sharers * 1e8 / 50e9, rel=1e-6)
@@ -103,7 +103,7 @@ def test_an_adapter_is_shared_by_neighbours_only(write: Write) -> None:
     assert platform.link_classes["nic"].count == 8
     assert platform.gpus[1].leaf == platform.gpus[0].leaf != platform.gpus[2].leaf
     target = {gpu: f"gpu-{gpu + 8:06d}" for gpu in range(8)}
-    both_s = play_flows(path, [(f"gpu-{n:06d}", target[n], 1e9) for n in (0, 1, 2)])
+    both_s = simulate_flows(path, [(f"gpu-{n:06d}", target[n], 1e9) for n in (0, 1, 2)])
     # GPUs 0 and 1 have half an adapter each, GPU 2 a whole one.
     assert both_s == pytest.approx([2 / 50, 2 / 50, 1 / 50], rel=1e-3)
 
@@ -129,11 +129,11 @@ class TestDoors:
         platform = read_platform(path)
         assert platform.memory_of("gpu-000003") == "memory-000003"
         flows = [(f"gpu-{n:06d}", f"memory-{n:06d}", 1e9) for n in range(8)]
-        assert play_flows(path, flows[:1]) == pytest.approx([1 / 64], rel=1e-4)
-        assert play_flows(path, flows) == pytest.approx([8 / 200] * 8, rel=1e-4)
+        assert simulate_flows(path, flows[:1]) == pytest.approx([1 / 64], rel=1e-4)
+        assert simulate_flows(path, flows) == pytest.approx([8 / 200] * 8, rel=1e-4)
         # Reading shares the bus with writing.
         back = [(door, gpu, size) for gpu, door, size in flows[4:]]
-        assert play_flows(path, flows[:4] + back) == pytest.approx([8 / 200] * 8, rel=1e-4)
+        assert simulate_flows(path, flows[:4] + back) == pytest.approx([8 / 200] * 8, rel=1e-4)
 
     def test_a_peer_is_reached_over_its_own_adapter(self, write: Write) -> None:
         """As a snapshot in the memory of a peer goes: adapter, adapter, PCIe, memory."""
@@ -149,12 +149,12 @@ class TestDoors:
         assert read_platform(path).disk_of("gpu-000003") == "disk-000003"
         writes = [(f"gpu-{n:06d}", f"disk-{n:06d}", 1e9) for n in range(8)]
         reads = [(disk, gpu, size) for gpu, disk, size in writes]
-        both_s = play_flows(path, writes + reads)
+        both_s = simulate_flows(path, writes + reads)
         assert both_s == pytest.approx([8 / 32] * 8 + [8 / 52] * 8, rel=2e-3)
 
     def test_a_link_of_its_own_to_memory(self, write: Write) -> None:
         path = write(load_preset("gb200-nvl72", domains=1, **{"host.doors": True}))
-        (alone_s,) = play_flows(path, [("gpu-000000", "memory-000000", 1e9)])
+        (alone_s,) = simulate_flows(path, [("gpu-000000", "memory-000000", 1e9)])
         assert alone_s == pytest.approx(1 / 225, rel=1e-3)
 
     def test_the_plane_has_its_part(self, write: Write) -> None:
@@ -163,7 +163,7 @@ class TestDoors:
         assert plane.disk is not None
         assert plane.disk.write_bandwidth_bytes_per_s == 32e9 / 8
         path = write(plane)
-        (seconds,) = play_flows(path, [("gpu-000000", "disk-000000", 1e9)])
+        (seconds,) = simulate_flows(path, [("gpu-000000", "disk-000000", 1e9)])
         assert seconds == pytest.approx(1 / 4, rel=2e-3)
 
     def test_without_doors_there_are_none(self, write: Write) -> None:

@@ -18,9 +18,9 @@ from faultline.platforms import (
     engine_arguments,
     fabric_layers,
     load_preset,
-    play_flows,
     rail_plane,
     read_platform,
+    simulate_flows,
     storage_rates,
 )
 from faultline.platforms.spec_differences import spec_differences
@@ -115,7 +115,7 @@ def test_flows_on_one_spine_share_its_link_and_others_do_not(write: Write) -> No
         collide = len({spine_of(path, *flow[:2]) for flow in flows}) == 1
         met[collide] += 1
         expected_s = latency_s + 1e9 / 25e9 * (2 if collide else 1)
-        assert play_flows(path, flows) == pytest.approx([expected_s] * 2, rel=1e-6)
+        assert simulate_flows(path, flows) == pytest.approx([expected_s] * 2, rel=1e-6)
     assert set(met) == {True, False}
 
 
@@ -224,26 +224,26 @@ _FAT_TREE = """<?xml version="1.0"?>
 
 
 def _permutation_seconds(
-    path: str, name: str, permutations_to_play: list[list[int]]
+    path: str, name: str, permutations_to_simulate: list[list[int]]
 ) -> list[list[float]]:
-    """Play permutations of 1 GB flows, a thousand seconds apart; return how long each took."""
+    """Run permutations of 1 GB flows, a thousand seconds apart; return how long each took."""
     import simgrid
 
     engine = simgrid.Engine(["test", "--log=root.thres:error", *engine_arguments()])
     engine.load_platform(path)
-    seconds = [[0.0] * len(to) for to in permutations_to_play]
+    seconds = [[0.0] * len(to) for to in permutations_to_simulate]
 
-    def play(host: simgrid.Host, source: int) -> None:
-        for number, to in enumerate(permutations_to_play):
+    def simulate(host: simgrid.Host, source: int) -> None:
+        for number, to in enumerate(permutations_to_simulate):
             simgrid.this_actor.sleep_until(1000.0 * number)
             if to[source] != source:
                 end = simgrid.Host.by_name(name.format(to[source]))
                 simgrid.Comm.sendto_async(host, end, 1_000_000_000).wait()
                 seconds[number][source] = simgrid.Engine.clock - 1000.0 * number
 
-    for source in range(len(permutations_to_play[0])):
+    for source in range(len(permutations_to_simulate[0])):
         host = simgrid.Host.by_name(name.format(source))
-        host.add_actor(f"source-{source}", play, host, source)
+        host.add_actor(f"source-{source}", simulate, host, source)
     engine.run()
     return seconds
 

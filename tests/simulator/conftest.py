@@ -1,4 +1,4 @@
-"""What tests of the simulator share: a job that both engines play in turn."""
+"""What tests of the simulator share: a job that both engines run in turn."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def servers_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture(params=["replay", "simgrid"])
 def on_engine(request: pytest.FixtureRequest, platform_of: Callable[[int], Path]) -> OnEngine:
-    """Return what plays a job whose times are all stated; every second is booked once."""
+    """Return what runs a job whose times are all stated; every second is booked once."""
 
-    def played(job: Job, strategy: Strategy) -> tuple[list[Event], Progress]:
+    def simulated(job: Job, strategy: Strategy) -> tuple[list[Event], Progress]:
         if request.param == "replay":
             events: list[Event] = []
             progress = replayed(job, strategy, events.append)
@@ -64,4 +64,4 @@ def on_engine(request: pytest.FixtureRequest, platform_of: Callable[[int], Path]
         assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
         return events, progress
 
-    return played
+    return simulated

@@ -90,8 +90,8 @@ class DrawnCase:
             keys |= {"failures.model": "trace", "failures.trace": f"{self.number}.csv"}
         return tomlkit.dumps({"version": 2, **_nested(keys)})
 
-    def told(self) -> str:
-        """Return all that it takes to play the case by hand."""
+    def printed(self) -> str:
+        """Return all that it takes to run the case by hand."""
         changed = " ".join(f"{key}={value}" for key, value in self.platform.items())
         rows = "\n".join((COLUMNS, *self.failures)) if self.failures else ""
         number = self.number
@@ -106,8 +106,8 @@ def drawn(number: int) -> DrawnCase:
     return _Drawing(number).case()
 
 
-def play(asked: tuple[int, str]) -> list[Record | str]:
-    """Play the case of a number, whose files go into a folder, with seed 0 on both engines.
+def simulate(asked: tuple[int, str]) -> list[Record | str]:
+    """Run the case of a number, whose files go into a folder, with seed 0 on both engines.
 
     Returns the records of replay and SimGrid, or the line with which the case is refused.
     """

@@ -11,18 +11,18 @@ from faultline.simulator.pattern.activity_graph import Fold
 from faultline.simulator.simgrid_engine import process
 from faultline.simulator.simgrid_engine.process import SimgridResult
 
-from tests.simulator.drawn_cases import play
+from tests.simulator.drawn_cases import simulate
 
-plainly = process.simulate
+plainly = process.simulate_here
 
 
-def simulate_folded(*args: Any) -> SimgridResult:
+def simulate_job_folded(*args: Any) -> SimgridResult:
     """Simulate a job in this process, however small, as a large one."""
-    from faultline.simulator.simgrid_engine import played_steps
+    from faultline.simulator.simgrid_engine import simulated_steps
 
     stands_for_all: list[bool] = []
 
-    class Watched(played_steps.PlacedJob):
+    class Watched(simulated_steps.PlacedJob):
         @contextmanager
         def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
             stands_for_all.append(True)
@@ -30,15 +30,15 @@ def simulate_folded(*args: Any) -> SimgridResult:
                 yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(played_steps, "MOST_RANKS_APART", 0)
-        patch.setattr(played_steps, "PlacedJob", Watched)
+        patch.setattr(simulated_steps, "MOST_RANKS_APART", 0)
+        patch.setattr(simulated_steps, "PlacedJob", Watched)
         result = plainly(*args)
     assert stands_for_all, "every group has computed by itself"
     return result
 
 
-def play_folded(number: int, folder: str) -> tuple[Any, Any]:
+def simulate_folded(number: int, folder: str) -> tuple[Any, Any]:
     """Return the records of a drawn case: of replay, and of SimGrid with folded groups."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "simulate", simulate_folded)
-        return play((number, folder))
+        patch.setattr(process, "simulate_here", simulate_job_folded)
+        return simulate((number, folder))

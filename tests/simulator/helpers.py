@@ -23,7 +23,7 @@ from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.progress import Progress
 from faultline.simulator.recovery_times import RecoveryPrices
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
@@ -161,7 +161,7 @@ def small_job(
 def replayed(job: Job, strategy: Strategy, tell: Callable[[Event], None] | None = None) -> Progress:
     """Return what becomes of a job on the replay engine."""
     training = Training(job.work, job.rules, strategy, tell)
-    play(training, ReplayEngine(job))
+    simulate(training, ReplayEngine(job))
     return training.progress
 
 
@@ -190,7 +190,7 @@ def agreed(
     rel: float = 1e-6,
     record_rel: float = 1e-6,
 ) -> tuple[Record, list[Event]]:
-    """Play on both engines, assert that they tell the same story, and return what came of it."""
+    """Run on both engines, assert that they tell the same story, and return what came of it."""
     asked = load_scenario(scenario, settings)
     ours: list[Event] = []
     theirs: list[Event] = []
@@ -208,7 +208,7 @@ def agreed(
 def alike(
     asked: Scenario, seed: int = 0, *columns: str, rel: float = 1e-6, abs_s: float = 0.0
 ) -> Record:
-    """Play on both engines, assert that some columns are the same, and return the replay's."""
+    """Run on both engines, assert that some columns are the same, and return the replay's."""
     replayed, simulated = run(asked, seed), run(asked, seed, "simgrid")
     _compare(replayed, simulated, columns or ("time_s",), rel, abs_s)
     return replayed

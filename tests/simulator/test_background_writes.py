@@ -104,7 +104,7 @@ class Known:
     A group's failure breaks it.
     """
 
-    play_failures = True
+    simulate_failures = True
     most_parts = 32
 
     def of(self, parts: tuple[Part, ...]) -> Course:
@@ -257,7 +257,7 @@ def test_copies_share_pcie_with_the_exchange(
         assert record["checkpoint_s"] == pytest.approx(3 * delay_s + question.durations.save_s)
 
 
-def test_copies_that_fit_into_compute_cost_nothing_and_are_not_played(bare: Path) -> None:
+def test_copies_that_fit_into_compute_cost_nothing_and_are_not_simulated(bare: Path) -> None:
     small = ["protection.state_over_parameters=1"]
     asked = beside(bare, *SNAPSHOTS, *OWN, *small)
     assert resolve(asked).protected.beside is None
@@ -357,12 +357,12 @@ def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[i
     )
     job = small_job(Scripted({}), STUDY if rule == "skips" else SOUND, groups=2)
     assert job.rules.failed_writer == rule
-    player = SimgridEngine(job, traffic, path)
-    player.failure_injector.power_on()
+    runner = SimgridEngine(job, traffic, path)
+    runner.failure_injector.power_on()
     outcomes: list[tuple[tuple[int, ...], float]] = []
 
     def control() -> None:
-        outcome = player.execute(Save((0, 1), 0, True))
+        outcome = runner.execute(Save((0, 1), 0, True))
         outcomes.append((outcome.missing, outcome.now_s))
 
     def strike() -> None:

@@ -82,10 +82,10 @@ def test_the_causes_sum_to_the_whole_time(
     assert fsum(seconds.values()) == pytest.approx(record["time_s"], rel=1e-12)
     assert seconds["compute"] == pytest.approx(record["completed_steps"] * 64.0)
     # The slowest of 24 takes longer than nominal, but one of few steps need not.
-    slack_s = 64 * 0.05 * 9 * redundancy * max(1, record["played_steps"])
+    slack_s = 64 * 0.05 * 9 * redundancy * max(1, record["simulated_steps"])
     assert all(s >= -1e-6 for cause, s in seconds.items() if cause not in {"waiting", "repeated"})
     assert min(seconds["waiting"], seconds["repeated"]) >= -slack_s
-    if record["completed_steps"] == record["played_steps"]:
+    if record["completed_steps"] == record["simulated_steps"]:
         assert seconds["repeated"] == 0
 
 
@@ -132,8 +132,8 @@ def test_a_redone_step_is_repeated_compute() -> None:
     assert redo["compute_s"] == after["compute_s"] == 60 * 64
     # The step that ends in a wipe-out was computed, but never all-reduced.
     for record in (redo, after):
-        again = record["played_steps"] - 60
+        again = record["simulated_steps"] - 60
         reduced = again - record["restarts"]
         assert record["repeated_s"] == pytest.approx(64 * again + 0.24 * reduced)
-    assert redo["played_steps"] - 60 == 2 * redo["restarts"]
-    assert after["played_steps"] - 60 == after["restarts"]
+    assert redo["simulated_steps"] - 60 == 2 * redo["restarts"]
+    assert after["simulated_steps"] - 60 == after["restarts"]

@@ -1,4 +1,4 @@
-"""What schemes change in a step, as SimGrid plays it: closed forms, folded, by the engine."""
+"""What schemes change in a step, as SimGrid runs it: closed forms, folded, by the engine."""
 
 from __future__ import annotations
 
@@ -144,24 +144,24 @@ def timed(path: Path, step: StepPattern, *asked: StepShares, folds: bool = True)
     return with_timer(path, Each(placed(path, step), asked), folds=folds)
 
 
-def engine_plays(
+def engine_simulates(
     path: Path, step: PlacedStep, asked: Sequence[tuple[StepShares, int]]
 ) -> list[float]:
     """Return what each step takes in the SimGrid engine, given its stacks; one after the other."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
-    from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
+    from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 
     engine = load_engine(path)
-    played = PlayedSteps(step, path)
+    simulated = SimulatedSteps(step, path)
     took_s: list[float] = []
 
     def body() -> None:
         for shares, stacks in asked:
             begun_s = simgrid.Engine.clock
-            played.passes(shares, dict.fromkeys(shares.members, stacks))
-            played.sync(shares)
+            simulated.passes(shares, dict.fromkeys(shares.members, stacks))
+            simulated.sync(shares)
             took_s.append(simgrid.Engine.clock - begun_s)
 
     actor_on(CONTROLLER_HOST, "steps", body)
@@ -183,7 +183,7 @@ FEW = ("dropped", "mecefo, two", "bamboo, a shadow works", "oobleck", "recycle",
 def test_folded_unfolded_and_in_the_engine(
     platform: Path, names: Sequence[str], hidden: bool
 ) -> None:
-    """Everybody plays everything in the engine; the timer that folds plays one of each kind."""
+    """Everybody runs everything in the engine; the timer that folds runs one of each kind."""
     step = pattern()
     if hidden:
         step = pattern(
@@ -193,9 +193,9 @@ def test_folded_unfolded_and_in_the_engine(
     asked = [CASES[name] for name in names]
     folded = timed(platform, step, *asked)
     unfolded = timed(platform, step, *asked, folds=False)
-    to_play = [(one, 1) for one in asked]
-    played = in_own_process(engine_plays, platform, placed(platform, step), to_play)
-    for name, some, all_, engine_s in zip(names, folded, unfolded, played, strict=True):
+    to_simulate = [(one, 1) for one in asked]
+    simulated = in_own_process(engine_simulates, platform, placed(platform, step), to_simulate)
+    for name, some, all_, engine_s in zip(names, folded, unfolded, simulated, strict=True):
         assert all_.step_s == pytest.approx(engine_s, rel=1e-6), name
         assert some.step_s == pytest.approx(engine_s, rel=1e-6), name
         assert some.activities <= all_.activities
@@ -251,7 +251,7 @@ def test_pipelines_of_neighbours_and_of_other_lengths(platform: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options"), [("mecefo", {"doubled_cost": 2.0}), ("oobleck", {}), ("recycle", {})]
 )
-def test_paces_of_split_backward_passes_are_those_of_played_steps(
+def test_paces_of_split_backward_passes_are_those_of_simulated_steps(
     platform: Path, name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The closed form of a stated compute time follows the job's schedule, not 1F1B's.
@@ -283,7 +283,7 @@ def test_several_types_at_once_and_one_by_one(platform: Path) -> None:
     assert thrice.passes_s / once.passes_s == pytest.approx((3 * MICRO_BATCHES + 2) / slots)
     assert thrice.sync_s == pytest.approx(once.sync_s)
     asked = [(EVERYBODY, 1), (EVERYBODY, 2)]
-    one_s, two_s = in_own_process(engine_plays, platform, placed(platform, step), asked)
+    one_s, two_s = in_own_process(engine_simulates, platform, placed(platform, step), asked)
     assert one_s == pytest.approx(once.step_s)
     assert two_s == pytest.approx(2 * once.passes_s + once.sync_s)
 
@@ -321,10 +321,10 @@ def test_resharding_that_is_longer_than_what_is_left_of_the_passes_delays_the_sy
     """
     step = silent()
     more = replace(step, gradient_bytes=tuple(100 * sent for sent in step.gradient_bytes))
-    behind, without = timed(platform, more, CASES["ntp"], CASES["ntp"]._replace(reduces=False))
+    behind, parts_down = timed(platform, more, CASES["ntp"], CASES["ntp"]._replace(reduces=False))
     sends_s = more.gradient_vector_bytes(more.gradient_bytes[0]) / TENSOR / NVLINK
     expected_s = sends_s - 2 * BACKWARD_S
-    assert behind.step_s - without.step_s == pytest.approx(expected_s, abs=0.01 * USUAL_S)
+    assert behind.step_s - parts_down.step_s == pytest.approx(expected_s, abs=0.01 * USUAL_S)
     assert expected_s > 0.2 * USUAL_S
 
 
@@ -349,5 +349,5 @@ def test_a_node_that_two_pipelines_list_computes_for_both(platform: Path) -> Non
     assert folded.passes_s == pytest.approx(whole.passes_s)
     assert folded.passes_s >= 2 * MICRO_BATCHES * 2 * (FORWARD_S + BACKWARD_S)
     assert folded.passes_s > 1.5 * sound.passes_s
-    played_s = in_own_process(engine_plays, platform, placed(platform, step), [(shares, 1)])
-    assert played_s == pytest.approx([folded.step_s], rel=1e-4)
+    simulated_s = in_own_process(engine_simulates, platform, placed(platform, step), [(shares, 1)])
+    assert simulated_s == pytest.approx([folded.step_s], rel=1e-4)

@@ -75,15 +75,15 @@ def test_without_jitter_everybody_takes_the_stated_time() -> None:
 def test_draws_told_ahead_are_those_that_are_made(groups: int, stacks: int) -> None:
     """To the last bit, however few of them are passed over, and over several blocks."""
     made = ComputeTimes(64.0, 0.05, 0.1, seed=2)
-    told = ComputeTimes(64.0, 0.05, 0.1, seed=2)
+    printed = ComputeTimes(64.0, 0.05, 0.1, seed=2)
     assert made.draws_ahead
     drawn = [made.slowest_s(groups, stacks) for _ in range(5000)]
     heard: list[float] = []
     while len(heard) < len(drawn):
-        ahead_s = told.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
-        told.pass_over(len(ahead_s))
-        heard += [*ahead_s.tolist(), told.slowest_s(groups, stacks)]
-        assert told.drawn == len(heard)
+        ahead_s = printed.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
+        printed.pass_over(len(ahead_s))
+        heard += [*ahead_s.tolist(), printed.slowest_s(groups, stacks)]
+        assert printed.drawn == len(heard)
     assert heard[: len(drawn)] == drawn
 
 

@@ -24,7 +24,7 @@ NAMES = ("a", "b")
 
 
 def effect(failure: Failure) -> Effect:
-    return Effect(without=(NAMES[failure.number],))
+    return Effect(parts_down=(NAMES[failure.number],))
 
 
 def outage(begins_s: float, ends_s: float, name: str) -> Failure:
@@ -43,7 +43,7 @@ def test_what_is_down_by_the_clock() -> None:
         conditions.advance(now_s)
         assert conditions.next_change_s == -inf
         assert conditions.happened() == ([], [])
-        seen.append((now_s, conditions.without))
+        seen.append((now_s, conditions.parts_down))
     assert seen == [
         (5.0, ("b",)),
         (10.0, ("a", "b")),
@@ -58,7 +58,7 @@ def test_an_outage_that_nobody_looked_at_is_over() -> None:
     conditions = under(outage(5.0, 20.0, "a"))
     conditions.advance(25.0)
     assert conditions.happened() == ([], [])
-    assert (conditions.without, conditions.next_change_s) == ((), inf)
+    assert (conditions.parts_down, conditions.next_change_s) == ((), inf)
 
 
 def test_outages_come_as_often_as_their_causes_say_and_strike_all_alike() -> None:

@@ -16,7 +16,7 @@ from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.hit_list import HitList
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 from faultline.strategies.base import (
     Continue,
@@ -122,7 +122,7 @@ def test_who_keeps_it_is_let_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "printed"),
     [
         ({"clings": True}, "dropped groups as members"),
         ({"plan": {"members": (0, 3)}}, "other members than before"),
@@ -175,9 +175,9 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
-def test_who_breaks_it_is_named(changes: dict[str, Any], told: str) -> None:
+def test_who_breaks_it_is_named(changes: dict[str, Any], printed: str) -> None:
     contract = Contract(Pliant(4, **changes), 4)
-    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{told}"):
+    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{printed}"):
         contract.verdict((1,))
 
 
@@ -221,7 +221,7 @@ def test_a_run_of_a_scheme_that_drops_nobody_ends_with_its_name() -> None:
     """Without the check the job goes on with a group that is down, and takes hardly longer."""
     job = small_job(Exponential(100.0))
     with pytest.raises(ContractError, match="scheme 'pliant' broke its contract"):
-        play(Training(job.work, job.rules, Pliant(3, clings=True)), ReplayEngine(job))
+        simulate(Training(job.work, job.rules, Pliant(3, clings=True)), ReplayEngine(job))
 
 
 def test_redundancy_that_is_none_of_a_scheme_is_refused() -> None:
@@ -245,9 +245,9 @@ def test_the_command_names_the_scheme_in_one_line(
     asked = ["job.groups=24", "job.steps=200", "strategy.name=spare", "strategy.redundancy=3"]
     settings = [part for one in asked for part in ("--set", one)]
     assert main(["run", "spare-sound", *settings]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "scheme 'spare' broke its contract" in told
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "scheme 'spare' broke its contract" in printed
 
 
 TRACE = (
@@ -305,7 +305,7 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
     listener = Listener(8)
     progress = replayed(job, listener)
     assert progress.failures == 5
-    assert [sorted(told) for told in listener.heard] == [
+    assert [sorted(printed) for printed in listener.heard] == [
         [(0, 3)],
         [(0, 3), (2, 8)],
         [(0, 3), (1, 1), (2, 8), (2, 8), (3, 2)],

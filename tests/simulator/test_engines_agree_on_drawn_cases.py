@@ -1,4 +1,4 @@
-"""Drawn cases: both engines play each, and every column of their records is compared.
+"""Drawn cases: both engines run each, and every column of their records is compared.
 
 A case that fails is printed as the files it is of.
 """
@@ -11,11 +11,11 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Call, Limits, Played, Request
+from faultline.experiments.runs.point import Call, Limits, Request, RunOutcome
 from faultline.experiments.runs.single_run import run
 
-from tests.simulator.drawn_cases import apart, drawn, play
-from tests.simulator.folded_groups import play_folded
+from tests.simulator.drawn_cases import apart, drawn, simulate
+from tests.simulator.folded_groups import simulate_folded
 
 BOUND = 1e-6
 CASES, QUICK, BATCH = 1000, 60, 30
@@ -26,8 +26,8 @@ LIMIT_S = 300.0
 MOST_REFUSED = 0.25
 
 
-def wrong(result: Played, number: int) -> str:
-    """Return what is wrong with a case that was played; nothing if it is as it should be."""
+def wrong(result: RunOutcome, number: int) -> str:
+    """Return what is wrong with a case that was simulated; nothing if it is as it should be."""
     if result.error is not None:
         return result.trace or result.error
     replayed, simulated = result.value
@@ -50,20 +50,20 @@ def wrong(result: Played, number: int) -> str:
 )
 def test_drawn_cases(first: int, tmp_path: Path) -> None:
     numbers = range(first, min(first + BATCH, CASES))
-    asked = [Request(str(number), Call(play, (number, str(tmp_path)))) for number in numbers]
+    asked = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
     mistakes, refused = [], 0
-    for result in LocalExecutor(1).play(asked, Limits(time_s=LIMIT_S)):
+    for result in LocalExecutor(1).simulate(asked, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
-        if said := wrong(result.played, case.number):
-            mistakes.append(f"{said}\n{case.told()}")
-        refused += result.played.value is not None and isinstance(result.played.value[0], str)
+        if said := wrong(result.simulated, case.number):
+            mistakes.append(f"{said}\n{case.printed()}")
+        refused += result.simulated.value is not None and isinstance(result.simulated.value[0], str)
     assert not mistakes, "\n\n".join(mistakes)
     assert refused <= MOST_REFUSED * len(numbers)
 
 
 @pytest.mark.parametrize("number", [142, 219, 344, 501, 776, 834])
 def test_one_group_computes_for_all_that_are_alike(number: int, tmp_path: Path) -> None:
-    replayed, simulated = play_folded(number, str(tmp_path))
+    replayed, simulated = simulate_folded(number, str(tmp_path))
     assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()
 
 
@@ -78,13 +78,13 @@ def test_4096_ranks_with_failures() -> None:
 
 def test_a_case_is_the_same_each_time_it_is_drawn() -> None:
     assert drawn(17) == drawn(17)
-    assert drawn(17).told() != drawn(18).told()
+    assert drawn(17).printed() != drawn(18).printed()
 
 
 @pytest.mark.parametrize("number", [756, 778])
 def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_path: Path) -> None:
     """SimGrid aborts if a flow begins at a host that is turned off meanwhile."""
-    replayed, simulated = play((number, str(tmp_path)))
+    replayed, simulated = simulate((number, str(tmp_path)))
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert replayed["restarts"] == simulated["restarts"] > 0
@@ -92,7 +92,7 @@ def test_a_restart_comes_at_the_moment_in_which_a_copy_begins(number: int, tmp_p
 
 def test_a_group_fails_in_an_exchange_that_outlasts_the_watchdog(tmp_path: Path) -> None:
     """Replay noticed it before it happened, and nothing was known of it."""
-    replayed, simulated = play((615, str(tmp_path)))
+    replayed, simulated = simulate((615, str(tmp_path)))
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert replayed["restarts"] > 0
@@ -112,7 +112,7 @@ def test_a_group_fails_in_an_exchange_that_outlasts_the_watchdog(tmp_path: Path)
 )
 def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
     """Each has ended in an error, in an abort of SimGrid or never."""
-    replayed, simulated = play((number, str(tmp_path)))
+    replayed, simulated = simulate((number, str(tmp_path)))
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert replayed["completed_steps"] == simulated["completed_steps"]
@@ -163,7 +163,7 @@ def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
     ],
 )
 def test_a_case_agrees_in_every_column(number: int, tmp_path: Path) -> None:
-    replayed, simulated = play((number, str(tmp_path)))
+    replayed, simulated = simulate((number, str(tmp_path)))
     assert isinstance(replayed, dict)
     assert isinstance(simulated, dict)
     assert {column for column, by in apart(replayed, simulated).items() if by > BOUND} == set()

@@ -1,6 +1,6 @@
 """SimGrid and replay tell the same story of every scheme.
 
-Of schemes that work around lost stages or broken GPUs, of steps that SimGrid plays with what
+Of schemes that work around lost stages or broken GPUs, of steps that SimGrid runs with what
 schemes change in them, and under every preset of recovery, moves of state included.
 """
 
@@ -121,7 +121,7 @@ PLAYED_QUICKLY = ("recycle",)
     "option",
     [name if name in PLAYED_QUICKLY else pytest.param(name, marks=SLOW) for name in PLAYED_SCHEMES],
 )
-def test_twenty_played_steps(servers_of: Callable[..., Path], option: str) -> None:
+def test_twenty_simulated_steps(servers_of: Callable[..., Path], option: str) -> None:
     path = servers_of(domains=4, domains_per_leaf=4)
     changes = [*PLAYED, *PLAYED_SCHEMES[option], f"platform.file={path}"]
     record, events = agreed("llama3-70b-hgx", changes, 3, rel=1e-5, record_rel=1e-2)
@@ -179,7 +179,7 @@ def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
 
 @SLOW
 def test_two_die_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
-    """Who computes for itself and who is played never share a GPU."""
+    """Who computes for itself and who is simulated never share a GPU."""
     changes = ["strategy.name=recycle", "failures.component=gpu", "failures.mtbf_s=40"]
     changes += ["rejoin.repair_s=100", "job.steps=14"]
     _, events = agreed("llama3-70b-hgx", changes, 3)
@@ -356,7 +356,7 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
     assert again[1] - begun[1] == pytest.approx(2 * load_s, rel=1e-6)
 
 
-def test_a_load_with_a_replica_absent_is_played_by_messages(tmp_path: Path) -> None:
+def test_a_load_with_a_replica_absent_is_simulated_by_messages(tmp_path: Path) -> None:
     """Where all read at once, four share the storage's bandwidth that five would share."""
     settings = dropping(tmp_path, absent(50_000), *MEASURED_LOAD, "restart.readers=every-group")
     asked = load_scenario("spare-sound", settings)

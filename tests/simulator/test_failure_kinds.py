@@ -1,4 +1,4 @@
-"""Each kind of failure in its simplest case, its time derived by hand; played by both engines.
+"""Each kind of failure in its simplest case, its time derived by hand; simulated by both engines.
 
 As in `helpers.small_job`: 10 s to compute a type, 2 s an all-reduce, 5 s a checkpoint every 2
 steps, 100 s a restart, 3 s a load. Undisturbed, 4 steps end at 12, 24, 41 and 53, checkpoints at 29
@@ -35,7 +35,7 @@ from tests.simulator.helpers import Obedient, OnEngine, Scripted, replayed, smal
 
 UNDISTURBED_S = 58.0
 ON_STORAGE = Tier("storage", EverySteps(2), 1.0, 4.0, Durable(), LoadTimes(0.0, 0.0))
-Playing = Callable[..., Progress]
+Simulating = Callable[..., Progress]
 
 
 def happening(
@@ -74,7 +74,7 @@ def job_under(
 
 
 @pytest.fixture
-def played(on_engine: OnEngine) -> Playing:
+def simulated(on_engine: OnEngine) -> Simulating:
     return lambda job, strategy=None: on_engine(
         job, strategy or build_strategy("checkpoint", 3, 1)
     )[1]
@@ -206,9 +206,9 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_the_simplest_case_of_each_kind(name: str, played: Playing) -> None:
+def test_the_simplest_case_of_each_kind(name: str, simulated: Simulating) -> None:
     failures, time_s, lost_s, changes = BY_HAND[name]
-    progress = played(job_under(failures, **changes))
+    progress = simulated(job_under(failures, **changes))
     assert progress.now_s == pytest.approx(time_s, rel=1e-9)
     steps = changes.get("steps", 4)
     expected = {"compute": 10.0 * steps, "all_reduce": 2.0 * steps, "checkpoint": 2.5 * steps}
@@ -302,10 +302,10 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_what_is_done_about_slow_parts(name: str, played: Playing) -> None:
+def test_what_is_done_about_slow_parts(name: str, simulated: Simulating) -> None:
     failures, taken, lost_s, changes = ANSWERED[name]
     steps = changes.get("steps", 4)
-    progress = played(job_under(failures, **{"layout": None, **changes}))
+    progress = simulated(job_under(failures, **{"layout": None, **changes}))
     assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}
     saved = 5.0 if "checkpoint_policy" in changes else 2.5 * steps
     lost_s = {**lost_s, "checkpoint": lost_s.get("checkpoint", 0.0) + saved}
@@ -314,15 +314,17 @@ def test_what_is_done_about_slow_parts(name: str, played: Playing) -> None:
     assert spent == pytest.approx(expected)
 
 
-def test_replicas_that_compute_the_same_data_find_corruption_at_once(played: Playing) -> None:
+def test_replicas_that_compute_the_same_data_find_corruption_at_once(simulated: Simulating) -> None:
     """Two copies of each type: a step computes 20 s, and the one that shows it is lost."""
     corrupt = [happening("corrupt", 30.0, 1e4)]
-    progress = played(job_under(corrupt), build_strategy("replication", 3, 2))
+    progress = simulated(job_under(corrupt), build_strategy("replication", 3, 2))
     assert progress.now_s == pytest.approx(4 * 22 + 2 * 5 + 20)
     assert progress.restarts == 0
 
 
-def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(played: Playing) -> None:
+def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
+    simulated: Simulating,
+) -> None:
     """Missed at 24, up at 124, loaded at 127; down again at 130 and missed at 139, up at 239."""
     job = job_under([])
     first = happening("hardware", 13.0)._replace(recurs_s=(6.0,))
@@ -333,26 +335,30 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(played
         SharedFailures(Listed((first,), 3, 1e6, listed=(first,))),
         0,
     )
-    progress = played(job)
+    progress = simulated(job)
     assert (progress.failures, progress.restarts) == (2, 2)
     assert progress.now_s == pytest.approx(139 + 103 + UNDISTURBED_S)
 
 
-def test_who_has_left_the_job_slows_nobody(played: Playing) -> None:
+def test_who_has_left_the_job_slows_nobody(simulated: Simulating) -> None:
     """Group 2 fails at 3 and is dropped; its slow GPU and adapter are nobody's."""
     gone = range(2, 3)
     slow = [happening("slow", 5.0, 1e4, 3.0, level, gone) for level in ("gpu", "adapter")]
     stop = happening("hardware", 3.0, groups=gone)
-    alone, beside = (played(job_under([stop, *others]), Obedient(3, [{}])) for others in ([], slow))
+    alone, beside = (
+        simulated(job_under([stop, *others]), Obedient(3, [{}])) for others in ([], slow)
+    )
     assert beside.now_s == alone.now_s
 
 
 @pytest.mark.parametrize("broken_step", ["kept", "discarded"])
-def test_a_step_that_loses_a_replica_trains_what_is_left(broken_step: str, played: Playing) -> None:
+def test_a_step_that_loses_a_replica_trains_what_is_left(
+    broken_step: str, simulated: Simulating
+) -> None:
     """One batch in step 1, and 2/3 from step 2 on, in which the failure is missed: 4 after six."""
     options = ReplicaDropOptions.model_validate({"broken_step": broken_step})
     scheme = build_strategy("replica-drop", 3, 1, options)
-    progress = played(job_under([happening("hardware", 13.0)]), scheme)
+    progress = simulated(job_under([happening("hardware", 13.0)]), scheme)
     assert progress.completed_steps == 6
     assert progress.completed_batches == pytest.approx(1 + 5 * 2 / 3)
     assert progress.seconds["compute"] == pytest.approx(10 * (1 + 5 * 2 / 3))
@@ -419,7 +425,7 @@ def test_every_second_is_booked_once(
 
 @pytest.mark.parametrize("factor", [1.5, 1.01])
 def test_the_slowest_of_jittering_groups_one_of_which_is_slow(factor: float) -> None:
-    """Steps played at once take on average what drawing every group of every step does."""
+    """Steps simulated at once take on average what drawing every group of every step does."""
     steps = 4_000
     job = job_under(
         [happening("slow", 0.0, 1e9, factor)],

@@ -21,7 +21,7 @@ path, fidelity = Path(sys.argv[1]), sys.argv[2]
 engine, threads = load_engine(path), []
 
 
-def play():
+def simulate():
     ended = simgrid.Semaphore(0)
     hosts = [[name] for name in read_platform(path).gpu_names]
     rings = GroupAllReduce(hosts, 1e9, fidelity)
@@ -32,7 +32,7 @@ def play():
     ended.acquire()
 
 
-actor_on(CONTROLLER_HOST, "play", play)
+actor_on(CONTROLLER_HOST, "simulate", simulate)
 engine.run()
 print(threads[0], engine.clock)
 """
@@ -41,14 +41,14 @@ print(threads[0], engine.clock)
 def test_one_actor_begins_all_steady_flows(platform_of: Callable[[int], Path]) -> None:
     """Every message by itself takes an actor for each host, and ends at the same time."""
     (few, flows_s), (many, messages_s) = (
-        map(float, played(platform_of(HOSTS), fidelity)) for fidelity in ("flow", "chunk")
+        map(float, simulated(platform_of(HOSTS), fidelity)) for fidelity in ("flow", "chunk")
     )
     assert few == 1.0
     assert many == HOSTS
     assert abs(flows_s / messages_s - 1.0) < 1e-4
 
 
-def played(path: Path, fidelity: str) -> list[str]:
+def simulated(path: Path, fidelity: str) -> list[str]:
     """Return the threads that an all-reduce takes, and when it has ended, in seconds."""
     scene = subprocess.run(
         [sys.executable, "-c", SCENE, str(path), fidelity],

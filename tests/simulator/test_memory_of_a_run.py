@@ -1,4 +1,4 @@
-"""What is played keeps no more memory the longer it lasts, and later steps take no longer."""
+"""What is simulated keeps no more memory the longer it lasts, and later steps take no longer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultline.platforms import read_platform
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine import process
 from faultline.simulator.simgrid_engine.process import SimgridResult, in_own_process
 from faultline.simulator.simgrid_engine.step_timing import time_steps
@@ -42,14 +42,14 @@ RUNS = {
 
 
 def kept_bytes(scenario: str, settings: list[str], steps: int) -> tuple[int, int]:
-    """Play a job; return the memory that is left in use at its end, in bytes, and its failures."""
+    """Run a job; return the memory that is left in use at its end, in bytes, and its failures."""
     asked = load_scenario(scenario, ["rejoin.repair_s=600", *settings, f"job.steps={steps}"])
     job = resolve(asked).job(seed=0)
     gc.collect()
     tracemalloc.start()
     training = Training(job.work, job.rules, resolve(asked).strategy())
     engine = ReplayEngine(job)
-    play(training, engine)
+    simulate(training, engine)
     gc.collect()
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -76,15 +76,15 @@ _STEPS = 40
 _PAGE_BYTES = 4096
 
 
-def _play(path: Path, step: PlacedStep) -> tuple[list[float], float]:
+def _simulate(path: Path, step: PlacedStep) -> tuple[list[float], float]:
     """Return when each step ends, and the bytes of memory an activity of the later half keeps."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
-    from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
+    from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 
     engine = load_engine(path)
-    played = PlayedSteps(step, path)
+    simulated = SimulatedSteps(step, path)
     both = StepShares((0, 1))
     ends_s: list[float] = []
     sizes: list[int] = []
@@ -92,11 +92,11 @@ def _play(path: Path, step: PlacedStep) -> tuple[list[float], float]:
 
     def body() -> None:
         for _ in range(_STEPS):
-            played.passes(both, {0: 1, 1: 1})
-            played.sync(both)
+            simulated.passes(both, {0: 1, 1: 1})
+            simulated.sync(both)
             ends_s.append(simgrid.Engine.clock)
             sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES)
-            counts.append(played.activities)
+            counts.append(simulated.activities)
 
     actor_on(CONTROLLER_HOST, "steps", body)
     engine.run()
@@ -111,17 +111,17 @@ def test_later_steps_take_no_longer_and_no_more_memory(tmp_path: Path) -> None:
     path, hosts = placed(tmp_path, layout, domains=4)
     pattern = pattern_of(layout, 16)
     step = PlacedStep.in_order(pattern, read_platform(path).gpu_names)
-    ends_s, kept_bytes = in_own_process(_play, path, step)
+    ends_s, kept_bytes = in_own_process(_simulate, path, step)
     (alone,) = time_steps(path, [(hosts, pattern)], folds=False)
     assert ends_s == pytest.approx([alone.step_s * (number + 1) for number in range(_STEPS)])
     assert kept_bytes < 100
 
 
-simulate = process.simulate
+simulate_here = process.simulate_here
 
 
 def simulate_in_few_addresses(*args: Any) -> SimgridResult:
-    result = simulate(*args)
+    result = simulate_here(*args)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (mapped_kb,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmSize"))
     assert int(mapped_kb) < 16e6
@@ -130,7 +130,7 @@ def simulate_in_few_addresses(*args: Any) -> SimgridResult:
 
 def test_actors_of_an_all_reduce_end_with_their_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each maps 8 MB of addresses for its stack; SimGrid ended when 32,000 had been kept."""
-    monkeypatch.setattr(process, "simulate", simulate_in_few_addresses)
+    monkeypatch.setattr(process, "simulate_here", simulate_in_few_addresses)
     settings = ["job.groups=64", "job.gpus=192000", "job.steps=100", "strategy.name=checkpoint"]
     record = run(load_scenario("spare-sound", [*settings, "failures.mtbf_s=1e9"]), 0, "simgrid")
     assert record["completed_steps"] == 100

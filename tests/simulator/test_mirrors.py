@@ -84,7 +84,7 @@ def mirrored(groups: int, **options: Any) -> Mirrored:
 def on_both(
     scenario: Scenario, build: Callable[[], Mirrored], seed: int = 1, *, rel: float = 1e-6
 ) -> tuple[Progress, Progress, list[Event]]:
-    """Play a job with a scheme on replay, then on SimGrid; assert that they tell the same.
+    """Run a job with a scheme on replay, then on SimGrid; assert that they tell the same.
 
     Where writes go on beside, `rel` is how far times may differ.
     """
@@ -183,19 +183,19 @@ def often_failing() -> ResolvedJob:
     return resolve(load_scenario("spare-sound", settings))
 
 
-def played(scheme: ReplicaDrop, seed: int, *, looked_at: bool = False) -> Progress:
+def simulated(scheme: ReplicaDrop, seed: int, *, looked_at: bool = False) -> Progress:
     events: list[Event] = []
     return replayed(often_failing().job(seed), scheme, events.append if looked_at else None)
 
 
 @settings(max_examples=8)
 @given(seed=st.integers(0, 50), every_steps=st.integers(1, 20))
-def test_steps_between_mirrors_are_played_together_to_the_same_end(
+def test_steps_between_mirrors_are_simulated_together_to_the_same_end(
     seed: int, every_steps: int
 ) -> None:
     schemes = [mirrored(12, every_steps=every_steps, share=1e-3) for _ in range(2)]
     apart, together = (
-        played(scheme, seed, looked_at=place == 0) for place, scheme in enumerate(schemes)
+        simulated(scheme, seed, looked_at=place == 0) for place, scheme in enumerate(schemes)
     )
     assert together.now_s == pytest.approx(apart.now_s, rel=1e-12)
     assert together.seconds == pytest.approx(apart.seconds)
@@ -204,13 +204,13 @@ def test_steps_between_mirrors_are_played_together_to_the_same_end(
 @settings(max_examples=8)
 @given(seed=st.integers(0, 50))
 def test_without_a_mirror_that_is_due_nothing_changes(seed: int) -> None:
-    """Without mirrors to the last digit; with some they end what is played together."""
-    usual = played(ReplicaDrop(12, 1, ReplicaDropOptions()), seed)
-    nobody = played(mirrored(12, distance=12), seed)
+    """Without mirrors to the last digit; with some they end what is simulated together."""
+    usual = simulated(ReplicaDrop(12, 1, ReplicaDropOptions()), seed)
+    nobody = simulated(mirrored(12, distance=12), seed)
     assert (nobody.now_s, nobody.seconds) == (usual.now_s, usual.seconds)
-    never = played(mirrored(12, every_steps=10_000), seed)
+    never = simulated(mirrored(12, every_steps=10_000), seed)
     assert never.now_s == pytest.approx(usual.now_s, rel=1e-12)
-    sent = played(mirrored(12, every_steps=5), seed)
+    sent = simulated(mirrored(12, every_steps=5), seed)
     assert sent.seconds["checkpoint"] > usual.seconds["checkpoint"]
 
 

@@ -138,8 +138,10 @@ def lack_of(kind: str) -> None:
 
 
 def test_a_lack_of_memory_is_named_with_its_limit() -> None:
-    told = r"out of memory or threads \(Resource temporarily unavailable\); raise ulimit -v \(.+\)"
-    with pytest.raises(SimulationError, match=told):
+    printed = (
+        r"out of memory or threads \(Resource temporarily unavailable\); raise ulimit -v \(.+\)"
+    )
+    with pytest.raises(SimulationError, match=printed):
         in_own_process(lack_of, "threads")
     with pytest.raises(MemoryError):
         in_own_process(lack_of, "memory")

@@ -12,7 +12,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.platform_files import platform_file
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.job.step_times import played_traffic
+from faultline.experiments.job.step_times import simulated_traffic
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.simgrid_engine.errors import SimulationError
@@ -20,7 +20,7 @@ from faultline.simulator.simgrid_engine.process import (
     SimgridResult,
     in_own_process,
     run_on_simgrid,
-    simulate,
+    simulate_here,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event, EventKind
@@ -86,11 +86,11 @@ def asked(scenario: Scenario, seed: int) -> tuple[Job, StandIn, Path, Traffic]:
     path = platform_file(scenario)
     job = resolve(scenario).job(seed)
     scheme = StandIn(job.work.groups, 1, StrategyOptions().for_job(job_shape(scenario)))
-    return job, scheme, path, played_traffic(scenario, path, played=True)
+    return job, scheme, path, simulated_traffic(scenario, path, simulated=True)
 
 
 def on_both(scenario: Scenario, seed: int) -> tuple[list[Event], Progress]:
-    """Play on both engines, assert that they agree, and return what came of it."""
+    """Run on both engines, assert that they agree, and return what came of it."""
     job, scheme, path, traffic = asked(scenario, seed)
     events: list[Event] = []
     ours = replayed(job, scheme, events.append)
@@ -134,11 +134,11 @@ def test_a_host_goes_off_in_the_middle_of_a_step(
 
 
 def without_foresight(job: Job, scheme: StandIn, path: Path, traffic: Traffic) -> SimgridResult:
-    """Play a job on an engine that plays every step to its end, whoever fails."""
+    """Run a job on an engine that runs every step to its end, whoever fails."""
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
 
     SimgridEngine._unharmed = lambda self, members, duration_s: set(members)  # type: ignore[method-assign]
-    return simulate(job, scheme, path, traffic, True)
+    return simulate_here(job, scheme, path, traffic, True)
 
 
 def test_a_host_that_goes_off_under_a_task_is_refused_by_name(

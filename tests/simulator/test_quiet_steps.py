@@ -1,4 +1,4 @@
-"""Quiet steps are played together, and it makes no difference: as if one came after the other."""
+"""Quiet steps are simulated together, with the same result as one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
 from hypothesis import given, settings
@@ -54,19 +54,19 @@ class Counting(ReplayEngine):
         return outcome
 
 
-def played(job: Job, strategy: Strategy, engine: ReplayEngine) -> Progress:
+def simulated(job: Job, strategy: Strategy, engine: ReplayEngine) -> Progress:
     training = Training(job.work, job.rules, strategy)
-    play(training, engine)
+    simulate(training, engine)
     return training.progress
 
 
 def quiet_share(scenario: str, options: list[str], seed: int) -> float:
-    """Play a job both ways, assert that they agree, and return the share of quiet steps."""
+    """Run a job both ways, assert that they agree, and return the share of quiet steps."""
     question = resolve(load_scenario(scenario, options))
     job = question.job(seed)
     engine = Counting(job)
-    together = played(job, question.strategy(), engine)
-    apart = played(job, question.strategy(), StepByStep(job))
+    together = simulated(job, question.strategy(), engine)
+    apart = simulated(job, question.strategy(), StepByStep(job))
     tolerance: Any = {"rel": 1e-9, "abs": 1e-9 * apart.now_s}
     for field in fields(Progress):
         ours, theirs = getattr(together, field.name), getattr(apart, field.name)
@@ -78,7 +78,7 @@ def quiet_share(scenario: str, options: list[str], seed: int) -> float:
             assert ours == theirs, field.name
     # Times are added up in the same order: not even rounding differs.
     assert together.now_s == apart.now_s
-    return engine.quiet / apart.played_steps
+    return engine.quiet / apart.simulated_steps
 
 
 STATED = [*PROTECTED, "job.groups=24", "job.steps=400"]
@@ -267,6 +267,6 @@ def test_snapshots_that_cost_nothing_interrupt_no_quiet_steps(protection: str, j
     job = resolve(load_scenario("spare-sound", options)).job(0)
     assert [tier.stall_s for tier in job.work.tiers if tier.policy] == [0.0, 0.0]
     engine = Counting(job)
-    played(job, resolve(load_scenario("spare-sound", options)).strategy(), engine)
+    simulated(job, resolve(load_scenario("spare-sound", options)).strategy(), engine)
     assert engine.rows < engine.quiet / 10
     assert quiet_share("spare-sound", options, seed=0) > 0.8

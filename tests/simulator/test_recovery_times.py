@@ -48,8 +48,8 @@ PRICES = RecoveryPrices(
 
 
 def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
-    told = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
-    assert told == {
+    printed = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
+    assert printed == {
         "detect": 10.0,
         "diagnose": 5.0,
         "hardware": 100.0,
@@ -57,7 +57,7 @@ def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
         "communicators": pytest.approx(1.0 + 2.0 * 1.024),
         "warm-up": 7.0,
     }
-    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(told.values()) - 100.0)
+    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(printed.values()) - 100.0)
     assert [phase.name for phase in PRICES.phases(SHRINK)] == [
         "detect",
         "diagnose",
@@ -209,7 +209,7 @@ def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) ->
         assert records[-1]["standby_failures"] == pytest.approx(expected, rel=0.25)
 
 
-def test_a_host_that_stands_for_a_whole_group_plays_its_fullest_gpu() -> None:
+def test_a_host_that_stands_for_a_whole_group_simulates_its_fullest_gpu() -> None:
     """Stages are on different GPUs, each with its own adapter: only what one receives adds up."""
     state = GroupState([["gpu-0"], ["gpu-1"], ["gpu-2"]], 100.0, 32)
     moves = sent_moves([Move(0, 0, 1, 4), Move(0, 0, 2, 4), Move(0, 3, 3, 4)], range(3))

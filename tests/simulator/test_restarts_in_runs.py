@@ -31,7 +31,7 @@ ONE_STANDBY = [
 
 
 Asked = Callable[..., Scenario]
-Played = Callable[..., Record]
+Simulate = Callable[..., Record]
 
 
 @pytest.fixture
@@ -47,14 +47,16 @@ def asked(servers_of: Callable[..., Path], tmp_path: Path) -> Asked:
 
 
 @pytest.fixture
-def played(asked: Asked) -> Played:
+def simulated(asked: Asked) -> Simulate:
     return lambda rows, *changes: run(asked(rows, *changes), 0)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop", "spare", "replication"])
-def test_who_has_left_for_being_slow_does_not_come_back_slow(scheme: str, played: Played) -> None:
+def test_who_has_left_for_being_slow_does_not_come_back_slow(
+    scheme: str, simulated: Simulate
+) -> None:
     keys = ["failures.kinds.slow=restart", "job.steps=100", "checkpoint.interval_steps=4"]
-    record = played(["20,gpu-1,slow,600,3"], *keys, f"strategy.name={scheme}")
+    record = simulated(["20,gpu-1,slow,600,3"], *keys, f"strategy.name={scheme}")
     assert record["restarts"] == 1
 
 
@@ -63,32 +65,32 @@ def test_who_has_left_for_being_slow_does_not_come_back_slow(scheme: str, played
     [([10, 1300, 1500], 1), ([10, 200, 1300, 1500], 2), ([10, 200, 400], 2)],
 )
 def test_a_standby_comes_back_for_each_that_was_sent(
-    failures_s: list[int], lacking: int, played: Played
+    failures_s: list[int], lacking: int, simulated: Simulate
 ) -> None:
     """And for no other: a failure more never makes a later one cheaper."""
     rows = [f"{time_s},group-1,hardware" for time_s in failures_s]
     keys = [*ONE_STANDBY, "recovery.replenish_s=1000", "~times.restart_s", "job.steps=1300"]
-    record = played(rows, *keys, "checkpoint.interval_steps=10")
-    alone = played(rows[:1], *keys, "checkpoint.interval_steps=10")
+    record = simulated(rows, *keys, "checkpoint.interval_steps=10")
+    alone = simulated(rows[:1], *keys, "checkpoint.interval_steps=10")
     assert record["restarts"] == len(rows)
     waited_s = record["restart_s"] - len(rows) * alone["restart_s"]
     assert waited_s == pytest.approx(90.0 * lacking)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "varuna", "dp-drop", "mecefo"])
-def test_who_replaces_nothing_waits_for_no_standby(scheme: str, played: Played) -> None:
+def test_who_replaces_nothing_waits_for_no_standby(scheme: str, simulated: Simulate) -> None:
     """Of a stated time, too, only those who need another machine do."""
     rows = [f"{time_s},job,hardware" for time_s in (10, 200, 400)]
     keys = [*ONE_STANDBY, "times.restart_s=60", "job.steps=300", "checkpoint.interval_steps=10"]
-    record = played(rows, *keys, "rejoin.repair_s=0", f"strategy.name={scheme}")
+    record = simulated(rows, *keys, "rejoin.repair_s=0", f"strategy.name={scheme}")
     per_restart_s = [60.0 + (90.0 if scheme == "checkpoint" else 0.0)] * record["restarts"]
     assert record["restart_s"] == pytest.approx(sum(per_restart_s))
 
 
-def test_no_wait_for_other_hardware_is_less_than_none(played: Played) -> None:
+def test_no_wait_for_other_hardware_is_less_than_none(simulated: Simulate) -> None:
     keys = ["times.restart_s=60", "recovery.standby_s=100", "recovery.reschedule_s=10"]
     rows = ["10,group-0,hardware", "100,group-1,hardware"]
-    record = played(rows, *ONE_STANDBY, *keys, "job.steps=60")
+    record = simulated(rows, *ONE_STANDBY, *keys, "job.steps=60")
     assert record["restart_s"] == pytest.approx(60.0 * record["restarts"])
 
 
@@ -143,43 +145,43 @@ def test_a_machine_that_fails_in_a_restart_is_waited_for(asked: Asked) -> None:
     assert record["restart_s"] == pytest.approx(5200.0 - 10.0 + 400.0, abs=30.0)
 
 
-def test_a_server_of_two_groups_takes_one_standby(played: Played) -> None:
+def test_a_server_of_two_groups_takes_one_standby(simulated: Simulate) -> None:
     """The second failure finds the other one, and no job waits 90 s for a rescheduled machine."""
     keys = [*ONE_STANDBY, "recovery.standbys=2", "~times.restart_s", "job.steps=600"]
     keys += ["checkpoint.interval_steps=10", "job.groups=8", "model.tensor=2"]
-    alone = played(["10,host-1,hardware"], *keys)
-    both = played(["10,host-1,hardware", "400,host-2,hardware"], *keys)
+    alone = simulated(["10,host-1,hardware"], *keys)
+    both = simulated(["10,host-1,hardware", "400,host-2,hardware"], *keys)
     assert both["restarts"] == 2 * alone["restarts"] == 2
     assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
 
 
-def test_software_that_fails_everywhere_uses_up_no_standby(played: Played) -> None:
+def test_software_that_fails_everywhere_uses_up_no_standby(simulated: Simulate) -> None:
     keys = [*ONE_STANDBY, "~times.restart_s", "job.steps=600", "checkpoint.interval_steps=10"]
-    alone = played(["400,host-1,hardware"], *keys)
-    both = played(["10,job,software", "400,host-1,hardware"], *keys)
+    alone = simulated(["400,host-1,hardware"], *keys)
+    both = simulated(["10,job,software", "400,host-1,hardware"], *keys)
     assert both["restarts"] == 2 * alone["restarts"] == 2
     assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
 
 
-def test_what_was_dropped_is_repaired_from_its_detection_on(played: Played) -> None:
+def test_what_was_dropped_is_repaired_from_its_detection_on(simulated: Simulate) -> None:
     """A repair of 60 s ends with the detection that takes as long, and later by what it takes."""
     rows = ["10,group-1,hardware"]
     keys = ["rejoin.when=at-checkpoint", "rejoin.repair_s=60", "checkpoint.interval_steps=1"]
     keys += ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=200"]
-    fast, slow = (played(rows, *keys, f"recovery.detect_s={s}") for s in (5, 65))
+    fast, slow = (simulated(rows, *keys, f"recovery.detect_s={s}") for s in (5, 65))
     assert fast["rejoined"] == slow["rejoined"] == 1
     # Degraded for as many steps: detection is not among them.
     assert slow["degraded_s"] == pytest.approx(fast["degraded_s"], rel=0.05)
 
 
-def test_what_is_back_lacks_no_hardware(played: Played) -> None:
+def test_what_is_back_lacks_no_hardware(simulated: Simulate) -> None:
     """A hang after the group that had no standby was repaired and has come back."""
     rows = ["10,group-1,hardware,,,50", "30,group-2,hardware,,,60", "300,job,hang,3"]
     keys = [*ONE_STANDBY, "rejoin.when=at-checkpoint", "checkpoint.interval_steps=10"]
     shape = ["strategy.name=replica-drop", "model.shard_optimizer=false", "job.steps=350"]
     keys += ["rejoin.repair_s=60"]
-    waiting = played(rows, *keys, *shape, "~times.restart_s")
-    alone = played(rows[2:], *keys, *shape, "~times.restart_s")
+    waiting = simulated(rows, *keys, *shape, "~times.restart_s")
+    alone = simulated(rows[2:], *keys, *shape, "~times.restart_s")
     assert waiting["restarts"] == alone["restarts"] == 1
     assert waiting["rejoined"] == 2
     assert waiting["restart_s"] == pytest.approx(alone["restart_s"])
@@ -187,30 +189,30 @@ def test_what_is_back_lacks_no_hardware(played: Played) -> None:
 
 @pytest.mark.parametrize("happening", ["job,hang,3", "host-1,planned,0"])
 def test_survivors_have_the_step_at_which_nothing_was_missing(
-    happening: str, played: Played
+    happening: str, simulated: Simulate
 ) -> None:
     """Just in time; also after a restart that had gone back to the beginning."""
     keys = ["protection.name=just-in-time", "strategy.name=replica-drop", "job.steps=40"]
     lost = ["14,group-2,hardware", "14,group-3,hardware"]
     known = ["times.restart_s=60", "checkpoint.interval_steps=1000"]
     for before in ([], lost):
-        sound = played(before or ["1e8,gpu-0,software"], *keys, *known)
-        record = played([*before, f"110,{happening}"], *keys, *known)
+        sound = simulated(before or ["1e8,gpu-0,software"], *keys, *known)
+        record = simulated([*before, f"110,{happening}"], *keys, *known)
         if not before:
-            record = played([f"20,{happening}"], *keys, *known)
+            record = simulated([f"20,{happening}"], *keys, *known)
         assert record["restarts"] == sound["restarts"] + 1
         # The step that hung is done again, and no other; nor is any left out.
         step_s = sound["step_s"]
         assert record["repeated_s"] - sound["repeated_s"] <= 1.01 * step_s
-        again = record["played_steps"] - sound["played_steps"]
+        again = record["simulated_steps"] - sound["simulated_steps"]
         assert again == 0
 
 
-def test_maintenance_that_was_announced_is_not_detected(played: Played) -> None:
+def test_maintenance_that_was_announced_is_not_detected(simulated: Simulate) -> None:
     keys = ["~times.restart_s", "recovery.diagnose_s=120", "job.steps=40"]
     keys += ["recovery.shortage=requeue"]
-    planned = played(["10,host-1,planned,20"], *keys)
-    broken = played(["10,host-1,hardware"], *keys)
+    planned = simulated(["10,host-1,planned,20"], *keys)
+    broken = simulated(["10,host-1,hardware"], *keys)
     assert broken["restart_s"] - planned["restart_s"] == pytest.approx(130.0)
 
 
@@ -224,10 +226,10 @@ def test_maintenance_that_was_announced_is_not_detected(played: Played) -> None:
     ],
 )
 def test_somebody_dies_while_the_broken_step_is_done_again(
-    scheme: str, first: str, second: str, played: Played, asked: Asked
+    scheme: str, first: str, second: str, simulated: Simulate, asked: Asked
 ) -> None:
     keys = [f"strategy.name={scheme}", "model.shard_optimizer=false", "times.restart_s=20"]
-    once = played([f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
+    once = simulated([f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
     moment_s = 3.4 + once["reconfigure_s"]
     for later_s in (0.05, 0.6, 1.6):
         rows = [f"3,{first},hardware,,,1e5", f"{moment_s + later_s},{second},hardware,,,1e5"]
@@ -305,8 +307,8 @@ def step_s() -> float:
 
 
 @pytest.fixture(params=["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
-def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Played:
-    """Return what plays a run that loses something after so many steps, on either engine."""
+def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Simulate:
+    """Return what runs a run that loses something after so many steps, on either engine."""
 
     def of(lost: list[tuple[float, str]], *changes: str) -> Record:
         rows = [f"{steps * step_s},{what}" for steps, what in lost]
@@ -329,7 +331,7 @@ def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Pla
     ],
 )
 def test_who_is_lost_takes_its_share_along(
-    scheme: str, what: str, lost: list[int], keys: list[str], restarts: int, losing: Played
+    scheme: str, what: str, lost: list[int], keys: list[str], restarts: int, losing: Simulate
 ) -> None:
     """Of a group of 32 GPUs the first stands for what it has."""
     numbers = [32 * group if what == "gpu" else group for group in lost]
@@ -339,14 +341,14 @@ def test_who_is_lost_takes_its_share_along(
     assert record["failures"] == len(lost)
 
 
-def test_survivors_save_only_what_they_have(losing: Played) -> None:
+def test_survivors_save_only_what_they_have(losing: Simulate) -> None:
     """Just in time: nothing but the step, or all since the last checkpoint on storage."""
     rows = [(2.5, "group-2,hardware")]
     kept = ["strategy.name=checkpoint", "protection.name=just-in-time"]
     with_it = losing(rows, *kept)
-    without = losing(rows, *kept, "model.optimizer_backup=none")
-    assert (with_it["restarts_from_peers"], without["restarts_from_peers"]) == (1, 0)
-    assert without["repeated_s"] > with_it["repeated_s"]
+    parts_down = losing(rows, *kept, "model.optimizer_backup=none")
+    assert (with_it["restarts_from_peers"], parts_down["restarts_from_peers"]) == (1, 0)
+    assert parts_down["repeated_s"] > with_it["repeated_s"]
 
 
 ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
@@ -364,7 +366,7 @@ ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
     ],
 )
 def test_shares_are_dealt_anew_for_survivors_too(
-    lost: list[tuple[float, str]], from_peers: int, losing: Played
+    lost: list[tuple[float, str]], from_peers: int, losing: Simulate
 ) -> None:
     """Nobody saves just in time what the rest of the job takes for lost, and all else is saved."""
     record = losing(lost, "strategy.name=replica-drop", "protection.name=just-in-time")
@@ -375,6 +377,6 @@ def test_what_a_failure_needs_is_a_restart() -> None:
     """Also where it is explained."""
     for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):
         scenario = load_scenario("llama3-70b-hgx", [f"model.optimizer_backup={backup}"])
-        told = explained_recoveries(scenario, ["replica-drop"])
-        found = [one.recovery for one in told if isinstance(one, ExplainedRecovery)]
+        printed = explained_recoveries(scenario, ["replica-drop"])
+        found = [one.recovery for one in printed if isinstance(one, ExplainedRecovery)]
         assert [one for one in found if one != "rejoin"] == recoveries

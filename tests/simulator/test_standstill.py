@@ -20,8 +20,8 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 )
 def test_a_job_that_fails_for_ever_says_so(setting: str, ask: Ask) -> None:
     began_s = process_time()
-    told = ask.refused("run", "spare-study", "--set", "job.steps=5", "--set", setting)
-    assert "would never end" in told or "more than a million failures" in told
+    printed = ask.refused("run", "spare-study", "--set", "job.steps=5", "--set", setting)
+    assert "would never end" in printed or "more than a million failures" in printed
     assert process_time() - began_s < 20.0
 
 
@@ -30,14 +30,14 @@ def test_the_default_time_limit_is_one_that_no_job_meets() -> None:
     assert limit_s == pytest.approx(100 * 365.25 * 86_400)
 
 
-def test_a_job_with_many_failures_that_gets_on_is_played_to_its_end(ask: Ask) -> None:
+def test_a_job_with_many_failures_that_gets_on_is_simulated_to_its_end(ask: Ask) -> None:
     words = ("run", "spare-study", "--set", "job.steps=50", "--set", "failures.mtbf_s=100")
     assert ask.json(*words)["completed_steps"] == 50
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "limit_s"), [("checkpoint", 10.0), ("spare", 5.0)])
-def test_a_hundred_thousand_groups_are_played_in_seconds(
+def test_a_hundred_thousand_groups_are_simulated_in_seconds(
     scheme: str, limit_s: float, ask: Ask
 ) -> None:
     began_s = process_time()

@@ -177,7 +177,7 @@ def test_gpus_that_are_not_those_of_the_spec_are_named(
         probe_state_transfers(servers(), asked(), read_platform(other))
 
 
-def test_groups_smaller_than_a_server_are_played_gpu_by_gpu() -> None:
+def test_groups_smaller_than_a_server_are_simulated_gpu_by_gpu() -> None:
     """Four GPUs write half of what eight would."""
     found = probe_state_transfers(servers(), asked(groups=16))
     assert found.persist_s == pytest.approx(4 * SNAPSHOT / 50e9, rel=1e-3)
@@ -310,9 +310,12 @@ def test_rails_that_servers_share_in_part_do_not_fold() -> None:
 def test_the_load_of_links_tells_what_simgrid_measures(
     spec: ClusterSpec, transfers: StateTransfers
 ) -> None:
-    loaded, played = state_transfer_times(spec, transfers), probe_state_transfers(spec, transfers)
+    loaded, simulated = (
+        state_transfer_times(spec, transfers),
+        probe_state_transfers(spec, transfers),
+    )
     # SimGrid's clock has a grain of 1e-9 s.
-    assert asdict(loaded) == pytest.approx(asdict(played), rel=1e-9, abs=2e-9)
+    assert asdict(loaded) == pytest.approx(asdict(simulated), rel=1e-9, abs=2e-9)
 
 
 def test_twelve_thousand_servers_take_seconds() -> None:

@@ -1,4 +1,4 @@
-"""Steps that SimGrid plays: against longest paths, closed forms, and everybody playing."""
+"""Steps that SimGrid runs: against longest paths, closed forms, and everybody running."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.kept_platform import simulate_on
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
@@ -171,7 +171,7 @@ def test_a_timer_that_is_kept_is_asked_again(tmp_path: Path) -> None:
     pattern = pattern_of(layout, 2)
     halves = {f"nic-{gpu:06d}": 0.5 for gpu in range(32)}
     first, slowed, again = (
-        played_on(platform, time_step, hosts, pattern, shares) for shares in ({}, halves, {})
+        simulate_on(platform, time_step, hosts, pattern, shares) for shares in ({}, halves, {})
     )
     assert [first] == [again] == time_steps(platform, [(hosts, pattern)], folds=False)
     assert slowed.data_parallel_s == pytest.approx(2 * first.data_parallel_s, rel=1e-3)
@@ -183,7 +183,7 @@ def test_a_timer_whose_process_is_gone_says_so(tmp_path: Path) -> None:
     platform, hosts = placed(tmp_path, layout)
     platform.write_text(platform.read_text().replace("<link_ctn", "<no_such_tag", 1))
     with pytest.raises(SimulationError, match="SimGrid aborted"):
-        played_on(platform, time_step, hosts, pattern_of(layout, 2), {})
+        simulate_on(platform, time_step, hosts, pattern_of(layout, 2), {})
 
 
 def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
@@ -229,7 +229,9 @@ def both_ways(
         ),
     ],
 )
-def test_some_play_for_all(tmp_path: Path, layout: Layout, overrides: dict[str, object]) -> None:
+def test_some_simulate_for_all(
+    tmp_path: Path, layout: Layout, overrides: dict[str, object]
+) -> None:
     platform, hosts = placed(tmp_path, layout, **overrides)
     folded, whole = both_ways(platform, hosts, pattern_of(layout, 8))
     assert folded.activities <= whole.activities
@@ -254,7 +256,7 @@ def test_two_stages_in_one_server(tmp_path: Path) -> None:
 
 
 def test_a_longer_step_is_drawn_out(tmp_path: Path) -> None:
-    """Folded, three rounds are played of ten; the whole plays all. Also with one slow stage."""
+    """Folded, three rounds are simulated of ten; the whole runs all. Also with one slow stage."""
     layout = Layout(2, 4, 8)
     platform, hosts = placed(tmp_path, layout)
     even = pattern_of(layout, 42)
@@ -281,7 +283,7 @@ def test_steps_one_after_the_other_do_not_disturb_each_other(tmp_path: Path) -> 
     assert together[2].step_s == pytest.approx(alone.step_s, rel=1e-12)
 
 
-def test_a_slow_gpu_makes_everybody_play_and_wait(tmp_path: Path) -> None:
+def test_a_slow_gpu_makes_everybody_simulate_and_wait(tmp_path: Path) -> None:
     layout = Layout(2, 2, 8)
     platform, hosts = placed(tmp_path, layout, domains=4)
     (sound,) = time_steps(platform, [(hosts, pattern_of(layout, 16))])
@@ -351,7 +353,7 @@ def test_hidden_gradients_of_replicas_in_one_server_meet_the_adapters(
     assert long.data_parallel_s == pytest.approx(outlast_s, rel=1e-3)
 
 
-def test_replicas_whose_gradients_meet_unequal_links_are_all_played(tmp_path: Path) -> None:
+def test_replicas_whose_gradients_meet_unequal_links_are_all_simulated(tmp_path: Path) -> None:
     """Only rings that cross an oversubscribed core are slow; all wait for these."""
     layout = Layout(4, 1, 8)
     overrides = {"domains": 4, "domains_per_leaf": 2, "oversubscription": [4]}

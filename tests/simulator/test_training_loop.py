@@ -1,4 +1,4 @@
-"""The training loop, played by an engine that answers from a script: whole event logs, by hand.
+"""The training loop, simulated by an engine that answers from a script: whole event logs, by hand.
 
 In all of them a type takes 10 s to compute, an all-reduce 2 s, a checkpoint 5 s, a restart 100 s, a
 load 3 s and the controller 1 s, so a step without failures takes 12 s.
@@ -24,7 +24,7 @@ from faultline.simulator.phases import (
     Save,
 )
 from faultline.simulator.progress import Progress
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
@@ -78,7 +78,7 @@ def log_and_progress(
     job = small_job(Scripted({}), groups=strategy.groups, **changes)
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append)
-    play(training, engine)
+    simulate(training, engine)
     progress = training.progress
     assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)
     assert progress.now_s == engine.now_s
@@ -119,7 +119,7 @@ def test_a_job_that_fails_before_its_first_checkpoint_begins_at_step_0(resume: A
         "12 step 1, 24 missing 1 0, 24 wipe-out 1, 124 restarted 1, 127 loaded 0, "
         "139 step 1, 151 step 2, 156 checkpoint 2 0"
     )
-    assert progress.played_steps == 4
+    assert progress.simulated_steps == 4
 
 
 @pytest.mark.parametrize("fixed_step", ["commits", "retries"])
@@ -147,7 +147,7 @@ def test_a_second_failure_in_the_retried_all_reduce_is_patched_again() -> None:
     )
     assert engine.phases[-2] == AllReduce((0, 2))
     assert progress.seconds["detection"] == 4
-    assert progress.played_steps == 1
+    assert progress.simulated_steps == 1
 
 
 def test_the_checkpoint_of_a_writer_that_is_down_is_left_out() -> None:
@@ -158,7 +158,7 @@ def test_the_checkpoint_of_a_writer_that_is_down_is_left_out() -> None:
         "12 step 1, 24 step 2, 24 checkpoint-skipped 2 0, 36 missing 2 1"
     )
     assert log_of(events)[6] == "139 loaded 0"
-    assert progress.played_steps == 6
+    assert progress.simulated_steps == 6
 
 
 def test_the_checkpoint_of_a_writer_that_is_down_is_written_by_the_next() -> None:
@@ -168,7 +168,7 @@ def test_the_checkpoint_of_a_writer_that_is_down_is_written_by_the_next() -> Non
         "24 checkpoint-skipped 2 0, 24 checkpoint-skipped 2 1, 29 checkpoint 2 2, 41 missing 2 2"
     )
     assert log_of(events)[8] == "144 loaded 2"
-    assert progress.played_steps == 4
+    assert progress.simulated_steps == 4
 
 
 def test_the_last_checkpoint_is_never_left_out_and_everybody_waits_for_it() -> None:
@@ -223,10 +223,12 @@ def test_a_job_gives_up_in_a_step_that_each_recovery_loses_again(
 
 def test_every_checkpoint_is_reported_to_who_asked_for_progress() -> None:
     job = small_job(Scripted({}))
-    told: list[tuple[int, float]] = []
-    training = Training(job.work, job.rules, Obedient(3, []), None, lambda *now: told.append(now))
-    play(training, ScriptedEngine())
-    assert told == [(2, 29.0), (4, 58.0)]
+    printed: list[tuple[int, float]] = []
+    training = Training(
+        job.work, job.rules, Obedient(3, []), None, lambda *now: printed.append(now)
+    )
+    simulate(training, ScriptedEngine())
+    assert printed == [(2, 29.0), (4, 58.0)]
 
 
 @pytest.mark.parametrize("rule", ["sound", "study"])
@@ -266,7 +268,7 @@ def test_whatever_fails_time_is_accounted_for_and_the_job_is_done(
             assert event.step <= done
         done = event.step
     assert progress.restarts == sum(event.kind is EventKind.WIPE_OUT for event in events)
-    assert progress.played_steps == 7 + sum(
+    assert progress.simulated_steps == 7 + sum(
         before.step - after.step + 1
         for before, after in pairwise(events)
         if after.kind is EventKind.LOADED

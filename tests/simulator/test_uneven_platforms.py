@@ -21,9 +21,9 @@ from faultline.platforms import (
 from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.pattern.step_shares import StepShares
-from faultline.simulator.simgrid_engine.played_times import PlayedStorageTimes
 from faultline.simulator.simgrid_engine.probes import ProbeResult, probe
 from faultline.simulator.simgrid_engine.process import run_on_simgrid
+from faultline.simulator.simgrid_engine.simulated_times import SimulatedStorageTimes
 from faultline.simulator.simgrid_engine.traffic import Readers, Traffic
 from faultline.simulator.timeline import EventKind
 from faultline.strategies.registry import build_strategy
@@ -52,9 +52,9 @@ def our_cluster() -> ClusterSpec:
     return parse_spec(text, "our-cluster.toml")
 
 
-def stored(path: Path, traffic: Traffic, measured: ProbeResult) -> PlayedStorageTimes:
+def stored(path: Path, traffic: Traffic, measured: ProbeResult) -> SimulatedStorageTimes:
     alike = Symmetry(read_platform(path))
-    return PlayedStorageTimes(path, traffic, lambda: alike, measured.save_s, measured.load_s)
+    return SimulatedStorageTimes(path, traffic, lambda: alike, measured.save_s, measured.load_s)
 
 
 def test_two_gpus_that_share_an_adapter_take_twice_as_long(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_load_takes_what_those_who_load_share(
 def test_it_takes_what_its_messages_take(
     told_s: float, watchdog_s: float | None, steps: int, servers_of: Callable[..., Path]
 ) -> None:
-    """The SimGrid engine plays messages: what a probe told does not make them faster.
+    """The SimGrid engine runs messages: what a probe told does not make them faster.
 
     A watchdog that fires first fails them each time, and one that fires later does not.
     """
@@ -223,7 +223,7 @@ def shared_adapters(servers_of: Callable[..., Path]) -> str:
     ],
     ids=["sound", "watchdog", "next step"],
 )
-def test_both_engines_play_all_rings_of_groups_that_fail(
+def test_both_engines_simulate_all_rings_of_groups_that_fail(
     scheme: str, option: list[str], shared_adapters: str
 ) -> None:
     settings = [*MULTI_RING, shared_adapters, f"strategy.name={scheme}", *option]
@@ -240,7 +240,7 @@ def test_both_engines_play_all_rings_of_groups_that_fail(
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
 @pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-def test_both_engines_play_all_rings_however_exactly(
+def test_both_engines_simulate_all_rings_however_exactly(
     scenario: str, fidelity: str, seed: int, shared_adapters: str
 ) -> None:
     settings = [*MULTI_RING, shared_adapters, "strategy.redundancy=2"]
@@ -332,13 +332,13 @@ def test_the_storage_waits_for_who_is_slow(slow_adapter: Path, tmp_path: Path) -
 
 def test_a_run_is_faster_once_the_slow_one_has_gone(slow_adapter: Path, tmp_path: Path) -> None:
     """Its group dies for good in the second step, and a sound one in the control."""
-    took_s, played = {}, 0
+    took_s, simulated = {}, 0
     for gone in (3, 5):
         changes = ["strategy.name=replica-drop", "job.steps=20", "job.compute_jitter=0"]
         changes += traced(tmp_path, f"100,group-{gone},hardware,,,1000000")
         scenario = load_scenario("spare-sound", on_slow(slow_adapter, *changes))
         record = alike(scenario, rel=1e-9)
-        took_s[gone], played = record["time_s"], record["played_steps"]
+        took_s[gone], simulated = record["time_s"], record["simulated_steps"]
     rings = durations_of(scenario).rings
     assert rings is not None
     slow_s, sound_s = (
@@ -346,10 +346,10 @@ def test_a_run_is_faster_once_the_slow_one_has_gone(slow_adapter: Path, tmp_path
         for gone in (5, 3)
     )
     steps = (took_s[5] - took_s[3]) / (slow_s - sound_s)
-    assert steps == pytest.approx(played - 1, rel=1e-9)
+    assert steps == pytest.approx(simulated - 1, rel=1e-9)
 
 
-def test_nothing_is_played_where_all_are_alike() -> None:
+def test_nothing_is_simulated_where_all_are_alike() -> None:
     alike = durations_of(load_scenario("spare-sound", ["job.groups=8"]))
     assert alike.rings is None
     assert alike.storage is not None

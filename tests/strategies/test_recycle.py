@@ -144,7 +144,7 @@ def _is_possible(
     split=st.booleans(),
     data=st.data(),
 )
-def test_what_is_played_takes_as_long_as_the_schedule(
+def test_what_is_simulated_takes_as_long_as_the_schedule(
     stages: int, more: int, pipelines: int, split: bool, data: st.DataObject
 ) -> None:
     """Forward passes of 1, backward passes of 2, messages of nothing: t is 3."""
@@ -255,8 +255,8 @@ def lose(scheme: Strategy, *nodes: tuple[int, int]) -> Any:
     return helpers.lose(scheme, *(Hit(group, node, node, 4) for group, node in nodes))
 
 
-def recycle(groups: int = 3, **told: object) -> Any:
-    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | told)
+def recycle(groups: int = 3, **printed: object) -> Any:
+    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | printed)
 
 
 def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
@@ -320,7 +320,7 @@ def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:
     assert scheme.masked_failures() == pytest.approx(12 * sum(1 / k for k in range(4, 13)))
 
 
-@pytest.mark.parametrize("told", [{}, {"role_swaps": False, "schedule": "split"}])
-def test_it_keeps_the_contract(told: dict[str, object]) -> None:
+@pytest.mark.parametrize("printed", [{}, {"role_swaps": False, "schedule": "split"}])
+def test_it_keeps_the_contract(printed: dict[str, object]) -> None:
     scheme = type(recycle())
-    check_scheme(scheme, groups=6, options=scheme.Options(**told), engines=not told)
+    check_scheme(scheme, groups=6, options=scheme.Options(**printed), engines=not printed)

@@ -130,9 +130,9 @@ def test_every_gradient_counts_exactly_once_after_any_failures(data: st.DataObje
             assert shard_type in shards.stack(group)[: shards.stacks]
         total = np.zeros(4)
         for group in members:
-            answered = [i for i, answers in enumerate(answering) if answers == group]
-            assert len(answered) <= shards.stacks
-            total += gradients[answered].sum(axis=0)
+            decided = [i for i, answers in enumerate(answering) if answers == group]
+            assert len(decided) <= shards.stacks
+            total += gradients[decided].sum(axis=0)
         np.testing.assert_allclose(total, gradients.sum(axis=0))
         for group in members:
             to_compute = set(shards.stack(group)[: shards.stacks]) - computed[group]

@@ -149,9 +149,9 @@ def test_take_over_by_hand(
 def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pace: float) -> None:
     """8 x + 6 over 15 with eight micro-batches; measured: 28.12k tokens/s without a fault."""
     scheme = built("mecefo", **options)
-    told = lose(scheme, gpu(2, 5))
-    assert isinstance(told, Continue)
-    assert (told.dropped, told.carried_on, told.patch) == ((), (2,), {2: 1})
+    printed = lose(scheme, gpu(2, 5))
+    assert isinstance(printed, Continue)
+    assert (printed.dropped, printed.carried_on, printed.patch) == ((), (2,), {2: 1})
     assert scheme.plan().pace == pytest.approx(pace)
     assert scheme.plan() is scheme.plan()
     assert scheme.plan().batch_share == 1.0
@@ -161,10 +161,10 @@ def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pa
 
 def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
     scheme = built("mecefo")
-    told = lose(scheme, gpu(0, 1)).recovery
-    assert (told.kind, told.moves) == ("take-over", (Move(0, 0, 1, 8),))
+    printed = lose(scheme, gpu(0, 1)).recovery
+    assert (printed.kind, printed.moves) == ("take-over", (Move(0, 0, 1, 8),))
     # The stage's ring of all pipelines, and the pipeline itself.
-    assert told.communicators == (Communicators(1, 1 / 8), Communicators(1, 1 / 4))
+    assert printed.communicators == (Communicators(1, 1 / 8), Communicators(1, 1 / 4))
     # Node 0 does two stages by now: when it goes, both move on.
     assert lose(scheme, gpu(0, 0)).recovery.moves == (Move(0, 2, 0, 8), Move(0, 2, 1, 8))
     assert lose(scheme, gpu(2, 7), gpu(3, 1)).recovery.moves == (Move(2, 6, 7, 8), Move(3, 0, 1, 8))
@@ -178,8 +178,8 @@ def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
     scheme = built(name)
     lose(scheme, gpu(0, 1))
     before = scheme.plan()
-    told = lose(scheme, gpu(0, 1))
-    assert told == Continue((), carried_on=(0,), recovery=None)
+    printed = lose(scheme, gpu(0, 1))
+    assert printed == Continue((), carried_on=(0,), recovery=None)
     assert scheme.plan() == before
     assert scheme.on_repair(gpu(0, 1)) is None
     assert scheme.on_repair(gpu(0, 1)) is not None
@@ -276,8 +276,8 @@ def test_bamboo_spreads_the_work_over_the_nodes_that_are_left() -> None:
     assert half.plan().pace == pytest.approx(1 + 0.5 / 31)
 
 
-def kind(told: Any) -> str:
-    return str(told.recovery.kind)
+def kind(printed: Any) -> str:
+    return str(printed.recovery.kind)
 
 
 def test_a_node_and_its_shadow_are_fatal() -> None:
@@ -291,9 +291,9 @@ def test_a_node_and_its_shadow_are_fatal() -> None:
 
 def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
     scheme = built("bamboo", overloaded_share=0.1)
-    told = lose(scheme, gpu(0, 3)).recovery
+    printed = lose(scheme, gpu(0, 3)).recovery
     # The shadow has the state, and its pipeline alone meets.
-    assert (told.moves, told.communicators) == ((), (Communicators(1, 1 / 4),))
+    assert (printed.moves, printed.communicators) == ((), (Communicators(1, 1 / 4),))
     assert scheme.plan().pace == pytest.approx(1.5)
     # The shadow of stage 3, on node 2, is lost as well: all meet, and nobody is overloaded.
     assert kind(lose(scheme, gpu(0, 2))) == "re-form"
@@ -308,10 +308,10 @@ def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
 
 def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
     scheme = built("oobleck", layers=24)
-    told = lose(scheme, gpu(0, 3)).recovery
-    assert told.communicators == (Communicators(24, 1 / 8),)
-    assert {move.receiver for move in told.moves} == {0, 1, 2, 4, 5, 6, 7}
-    assert sum(move.share for move in told.moves) == pytest.approx(1.0)
+    printed = lose(scheme, gpu(0, 3)).recovery
+    assert printed.communicators == (Communicators(24, 1 / 8),)
+    assert {move.receiver for move in printed.moves} == {0, 1, 2, 4, 5, 6, 7}
+    assert sum(move.share for move in printed.moves) == pytest.approx(1.0)
     back = scheme.on_repair(gpu(0, 3))
     assert (back.starts_processes, back.is_expected) == (True, True)
 

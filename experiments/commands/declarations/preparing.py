@@ -46,5 +46,5 @@ def declare(commands: Commands) -> None:
         "print versions, limits of this machine, and a self-test of the fabric",
         "machine:execute_doctor",
         description="Print versions, the limits of this machine and what they mean, and let "
-        "SimGrid play single flows. Exit status 1 if a check failed.",
+        "SimGrid run single flows. Exit status 1 if a check failed.",
     )

@@ -14,9 +14,9 @@ def declare(commands: Commands) -> None:
     reproduce = add_command(
         commands,
         "reproduce",
-        "play a published comparison and print it beside the published numbers",
+        "run a published comparison and print it beside the published numbers",
         "reproduce:execute",
-        description="Play a published comparison again: tables and figures go to results/NAME, the "
+        description="Run a published comparison again: tables and figures go to results/NAME, the "
         "headline to the screen.",
     )
     reproduce.add_argument("name", metavar="NAME", help="which one; faultline list studies")
@@ -30,12 +30,12 @@ def declare(commands: Commands) -> None:
     match = add_command(
         commands,
         "head-to-head",
-        "play all schemes on one platform, and draw the map of which is best where",
+        "run all schemes on one platform, and draw the map of which is best where",
         "reproduce:execute_head_to_head",
         description="All schemes of this project, with one model on one platform, under the same "
         "failures: a table of three settings, what becomes of one of them where every event costs "
         "everybody the same, or where the layers divide otherwise, and two planes that show which "
-        "scheme trains soonest and which with the fewest GPU-hours. Played cells are kept in "
+        "scheme trains soonest and which with the fewest GPU-hours. Simulated cells are kept in "
         "DIR/cells: the same command goes on where it was interrupted.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
     )

@@ -47,7 +47,7 @@ def declare(commands: Commands) -> None:
         help="memory a run may take, for example 4GB; a run that takes more has failed",
     )
     sweep.add_argument(
-        "--retry-failed", action="store_true", help="play runs that failed before once more"
+        "--retry-failed", action="store_true", help="run runs that failed before once more"
     )
 
     compare = add_command(

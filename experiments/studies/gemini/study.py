@@ -133,7 +133,7 @@ class GeminiStudy(Study):
         "survival.png": (_draw_survival, "windows", "curves"),
     }
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Draw lost machines, lost domains and failures, and compute the closed forms."""
         seeds = range(stage.seeds)
         sets, days = stage.pick(20_000, 200_000), stage.pick(2_000, 20_000)

@@ -90,9 +90,9 @@ def _point(
         "failures.kinds.slow": reaction,
         **{name: labels.pop(name) for name in [*labels] if "." in name},
     }
-    told = (("reaction", reaction), ("replicas", replicas), ("micro_batches", micro_batches))
+    printed = (("reaction", reaction), ("replicas", replicas), ("micro_batches", micro_batches))
     scenario = load_scenario("spare-sound", changes)
-    return Point(scenario, labels=(*told, *labels.items()))
+    return Point(scenario, labels=(*printed, *labels.items()))
 
 
 def injections(links: int, at_once: int, minutes: float) -> Rows:
@@ -214,8 +214,8 @@ class GreyhoundStudy(Study):
     scaled_by: ClassVar = frozenset()
     charts: ClassVar = {"greyhound.png": (draw, "left", "speeds")}
 
-    def play(self, stage: Stage) -> Results:
-        """Play one slow replica, and the injections."""
+    def simulate(self, stage: Stage) -> Results:
+        """Run one slow replica, and the injections."""
         folder = stage.folder("traces")
         left = stage.runs("one slow replica", one_slow(folder))
         points = [injected(folder, USUAL, reaction) for reaction in REACTIONS]

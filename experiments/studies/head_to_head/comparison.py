@@ -19,12 +19,12 @@ from faultline.experiments.studies.head_to_head.figures import (
     draw_settings,
     name_of,
 )
-from faultline.experiments.studies.head_to_head.playing import (
+from faultline.experiments.studies.head_to_head.matches import (
     Match,
     candidate_table,
     paired_to_best,
-    play_match,
     restricted,
+    simulate_match,
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import Ground
@@ -57,11 +57,11 @@ class HeadToHead(Study):
 
     float_format: ClassVar[str | None] = "%.5g"
 
-    def play(self, stage: Stage) -> Results:
-        """Play the cells, or read what is kept of them."""
+    def simulate(self, stage: Stage) -> Results:
+        """Run the cells, or read what is kept of them."""
         matches = self._matches(stage.seeds)
-        played = stage.calls("cells", play_match, matches, kept_in="cells")
-        rows = [row for of_match in played for row in of_match]
+        simulated = stage.calls("cells", simulate_match, matches, kept_in="cells")
+        rows = [row for of_match in simulated for row in of_match]
         table, runs = candidate_table(rows), pd.DataFrame(rows)
         planes = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
         for name in set(LISTS) & planes.keys():
@@ -137,8 +137,8 @@ class HeadToHead(Study):
         table = results["table"]
         # Who could not take part, in how many cells, and why.
         for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
-            told = f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
-            yield Text(told, style="yellow")
+            printed = f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+            yield Text(printed, style="yellow")
         yield f"{len(results['runs']):,} runs"
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
@@ -206,8 +206,8 @@ _MACHINES = {"queue": "machines from a queue", "standbys": "standbys"}
 
 
 def _today(mine: pd.DataFrame, fact: str) -> str:
-    played = mine[mine["seeds"] > 0].sort_values("ratio")
-    best = played.iloc[0]
+    simulated = mine[mine["seeds"] > 0].sort_values("ratio")
+    best = simulated.iloc[0]
     said = (
         f"With {_MACHINES[fact]}, at today's failure rate on 32,768 GPUs, "
         f"{name_of(best['scheme'])} trains soonest, in {best['ratio']:.2f} times the time without "
@@ -215,7 +215,7 @@ def _today(mine: pd.DataFrame, fact: str) -> str:
     )
     if not best["fits_memory"]:
         said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
-    plain = played[played["scheme"] == "checkpoint"]
+    plain = simulated[simulated["scheme"] == "checkpoint"]
     if plain.empty or best["scheme"] == "checkpoint":
         return said + "."
     ratio = plain["ratio"].iloc[0]

@@ -3,7 +3,7 @@
 A run is a piece of a long training, short beside the time of repairs. Were it to start with
 everything sound, a scheme that goes on with what is left would look better than it is in the long
 run, and so would one that never meets its first restart. So each scheme is first told the failures
-of the past, without a clock, and the piece is played from the state this leaves it in.
+of the past, without a clock, and the piece is simulated from the state this leaves it in.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_REPAIR_S = 5 * DAY_S
 _PAST_FAILURES = 100
 # The last few hundred: a scheme that restarts with new hardware forgets the others.
 _MOST_PAST_FAILURES = 400
-# Seeds of the past are none of those that are played.
+# Seeds of the past are none of those that are simulated.
 _PAST = 1_000_003
 # One-sided 95 % quantile of the normal distribution.
 _QUANTILE_95 = 1.645

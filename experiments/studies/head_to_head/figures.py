@@ -25,7 +25,7 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.head_to_head.playing import winners
+from faultline.experiments.studies.head_to_head.matches import winners
 from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, FACTS, SETTINGS
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -117,12 +117,12 @@ def _regions(table: pd.DataFrame, plane: str, name: str) -> Regions:
 
 def _too_large(table: pd.DataFrame) -> list[str]:
     """Return a note of the schemes that a GPU's memory does not do for in some cell."""
-    played = table[table["seeds"] > 0]
-    schemes = played.loc[~played["fits_memory"].astype(bool), "scheme"].unique()
+    simulated = table[table["seeds"] > 0]
+    schemes = simulated.loc[~simulated["fits_memory"].astype(bool), "scheme"].unique()
     if not len(schemes):
         return []
     names = ", ".join(name_of(scheme) for scheme in sorted(schemes, key=order_of))
-    return [f"Played as if their states fitted a GPU's memory, in some cells or all: {names}."]
+    return [f"Simulated as if their states fitted a GPU's memory, in some cells or all: {names}."]
 
 
 def draw_settings(table: pd.DataFrame) -> Figure:
@@ -156,9 +156,9 @@ def draw_settings(table: pd.DataFrame) -> Figure:
     write_title(figure, title)
     standby = mine[(mine["y"] == 1) & (mine["spare_gpus"] > 0)]
     extra = (standby["gpu_ratio"] / standby["ratio"] - 1).groupby(standby["x"]).max()
-    told = ", ".join(f"{extra[place]:.1%} ({name})" for place, name in enumerate(SETTINGS)
+    printed = ", ".join(f"{extra[place]:.1%} ({name})" for place, name in enumerate(SETTINGS)
                      if place in extra)  # fmt: skip
-    notes = [f"Standbys add up to these GPU-hours: {told}."] if told else []
+    notes = [f"Standbys add up to these GPU-hours: {printed}."] if printed else []
     about = "Time over that of a run without failures, with 95 % intervals."
     write_notes(figure, [about, *notes, _APPROXIMATE])
     return figure

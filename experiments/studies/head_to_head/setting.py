@@ -53,7 +53,7 @@ _LEAST_STEPS, _MOST_STEPS = 120, 5000
 _NO_LIMIT_OF_RESTARTS = 10**9
 
 
-# Beneath schemes that were published with checkpoints on storage, both are played; just-in-time
+# Beneath schemes that were published with checkpoints on storage, both are simulated; just-in-time
 # checkpoints exist for plain checkpointing (Gupta et al. 2024). Everybody else gets the best.
 _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("storage", "reft", "just-in-time"),
@@ -289,7 +289,7 @@ class Ground:
         return replace(durations, moves=MovesOfMoreGroups(durations.moves, groups), storage=None)
 
     def steps_in(self, cell: Cell) -> int:
-        """Return how many steps are played: for about 120 failures, from 120 to 5,000."""
+        """Return how many steps are simulated: for about 120 failures, from 120 to 5,000."""
         step_s = self.undisturbed_step_s(cell)
         return min(_MOST_STEPS, max(_LEAST_STEPS, ceil(_FAILURES_WANTED * cell.mtbf_s / step_s)))
 

@@ -374,7 +374,7 @@ class Course:
 
 
 def course_of(cell: Cell, seed: int, hours: float) -> Course:
-    """Play a cell for some hours and count its steps.
+    """Run a cell for some hours and count its steps.
 
     A step is dealt out to the bins in proportion to the time that it spent in them.
     """

@@ -41,7 +41,7 @@ def _course_of(system: str) -> runs.Course:
 
 def shown_drops(rows: Sequence[Row]) -> Printed:
     """Show drops by model and system; published ones in brackets."""
-    found = {(row.quantity, row.scheme, row.setting): _told(row) for row in rows}
+    found = {(row.quantity, row.scheme, row.setting): _text_of(row) for row in rows}
     lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
     lines.append(("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"))
     frame = pd.DataFrame(
@@ -68,11 +68,11 @@ def drops_within(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
 def account(rows: Sequence[Row]) -> str:
     """Return how far drops are off, in words, and where the costs of other models come from."""
     costs = ", ".join(f"{name} {doubled_cost(model):.2f}" for name, model in MODELS.items())
-    told = "; ".join(
+    printed = "; ".join(
         f"{title_of(system)} by up to {points:.1f} points, a factor of {factor:.2f}"
         for system, (points, factor) in drops_within(rows).items()
     )
-    return f"Drops are off: {told}. A node with two stages costs, of one with one: {costs}."
+    return f"Drops are off: {printed}. A node with two stages costs, of one with one: {costs}."
 
 
 def times_over_mecefo(rows: Iterable[Row]) -> str:
@@ -85,16 +85,18 @@ def times_over_mecefo(rows: Iterable[Row]) -> str:
     return f"7B with a failure every half hour loses, over what MeCeFO loses: {times}."
 
 
-def _told(row: Row, digits: int = 2) -> str:
+def _text_of(row: Row, digits: int = 2) -> str:
     published = "" if row.published is None else f" ({row.published:.{digits}f})"
     return f"{row.simulated:.{digits}f}{published}"
 
 
-def draw_drops(played: pd.DataFrame) -> Figure:
+def draw_drops(simulated: pd.DataFrame) -> Figure:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
     drops = {
-        (row.scheme, row.setting): row for row in runs.drop_rows(played) if row.quantity == "drop"
+        (row.scheme, row.setting): row
+        for row in runs.drop_rows(simulated)
+        if row.quantity == "drop"
     }
     for axis, model in zip(axes, MODELS, strict=True):
         _draw_model(axis, drops, model)
@@ -172,11 +174,11 @@ class MecefoStudy(Study):
 
     charts: ClassVar = {"drops.png": (draw_drops, "runs"), "courses.png": (draw_courses, "courses")}
 
-    def play(self, stage: Stage) -> Results:
-        """Play all systems, and one course of each over time."""
-        played = runs.drop_table(stage)
+    def simulate(self, stage: Stage) -> Results:
+        """Run all systems, and one course of each over time."""
+        simulated = runs.drop_table(stage)
         courses = dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True))
-        return {"runs": played, "costs": ablation.cost_table(), "courses": courses}
+        return {"runs": simulated, "costs": ablation.cost_table(), "courses": courses}
 
     def rows(self, results: Results) -> Iterator[Row]:
         """Return drops, throughputs and the headline, then the ablation."""
@@ -199,7 +201,7 @@ class MecefoStudy(Study):
             dict.fromkeys(plateau, "{}"),
         )
         pipeline = [
-            (row.quantity, row.setting.removeprefix("7B "), _told(row, 3))
+            (row.quantity, row.setting.removeprefix("7B "), _text_of(row, 3))
             for row in rows
             if row.quantity.startswith(("slowdown", "memory"))
         ]

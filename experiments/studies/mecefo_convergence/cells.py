@@ -11,7 +11,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import StepPlan, Task
@@ -97,7 +97,7 @@ def plans(loss: str, rate: str, steps: int, seed: int) -> tuple[list[StepPlan], 
             lost.extend(event.groups)
 
     training = Training(job.work, job.rules, question.strategy(), record)
-    play(training, ReplayEngine(job))
+    simulate(training, ReplayEngine(job))
     return [found[step] for step in range(1, steps + 1)], len(lost)
 
 
@@ -123,5 +123,5 @@ def trained(cell: Cell) -> dict[str, Any]:
     settings = Settings(shape, GROUPS, 2, cell.steps, techniques)
     of_steps, failures = plans_of(cell)
     course = train(settings, of_steps, cell.seed)
-    told = ("steps", "samples", "held_out", "approximate", "missing")
-    return {"failures": failures, **{name: getattr(course, name) for name in told}}
+    printed = ("steps", "samples", "held_out", "approximate", "missing")
+    return {"failures": failures, **{name: getattr(course, name) for name in printed}}

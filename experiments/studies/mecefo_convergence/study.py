@@ -200,7 +200,7 @@ class MecefoConvergenceStudy(Study):
                 f"install it: {with_extra('numerics')}"
             )
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Train all cells."""
         cells = [cell for seed in range(stage.seeds) for cell in cells_of(seed, stage)]
         curves = curve_table(cells, stage.calls("training", trained, cells, "courses"))

@@ -259,7 +259,7 @@ class Trace:
 
 
 def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
-    """Play failures and repairs.
+    """Run failures and repairs.
 
     Failures of the whole cluster come at the summed rate of all GPUs; one that would hit a GPU
     which is being repaired does not happen, so every healthy GPU fails at its own rate.
@@ -333,7 +333,7 @@ def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
     for repair, factor, seed in product(REPAIRS_DAYS, RATE_FACTORS, seeds):
         for index, trace in enumerate(traces(repair, factor, seed, count)):
             row = {"repair": repair, "rate_factor": factor, "seed": seed, "trace": index}
-            rows.append({**row, **_failed(trace), **_what_schemes_make_of_it(trace, job)})
+            rows.append({**row, **_failed(trace), **_outcome_by_scheme(trace, job)})
     return pd.DataFrame(rows)
 
 
@@ -368,7 +368,7 @@ def _failed(trace: Trace) -> dict[str, float]:
     return result
 
 
-def _what_schemes_make_of_it(trace: Trace, job: StudyJob) -> dict[str, float]:
+def _outcome_by_scheme(trace: Trace, job: StudyJob) -> dict[str, float]:
     hit = worst_first(trace.domain_counts(job.domains, job.domain_gpus))
     worst = packed(hit, job.domains, PIPELINE_STAGES)
     peaks = hit[trace.local_peaks]

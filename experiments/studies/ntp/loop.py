@@ -153,7 +153,7 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
     """
     causes = [f"{cause}_s" for cause in CAUSES]
     columns = ["variant", "seed", "trace", "placed", "goodput", "degraded"]
-    columns += ["restarts", "failures", "played_steps", "time_s", *causes]
+    columns += ["restarts", "failures", "simulated_steps", "time_s", *causes]
     return _with_losses(runs)[columns]
 
 

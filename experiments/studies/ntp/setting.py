@@ -291,9 +291,9 @@ def check_sync(seed: int) -> dict[str, float]:
         hosts = [gpu for gpus, n in zip(stages, _DEGREES, strict=True) for gpu in gpus[:n]]
         routes = (platform.route(stages[0][0], other) for other in (stages[1][0], stages[0][1]))
         outer, inner = (Hop(route.latency_s, route.bandwidth_bytes_per_s) for route in routes)
-        played = carry_arrays(path, schedule, hosts, start)
+        simulated = carry_arrays(path, schedule, hosts, start)
     return {
-        "time_s": played.time_s,
+        "time_s": simulated.time_s,
         "alpha_beta_s": schedule.alpha_beta_s(outer, inner),
-        "wrong": int(np.count_nonzero(held & (played.buffers != gradients.sum(axis=0)))),
+        "wrong": int(np.count_nonzero(held & (simulated.buffers != gradients.sum(axis=0)))),
     }

@@ -33,7 +33,7 @@ class NtpStudy(Study):
         "domains.png": (figures.draw_domains, "domains"),
     }
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Place failed GPUs, draw traces, sync gradients, and run the training loop."""
         seeds, job = range(stage.seeds), setting.study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)

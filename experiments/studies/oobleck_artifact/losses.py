@@ -59,7 +59,7 @@ class Booked:
         return self.useful_s / self.elapsed_s
 
 
-def play(
+def simulate(
     system: System,
     costs: ArtifactCosts,
     steps_s: Sequence[float],
@@ -67,13 +67,13 @@ def play(
     *,
     takes_back: bool = True,
 ) -> Booked:
-    """Play a run.
+    """Simulate a run.
 
     There is a time of a step for the nodes of each interval. Whether Varuna goes back to its last
     checkpoint is a switch of the artifact.
     """
     rules = {"oobleck": _Oobleck, "varuna": _Varuna, "bamboo": _Bamboo}[system]
-    return rules(costs, takes_back).play(steps_s, interval_s)
+    return rules(costs, takes_back).simulate(steps_s, interval_s)
 
 
 class _Run:
@@ -92,7 +92,7 @@ class _Run:
         self.broken_s = self.left_s = 0.0
         """The step that a loss has broken, and what was left of it."""
 
-    def play(self, steps_s: Sequence[float], interval_s: float) -> Booked:
+    def simulate(self, steps_s: Sequence[float], interval_s: float) -> Booked:
         booked, now_s, end_s = self.booked, START_S, 0.0
         for number, step_s in enumerate(steps_s):
             if number:

@@ -22,7 +22,7 @@ from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.oobleck_artifact.losses import Booked, System, play
+from faultline.experiments.studies.oobleck_artifact.losses import Booked, System, simulate
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout
@@ -161,16 +161,16 @@ def steps_of(system: System, model: str) -> tuple[float, ...]:
     scale = batch * len(times) / sum(times) / wanted
     for _ in range(_ROUNDS):
         # Whole steps count: the throughput is not quite in proportion.
-        found = _played(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
+        found = _simulated(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
         scale *= _samples_per_s(found, model) / wanted
     return tuple(scale * time for time in times)
 
 
-def _played(
+def _simulated(
     system: System, model: str, steps_s: tuple[float, ...], interval: str, takes_back: bool = True
 ) -> Booked:
     costs = ARTIFACT_COSTS[model]
-    return play(system, costs, steps_s, INTERVALS[interval], takes_back=takes_back)
+    return simulate(system, costs, steps_s, INTERVALS[interval], takes_back=takes_back)
 
 
 def _samples_per_s(booked: Booked, model: str) -> float:
@@ -178,7 +178,7 @@ def _samples_per_s(booked: Booked, model: str) -> float:
 
 
 def cells_of(row: tuple[System, str]) -> pd.DataFrame:
-    """Play a system and a model at all rates.
+    """Run a system and a model at all rates.
 
     A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart took
     nothing back (`samples_per_s_if_kept`), `steps`, and what is printed (`published_effective`,
@@ -189,8 +189,8 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     kept = 1.0 - BAMBOO_REDUNDANT_SHARE if system == "bamboo" else 1.0
     cells = []
     for interval, known in published(system, model).items():
-        booked = _played(system, model, steps_s, interval)
-        kept_all = _played(system, model, steps_s, interval, takes_back=False)
+        booked = _simulated(system, model, steps_s, interval)
+        kept_all = _simulated(system, model, steps_s, interval, takes_back=False)
         cells.append(
             {
                 "system": system,
@@ -237,7 +237,7 @@ def own_rendezvous_rows() -> Iterator[Row]:
     for model in ("BERT-large", "GPT-2"):
         costs = ARTIFACT_COSTS[model]
         own = replace(costs, bamboo_local_s=costs.bamboo_own_local_s)
-        found = play("bamboo", own, steps_of("bamboo", model), INTERVALS["10 min"])
+        found = simulate("bamboo", own, steps_of("bamboo", model), INTERVALS["10 min"])
         known = published("bamboo", model)["10 min"]["samples_per_s"]
         value = [_samples_per_s(found, model)]
         name = "samples/s, own rendezvous"
@@ -320,8 +320,8 @@ class OobleckArtifactStudy(Study):
         "oobleck-planner.png": (draw_planned, "planner"),
     }
 
-    def play(self, stage: Stage) -> Results:
-        """Play every system and model at all rates; nothing of it is random."""
+    def simulate(self, stage: Stage) -> Results:
+        """Run every system and model at all rates; nothing of it is random."""
         rows = [pair for pair in product(SYSTEMS, MODELS) if published(*pair)]
         cells = stage.calls("systems and models", cells_of, rows)
         with stage.step("planner"):

@@ -1,4 +1,4 @@
-"""The rows that Faultline's own loop plays: those of ``data/jobs.csv``, and BLOOM's training.
+"""The rows that Faultline's own loop runs: those of ``data/jobs.csv``, and BLOOM's training.
 
 What a source does not say is swept over the range that it leaves, from what is kindest to the job
 to what is worst.
@@ -41,7 +41,8 @@ def _listed(step_of: str = "", **row: Any) -> LoopJob:
 
 # BLOOM's training, 18 March to 4 July 2022 (bigscience, tr11-176B-ml chronicles), in stretches. The
 # share of the time that steps of 105.2 s make up. Planned restarts, hangs in an evaluation and the
-# conversion at the end come after a save: they only take time. What a dying GPU undoes is played.
+# conversion at the end come after a save: they only take time. Work that a failure undoes is
+# simulated.
 _BLOOM_STEP_S, _BLOOM_WRITE_S = 105.2, 40.0
 _EVALUATION_S = 12 * MINUTE_S / 1000
 """12 min in every 1,000 steps, dealt out to each."""
@@ -133,7 +134,7 @@ def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
     wide = stretches.assign(start=stretches.setting.str.removeprefix("BLOOM ")).pivot_table(
         index=["scheme", "quantity", "sweep", "seed"], columns="start", values="value", sort=False
     )
-    # A stretch in which nothing is drawn was played once.
+    # A stretch in which nothing is drawn was simulated once.
     wide = wide.groupby("sweep", sort=False).transform(lambda values: values.ffill())
     rows = [samples[~of_bloom]]
     for setting, starts in _BLOOM_ROWS.items():

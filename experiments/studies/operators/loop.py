@@ -1,4 +1,4 @@
-"""Operators' jobs as scenarios, with their incidents, played by Faultline's own loop."""
+"""Operators' jobs as scenarios, with their incidents, simulated by Faultline's own loop."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _STRUCK: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """A job that is played, and what of its record is compared: a row of ``data/jobs.csv``."""
+    """A job that is simulated, and what of its record is compared: a row of ``data/jobs.csv``."""
 
     # The row of the study.
     setting: str
@@ -179,8 +179,8 @@ class LoopJob:
         if drawn:
             path = folder / f"{number}-{seed}.csv"
             trace = write_incidents(drawn, path, _STRUCK[self.struck])
-        told = ("setting", "quantity", "sweep", "measure")
-        labels = tuple((name, getattr(self, name)) for name in told)
+        printed = ("setting", "quantity", "sweep", "measure")
+        labels = tuple((name, getattr(self, name)) for name in printed)
         scenario = load_scenario("spare-sound", self.scenario_keys(trace))
         return Point(scenario, seed, labels=(*labels, ("factor", self.value_factor)))
 
@@ -204,8 +204,8 @@ SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
 """Columns of what is measured: a row a run and quantity."""
 
 
-def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
-    """Play jobs; a row a run with `SAMPLE`'s columns."""
+def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
+    """Run jobs; a row a run with `SAMPLE`'s columns."""
     folder = stage.folder("traces").resolve()
     points = [
         job.point(seed, number, folder)
@@ -217,8 +217,9 @@ def play(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     measured = runs.assign(
         mttf_h=runs.time_s / runs.failures.clip(lower=1) / HOUR_S,
         reconfiguring=runs.reconfigure_s / runs.time_s,
-        commits=runs.played_steps / (runs.played_steps + runs.failures - runs.failures_while_down),
-        mean_groups=runs.groups * runs.completed_steps / runs.played_steps,
+        commits=runs.simulated_steps
+        / (runs.simulated_steps + runs.failures - runs.failures_while_down),
+        mean_groups=runs.groups * runs.completed_steps / runs.simulated_steps,
         scheme=runs.strategy,
     )
     values = [row[row["measure"]] * row["factor"] for row in measured.to_dict(orient="records")]

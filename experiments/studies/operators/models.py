@@ -25,7 +25,7 @@ SampleRow = tuple[str, str, str, str, int, float]
 """A row with the columns of `loop.SAMPLE`."""
 
 
-def play(stage: Stage) -> pd.DataFrame:
+def simulate(stage: Stage) -> pd.DataFrame:
     """Return all of them, a row a quantity."""
     with stage.step("closed forms", 1):
         rows = [*_forms(), *_moves(), *_removals()]
@@ -87,5 +87,5 @@ def _removals() -> Iterator[SampleRow]:
     steps_s = [1024 / samples_per_s for samples_per_s in SAMPLES_PER_S]
     gaps = {"6 h": 6 * HOUR_S, "3 h": 3 * HOUR_S, "1 h": HOUR_S, "30 min": 1800, "601.2 s": 601.2}
     for name, gap_s in gaps.items():
-        booked = losses.play("oobleck", ARTIFACT_COSTS["6.7B"], steps_s, gap_s)
+        booked = losses.simulate("oobleck", ARTIFACT_COSTS["6.7B"], steps_s, gap_s)
         yield f"G4 {name}", "steps", "removals", "", 0, float(booked.steps)

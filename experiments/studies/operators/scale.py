@@ -202,8 +202,8 @@ def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
     return {"failures.mix": str(file)}
 
 
-def play(stage: Stage) -> pd.DataFrame:
-    """Play every scheme at every scale; a row a run."""
+def simulate(stage: Stage) -> pd.DataFrame:
+    """Run every scheme at every scale; a row a run."""
     folder = stage.folder("mixes").resolve()
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))

@@ -88,12 +88,12 @@ def verdicts(
     for output in outputs:
         found = by_output.get((output.setting, output.quantity))
         if found is None:
-            raise LookupError(f"nothing plays {output.setting}, {output.quantity}")
+            raise LookupError(f"nothing runs {output.setting}, {output.quantity}")
         for scheme, mine in found.groupby("scheme", sort=False):
             row, hits = _swept(output, str(scheme), mine)
             verdict, off = _verdict(output, row)
-            told = {"kind": output.kind, "verdict": verdict, "off": off, "hits": hits}
-            yield row, told | {"note": output.note}
+            printed = {"kind": output.kind, "verdict": verdict, "off": off, "hits": hits}
+            yield row, printed | {"note": output.note}
 
 
 def _swept(output: Output, scheme: str, mine: pd.DataFrame) -> tuple[Row, str]:
@@ -235,7 +235,7 @@ def _by_row(table: pd.DataFrame, column: str) -> dict[tuple[str, str, str], Any]
 
 
 class OperatorsStudy(Study):
-    """What operators and other simulators report, played."""
+    """What operators and other simulators report, simulated."""
 
     default_seeds = 3
     charts: ClassVar = {
@@ -243,15 +243,15 @@ class OperatorsStudy(Study):
         "operators-scale.png": (draw_scale, "scale"),
     }
 
-    def play(self, stage: Stage) -> Results:
-        """Play every row."""
-        played = bloom_rows(loop.play(stage, loop_jobs()))
-        samples = pd.concat([played, models.play(stage)], ignore_index=True)
+    def simulate(self, stage: Stage) -> Results:
+        """Run every row."""
+        simulated = bloom_rows(loop.simulate(stage, loop_jobs()))
+        samples = pd.concat([simulated, models.simulate(stage)], ignore_index=True)
         judged = list(verdicts(outputs(), samples))
         return {
             "verdicts": pd.DataFrame({**row.as_dict(), **said} for row, said in judged),
             "samples": samples,
-            "scale": scale.play(stage),
+            "scale": scale.simulate(stage),
             "rows": [row for row, _ in judged],
         }
 
@@ -272,9 +272,9 @@ class OperatorsStudy(Study):
         """Return every output with its verdict; what is not there is null."""
         table = results["verdicts"].astype(object)
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
-        told = {"kind": "prediction", "verdict": "not published", "off": None}
-        told |= {"hits": "", "note": ""}
-        return [*judged, *(row.as_dict() | told for row in scale.rows(results["scale"]))]
+        printed = {"kind": "prediction", "verdict": "not published", "off": None}
+        printed |= {"hits": "", "note": ""}
+        return [*judged, *(row.as_dict() | printed for row in scale.rows(results["scale"]))]
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Printed]:
         """Show a table a section."""
@@ -295,7 +295,7 @@ class OperatorsStudy(Study):
         """Say how many predictions are met, and which are not."""
         table = results["verdicts"]
         missed = table[table.verdict.eq("outside") & table.kind.eq("prediction")]
-        told = "; ".join(
+        printed = "; ".join(
             f"{one.setting} {one.quantity} ({one.scheme})" for one in missed.itertuples()
         )
-        return [f"{claims.tally_text(table)}. Missed: {told or 'none'}."]
+        return [f"{claims.tally_text(table)}. Missed: {printed or 'none'}."]

@@ -186,7 +186,7 @@ class RecoveryStudy(Study):
     within = _MET_WITHIN
     charts: ClassVar = {"recoveries.png": (draw_agreement, "recoveries")}
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Add up the phases of every measured recovery."""
         # What Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs.
         scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
@@ -208,8 +208,10 @@ class RecoveryStudy(Study):
             yield row_of("standbys", "warm-standby", setting, known, [one.standbys], "1")
             known = _PUBLISHED_EXCESS if one.machines == _MACHINES[-1] else None
             for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
-                told = f"{setting}, {times} times"
-                yield row_of("over unlimited standbys", "warm-standby", told, known, [found], "1")
+                printed = f"{setting}, {times} times"
+                yield row_of(
+                    "over unlimited standbys", "warm-standby", printed, known, [found], "1"
+                )
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return which recoveries are met."""

@@ -171,8 +171,8 @@ class RecycleStudy(Study):
 
     charts: ClassVar = {"steps.png": (draw_steps, "steps")}
 
-    def play(self, stage: Stage) -> Results:
-        """Schedule steps, and play the runs."""
+    def simulate(self, stage: Stage) -> Results:
+        """Schedule steps, and run the runs."""
         runs = stage.runs("runs", run_points(stage.pick(_HOURS, 5 * _HOURS), stage.seeds))
         return {"steps": step_table(), "runs": runs, "ratios": ratios_of(runs)}
 

@@ -36,7 +36,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 from faultline.strategies.in_memory.reliability import (
     loss_probability,
@@ -281,7 +281,7 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     memory, *others = job.work.tiers
     counting = Counting(memory.keeper)
     work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
-    play(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
+    simulate(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
     return counting.found
 
 

@@ -27,7 +27,7 @@ class ReftStudy(Study):
         "redundancies.png": (figures.draw_scan, "redundancies"),
     }
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Measure snapshots, count recoveries, and run the combinations."""
         pick, seeds = stage.pick, stage.seeds
         with stage.step(f"probes on {snapshots.PLATFORM}"):

@@ -1,4 +1,4 @@
-"""What is published and played, and what stands behind the study's constants.
+"""What is published and simulated, and what stands behind the study's constants.
 
 That is the fabric, and that both engines agree.
 """
@@ -245,11 +245,11 @@ SMALL_JOBS = [
     for rules in RULES
     for scheme, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3))
 ]
-"""Rules, scheme and redundancy of the jobs that both engines play."""
+"""Rules, scheme and redundancy of the jobs that both engines run."""
 
 
 def compare_engines(asked: tuple[str, str, int]) -> dict[str, Any]:
-    """Play one of the `SMALL_JOBS` without jitter on both engines.
+    """Run one of the `SMALL_JOBS` without jitter on both engines.
 
     Returned are the job; ``events`` of the replay engine, ``same_events`` in the same order on
     SimGrid, ``largest_difference`` in time of an event, relative to the time; ``failures``.

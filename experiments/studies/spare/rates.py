@@ -98,7 +98,7 @@ def settings(full: bool = False) -> list[Setting]:
 
 
 def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Play the settings, each scheme at its best redundancy and checkpoint interval.
+    """Run the settings, each scheme at its best redundancy and checkpoint interval.
 
     Seeds are the same everywhere: under sound rules all schemes meet the same failures. Returned
     are a row a run, its ratio infinite where it does not finish; and the curves.
@@ -113,7 +113,7 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     points = [
         (name, point)
         for setting, name, mine in choices
-        for choice in to_be_played(mine, stage.full)
+        for choice in to_simulate(mine, stage.full)
         for point in points_of(setting, choice, stage.seeds, stage.full)
     ]
     runs = with_finished(stage.runs("failure rates", [point for _, point in points]))
@@ -158,13 +158,13 @@ def _no_later_than_a_life(choice: Choice) -> Choice:
     return replace(choice, question=at_interval(choice.question, latest))
 
 
-def to_be_played(choices: Sequence[Choice], full: bool) -> list[Choice]:
-    """Return which choices of one scheme and setting to play; the least mean is its best.
+def to_simulate(choices: Sequence[Choice], full: bool) -> list[Choice]:
+    """Return which choices of one scheme and setting to run; the least mean is its best.
 
     The best predicted; and the next best that is not its neighbour, as neighbours differ by less
     than seeds do, if it is predicted within 1 %: of those up to 3 % few do better. `full`: all
     within 10 %, each at 0.6 and 1.6 times the interval, too. Of groups that rejoin nothing is
-    predicted: all of theirs are played in that way.
+    predicted: all of theirs are simulated in that way.
     """
     best, *others = choices
     rejoins = best.question.scenario.rejoin.when != "at-restart"
@@ -187,21 +187,21 @@ def to_be_played(choices: Sequence[Choice], full: bool) -> list[Choice]:
 
 def points_of(setting: Setting, choice: Choice, seeds: int, full: bool) -> Iterator[Point]:
     """Yield the runs of a choice; jobs are no longer than it takes, with a limit in proportion."""
-    steps = steps_to_play(setting, choice, full)
+    steps = steps_to_simulate(setting, choice, full)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
     job = replace(choice.question, scenario=choice.question.scenario.with_(changes))
     for seed in range(seeds):
         yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
 
 
-def steps_to_play(setting: Setting, choice: Choice, full: bool) -> int:
-    """Return for how many steps to play: enough lives and failures, at most the whole job.
+def steps_to_simulate(setting: Setting, choice: Choice, full: bool) -> int:
+    """Return for how many steps to run: enough lives and failures, at most the whole job.
 
-    Lives that end with their first failure scatter most: 200 of them are played, and 20 of others
+    Lives that end with their first failure scatter most: 200 of them run, and 20 of others
     (`full`; else 15). Failures count, as all groups are new at first: a Weibull shape of 0.78 gives
     N / 3 more of them than their mean says, however long the job is: 10 a group (else 8). Where
     checkpoints alone are far behind less has to do, since a restart of all groups is what takes
-    long to play.
+    long to run.
     """
     lives, failures = (20, 10 * setting.groups) if full else (15, 8 * setting.groups)
     if choice.redundancy == 1:

@@ -48,8 +48,8 @@ _FABRIC = (
 class SpareStudy(Study):
     """SPARe against replication, and what becomes of both at other failure rates."""
 
-    def play(self, stage: Stage) -> Results:
-        """Play the cells, the shortcuts, what sound rules lean on, and the failure rates."""
+    def simulate(self, stage: Stage) -> Results:
+        """Run the cells, the shortcuts, what sound rules lean on, and the failure rates."""
         fabric = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
         measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
         engines = stage.calls("both engines", cells.compare_engines, cells.SMALL_JOBS)
@@ -305,8 +305,8 @@ def share_text(saving: Any) -> str:
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
     found = [
-        (*played, ratios.mean(), ratios.std(), cells.published_shortcut(*played))
-        for played, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
+        (*simulated, ratios.mean(), ratios.std(), cells.published_shortcut(*simulated))
+        for simulated, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
     ]
     columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
     return pd.DataFrame(found, columns=columns)
@@ -326,9 +326,9 @@ def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     found = []
     for row, mine in at_best(runs):
         first = mine.iloc[0]
-        played = first.assumption, row.scheme, first.redundancy, first.checkpoint_interval_steps
+        simulated = first.assumption, row.scheme, first.redundancy, first.checkpoint_interval_steps
         ratio = row.simulated, row.low, row.high
-        found.append((*played, *ratio, mine.availability.mean(), len(mine)))
+        found.append((*simulated, *ratio, mine.availability.mean(), len(mine)))
     columns = ["assumption", "scheme", "redundancy", "interval_steps", _RATIO, "low", "high"]
     return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
 

@@ -1,11 +1,11 @@
-"""Fits a stack's efficiency on one row, and predicts the others: every step is played.
+"""Fits a stack's efficiency on one row, and predicts the others: every step is simulated.
 
-What is played is a part of the cluster, by a part of the job. Replicas are equal, and the published
+The study simulates a part of the job on a part of the cluster. Replicas are equal, and published
 fabrics have full bandwidth between them, so the replicas of two servers stand for all: each ring
 between replicas enters and leaves a server as it does everywhere. Bytes are those of all replicas.
 
-Collectives inside a scale-up domain are played as a step plays them. They are given bytes that
-follow from the published curves, so their bus bandwidth checks that the player gives back what it
+Collectives inside a scale-up domain are simulated as a step runs them. They are given bytes that
+follow from the published curves, so their bus bandwidth checks that the runner gives back what it
 was given, latencies included; it predicts nothing.
 """
 
@@ -57,7 +57,7 @@ def gpus_per_domain(name: str) -> int:
 class Window:
     """As many replicas of a job as two blocks of scale-up domains hold."""
 
-    layout: Layout  # The replicas that are played.
+    layout: Layout  # The replicas that are simulated.
     domains: int  # Scale-up domains they need.
     slots: int  # Replicas of which a stage shares a domain.
 
@@ -145,17 +145,17 @@ TimeJob = Callable[[ParallelJob, float], StepTime]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases that share an efficiency, and are played in one process."""
+    """Cases that share an efficiency, and are simulated in one process."""
 
     cases: tuple[Case, ...]  # What is predicted.
     fitted: Case  # The row that the efficiency is fitted on.
     # Efficiency by choices for the fitted row, where it is known already.
     efficiencies: Mapping[Choice, float] = field(default_factory=dict)
-    # Whether all legal choices are played, or the ends of each alone.
+    # Whether all legal choices are simulated, or the ends of each alone.
     sweeps: bool = True
 
     def choices(self, case: Case) -> tuple[Choice, ...]:
-        """Return the choices of a case that are played, the one that is taken first."""
+        """Return the choices of a case that are simulated, the one that is taken first."""
         every = case.choices
         taken = every[0]
         if self.sweeps:
@@ -176,18 +176,18 @@ class Predicted:
     rows: pd.DataFrame  # A row a case and choice.
 
 
-def play(group: Group) -> Predicted:
-    """Fit a group's efficiency if it is not known, and play its cases."""
+def simulate(group: Group) -> Predicted:
+    """Fit a group's efficiency if it is not known, and run its cases."""
     kind = group.fitted.software.cluster
     size = gpus_per_domain(kind)
     everything = group.cases if group.efficiencies else (group.fitted, *group.cases)
     domains = max(Window.of(case.layout, size).domains for case in everything)
     with TemporaryDirectory() as directory:
         platform = write_platform(kind, max(2, domains), Path(directory))
-        return with_timer(platform, partial(_play, group, platform))
+        return with_timer(platform, partial(_simulate, group, platform))
 
 
-def _play(group: Group, platform: Path, timer: Timer) -> Predicted:
+def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
     efficiencies = dict(group.efficiencies) or {
@@ -229,8 +229,8 @@ def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
     slow = time_job(job, stack.slowdown)
     none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
     mean = {
-        part: none * without + (1.0 - none) * asdict(slow)[part]
-        for part, without in asdict(sound).items()
+        part: none * parts_down + (1.0 - none) * asdict(slow)[part]
+        for part, parts_down in asdict(sound).items()
     }
     return replace(sound, **mean)
 
@@ -254,7 +254,7 @@ def slowest_gpu(gpus: int) -> float:
 
 
 def fit(case: Case, choice: Choice, time_job: TimeJob) -> float:
-    """Return the efficiency at which a played step takes as long as published.
+    """Return the efficiency at which a simulated step takes as long as published.
 
     A step's time is nearly a + b / efficiency: secants over its inverse meet it at once.
     """
@@ -288,7 +288,7 @@ GPUS = tuple(_PLATFORMS)
 
 
 def bus_bandwidths(gpu: str) -> pd.DataFrame:
-    """Return a row a collective and size: what is published and what is played, in GB/s."""
+    """Return a row a collective and size: what is published and what is simulated, in GB/s."""
     cluster, kernels = _PLATFORMS[gpu]
     measured = pd.DataFrame(
         one for one in read_rows("step_time", "collectives") if one["gpu"] == gpu

@@ -1,6 +1,6 @@
 """How long a training step takes: predicted, beside what has been published.
 
-SimGrid plays a step of every row, on as much of the cluster as stands for all of it. The time comes
+SimGrid runs a step of every row, on as much of the cluster as stands for all of it. The time comes
 from published speeds of kernels and links and from one number a software: the efficiency of its
 computations, which is fitted on one row while the study runs. Every other row is a prediction.
 """
@@ -29,7 +29,7 @@ from faultline.experiments.studies.step_time.predicting import (
     Group,
     Predicted,
     bus_bandwidths,
-    play,
+    simulate,
 )
 from faultline.experiments.studies.step_time.published import Case, Unit, cases
 from matplotlib import pyplot as plt
@@ -58,7 +58,7 @@ SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
 """Tables of the rows: title, short name, and what errors were to be at most, mean and worst."""
 
 _DEEP = 16
-"""Stages of a pipeline above which a row is played for itself: it takes as long as many others."""
+"""Stages of a pipeline above which a row is simulated alone: it takes as long as many others."""
 
 # What is useful in blue, communication in green and warm colours, waiting in grey.
 _LOOKS = {
@@ -73,7 +73,7 @@ _LOOKS = {
 _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
-def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
+def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row a case and unit: what was published, what is predicted, and of what parts.
 
     `low` and `high` are the extremes over the legal parts of a stage and sizes of a micro-batch,
@@ -83,7 +83,7 @@ def predictions(cases: Sequence[Case], played: pd.DataFrame) -> pd.DataFrame:
     rows = []
     known = {case.label: case for case in cases}
     for case in cases:
-        mine = played[played["case"] == case.label]
+        mine = simulated_rows[simulated_rows["case"] == case.label]
         (stated,) = mine[mine.stated].to_dict("records")
         for unit, published in case.outputs:
             values = [case.in_unit(step_s, unit) for step_s in mine.step_s]
@@ -240,8 +240,8 @@ def printed_collectives(table: pd.DataFrame) -> Printed:
         "Bus bandwidth of collectives inside a scale-up domain, GB/s",
         table,
         {"published": "{:.0f}", "simulated": "{:.0f}"},
-        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "played"},
-        "A check of the player, not a prediction: it is given the published curves.",
+        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "simulated_rows"},
+        "A check of the runner, not a prediction: it is given the published curves.",
     )
 
 
@@ -340,8 +340,8 @@ class StepTimeStudy(Study):
         "step-time-parts.png": (draw_parts, "predictions"),
     }
 
-    def play(self, stage: Stage) -> Results:
-        """Fit every software on its row, and play all others."""
+    def simulate(self, stage: Stage) -> Results:
+        """Fit every software on its row, and run all others."""
         every = cases()
         fitted = {case.label: case for case in every if case.is_fitted}
         shallow = [case for case in every if case.layout.pipeline <= _DEEP]
@@ -354,14 +354,14 @@ class StepTimeStudy(Study):
             for label, case in fitted.items()
         ]
         known: dict[str, Predicted] = dict(
-            zip(fitted, stage.calls("rows of a software", play, groups), strict=True)
+            zip(fitted, stage.calls("rows of a software", simulate, groups), strict=True)
         )
         by_size = sorted((case for case in every if case.layout.pipeline > _DEEP), key=_by_size)
         deep = [
             Group(tuple(alike), fitted[label], known[label].efficiencies)
             for (label, _), alike in groupby(by_size, key=_by_size)
         ]
-        found = [*known.values(), *stage.calls("deep pipelines", play, deep)]
+        found = [*known.values(), *stage.calls("deep pipelines", simulate, deep)]
         rings = stage.calls("collectives", bus_bandwidths, GPUS)
         rows = predictions(every, pd.concat([one.rows for one in found]))
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}

@@ -61,7 +61,7 @@ class TheoryStudy(Study):
         "times.png": (figures.draw_times, "times"),
     }
 
-    def play(self, stage: Stage) -> Results:
+    def simulate(self, stage: Stage) -> Results:
         """Match stacks, run jobs, and work out the closed forms beside all samples."""
         sampled = read_rows("theory", "counts"), read_rows("theory", "times")
         counts = stage.calls("failures to a wipe-out", comparisons.compare_counts, sampled[0])

@@ -105,19 +105,19 @@ def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Pa
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
     named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
     ask("run", *asked, *named, "--timeline", path)
-    since_s, told = 0.0, {}
+    since_s, printed = 0.0, {}
     for event in read_timeline(path):
         if event.kind is EventKind.WIPE_OUT:
-            told = {}
+            printed = {}
         elif event.kind is EventKind.PHASE:
-            told[event.recovery] = event.time_s - since_s
+            printed[event.recovery] = event.time_s - since_s
         elif event.kind is EventKind.LOADED:
             without_load = {name: span for name, span in expected.items() if name != "state"}
-            assert told == pytest.approx(without_load, abs=1e-6)
+            assert printed == pytest.approx(without_load, abs=1e-6)
         elif event.kind is EventKind.RESTARTED:
             assert event.time_s == since_s
         since_s = event.time_s if event.kind is not EventKind.FAILURE_IN_RESTART else since_s
-    assert told
+    assert printed
 
 
 def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run", "run.json.gz"])
-def test_another_suffix_is_refused_before_anything_is_played(
+def test_another_suffix_is_refused_before_anything_is_simulated(
     ask: Ask, tmp_path: Path, name: str
 ) -> None:
     said = ask.refused(*RUN, "--timeline", tmp_path / name)

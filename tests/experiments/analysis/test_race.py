@@ -17,11 +17,11 @@ def _race(
 ) -> Outcome[str, float]:
     """Race alternatives of some means; what a seed does to all drops out but for noisy ones."""
 
-    def play(pairs: Sequence[tuple[str, int]], best: Values) -> list[float]:
+    def simulate(pairs: Sequence[tuple[str, int]], best: Values) -> list[float]:
         return [means[one] + 0.1 * seed + _NOISE[seed] * (one in noisy) for one, seed in pairs]
 
     heats = [list(means)[:1], list(means)[1:]]
-    return race(heats, play, lambda run: (run,), range(12), rules, incumbent=incumbent)
+    return race(heats, simulate, lambda run: (run,), range(12), rules, incumbent=incumbent)
 
 
 def _seeds(outcome: Outcome[str, float]) -> dict[str, int]:

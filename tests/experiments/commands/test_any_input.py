@@ -139,18 +139,18 @@ def check_case(folder: Path, words: tuple[str, ...], content: str, more: list[st
             status = main([*asked, *more])
         except SystemExit as stop:
             status = int(stop.code or 0)
-    told = f"{asked} {more}: {status} {err.getvalue()[:300]!r}"
-    assert process_time() - began_s < MOST_S, told
-    assert status in (0, 2), told
+    printed = f"{asked} {more}: {status} {err.getvalue()[:300]!r}"
+    assert process_time() - began_s < MOST_S, printed
+    assert status in (0, 2), printed
     if status == 2:
         # Before the error, a line may name keys without effect, once a process.
         lines = [line for line in err.getvalue().splitlines() if "has no effect" not in line]
-        assert len(lines) == 1 or err.getvalue().count("\n") == 1, told
-        assert len(err.getvalue()) <= 1_001, told
+        assert len(lines) == 1 or err.getvalue().count("\n") == 1, printed
+        assert len(err.getvalue()) <= 1_001, printed
     shown = (out.getvalue() + err.getvalue()).replace("\n", "").replace("\t", "")
-    assert shown.isprintable(), told
+    assert shown.isprintable(), printed
     changed = {path for path, at in files_in(folder).items() if before.get(path) != at}
-    assert all(path.is_relative_to(folder / "out") for path in changed), told
+    assert all(path.is_relative_to(folder / "out") for path in changed), printed
 
 
 def drive(count: int, start: int, folder: Path) -> None:

@@ -16,7 +16,7 @@ from faultline.experiments.commands import machine
 from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.runs.player import message_console
+from faultline.experiments.runs.execution import message_console
 from faultline.platforms import load_preset, write_xml
 
 from tests.docs.pages import ROOT
@@ -44,7 +44,7 @@ def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
 
 def test_what_is_not_installed_is_told_in_one_line() -> None:
     """As in an environment without rich, where pip was told to leave dependencies alone."""
-    without = (
+    parts_down = (
         "import sys; sys.modules['rich'] = None; import importlib.metadata as known\n"
         "found = known.version\n"
         "def version(name):\n"
@@ -53,7 +53,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
         "known.version = version\n"
         "from faultline.experiments.entry import main; sys.exit(main())"
     )
-    words = [sys.executable, "-c", without, "list"]
+    words = [sys.executable, "-c", parts_down, "list"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: not installed: rich; ")
@@ -138,7 +138,7 @@ def test_a_quiet_sweep_tells_its_result_alone(
     words = ["sweep", grid, "-o", tmp_path / "out", "--workers", "1"]
     assert "next:" not in ask(*words)
     again = ask.json(*words)
-    assert (again["played"], again["already_there"], again["failed"]) == (0, 1, 0)
+    assert (again["simulated"], again["already_there"], again["failed"]) == (0, 1, 0)
     assert Path(again["tables"]["parquet"]).is_file()
 
 
@@ -174,11 +174,13 @@ def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
     pytest.importorskip("shtab")
     script = tmp_path / "completion"
     script.write_text(completion("bash"))
-    asks = (
+    reports_failures = (
         f"source {script}; COMP_WORDS=(faultline platform ge); COMP_CWORD=2; "
         'COMP_LINE="faultline platform ge"; _shtab_faultline; echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", reports_failures], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["generate"]
 
 
@@ -235,7 +237,7 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
         ("plan spare-sound --verify 0 --seeds 3", "--seeds: has no effect with --verify 0"),
@@ -250,8 +252,8 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ),
     ],
 )
-def test_an_option_without_effect_is_refused(words: str, told: str, ask: Ask) -> None:
-    assert told in ask.refused(*words.split())
+def test_an_option_without_effect_is_refused(words: str, printed: str, ask: Ask) -> None:
+    assert printed in ask.refused(*words.split())
 
 
 def conditional() -> Parser:
@@ -275,7 +277,7 @@ def test_an_option_with_a_condition_keeps_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         ("--m --n 3", "--n: has no effect with --m; leave one of them out"),
         ("--set 1", "--set: has no effect without --kind; add that, or leave it out"),
@@ -283,23 +285,23 @@ def test_an_option_with_a_condition_keeps_its_default() -> None:
     ],
 )
 def test_a_condition_counts_for_what_is_stated(
-    words: str, told: str, capsys: pytest.CaptureFixture[str]
+    words: str, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         conditional().parse_args(words.split())
-    assert capsys.readouterr().err == f"x: error: {told}; see x --help\n"
+    assert capsys.readouterr().err == f"x: error: {printed}; see x --help\n"
 
 
 def test_help_says_the_conditions() -> None:
-    told = " ".join(conditional().format_help().split())
-    assert "how many (not with --m)" in told
-    assert "--set SET (only with --kind)" in told
-    assert "other (not with --kind b)" in told
+    printed = " ".join(conditional().format_help().split())
+    assert "how many (not with --m)" in printed
+    assert "--set SET (only with --kind)" in printed
+    assert "other (not with --kind b)" in printed
 
 
 def test_help_names_what_is_shipped(ask: Ask) -> None:
-    told = " ".join(ask("run", "--help").split())
-    assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in told
+    printed = " ".join(ask("run", "--help").split())
+    assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in printed
     assert "double-tree" in ask("platform", "probe", "--help")
 
 

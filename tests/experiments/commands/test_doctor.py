@@ -29,9 +29,9 @@ STATES = {"ok", "warning", "failed"}
 def doctor(ask: Ask, status: int = 0) -> dict[str, dict[str, Any]]:
     """Return the checks by what they look at."""
     ended, out, _ = ask.all("doctor", "--json")
-    told = json.loads(out)
-    assert (ended, told["ok"]) == (status, status == 0)
-    return {check["what"]: check for check in told["checks"]}
+    printed = json.loads(out)
+    assert (ended, printed["ok"]) == (status, status == 0)
+    return {check["what"]: check for check in printed["checks"]}
 
 
 def without_simgrid(directory: Path) -> dict[str, str]:
@@ -76,7 +76,7 @@ def test_a_simgrid_without_rpath_is_told_apart(
     assert "rpath" in check["meaning"]
 
 
-def test_a_platform_that_simgrid_cannot_play_is_a_failed_check(
+def test_a_platform_that_simgrid_cannot_simulate_is_a_failed_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     """A SimGrid that can be imported, and nothing else."""

@@ -93,7 +93,7 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         (["draw", "nowhere.csv"], "nowhere.csv"),
         (["draw", "nowhere.toml"], "nowhere.toml"),
@@ -113,10 +113,10 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
     ],
 )
 def test_mistakes_are_told_in_one_line(
-    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    words: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert told in ask.refused(*words)
+    assert printed in ask.refused(*words)
 
 
 LOG = "time,node,cause,kind,repair\n" + "".join(
@@ -133,11 +133,11 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_is_imported_and_played(log: Path, tmp_path: Path, ask: Ask) -> None:
+def test_a_log_is_imported_and_simulated(log: Path, tmp_path: Path, ask: Ask) -> None:
     trace = tmp_path / "trace.csv"
     asked = ("import", log, "--nodes", "16", "-o", trace)
-    told = ask.json(*asked)
-    assert (told["failures"], told["nodes"], told["nodes_in_order"][0]) == (59, 16, "n0")
+    printed = ask.json(*asked)
+    assert (printed["failures"], printed["nodes"], printed["nodes_in_order"][0]) == (59, 16, "n0")
     assert "--set job.gpus=128" in ask(*asked)
     drawing = ask.json("draw", trace, "--gpus", "128", "--days", "3")
     assert (drawing["process"], drawing["failures"]) == ("trace", 59)
@@ -171,8 +171,8 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     asked = ("fit", log, "--nodes", "16", "--days", "3")
     assert "59 failures of 16 nodes in 3 d" in ask(*asked, "-o", mix, "-o", figure)
     assert figure.is_file()
-    told = ask.json(*asked)
-    memory = next(cause for cause in told["causes"] if cause["name"] == "memory")
+    printed = ask.json(*asked)
+    memory = next(cause for cause in printed["causes"] if cause["name"] == "memory")
     assert memory["failures"] == 40
     assert memory["per_1000_node_days"]["value"] == pytest.approx(40 / (16 * 3) * 1000)
     ask("draw", mix, "--days", "3")

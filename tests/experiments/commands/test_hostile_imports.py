@@ -99,8 +99,8 @@ def test_what_cannot_be_imported_is_refused_in_a_line(name: str, tmp_path: Path,
     ending, text = HOSTILE[name]
     given, written = tmp_path / f"given{ending}", tmp_path / "written.xml"
     given.write_text(text, encoding="utf-8", errors="surrogatepass")
-    told = ask.refused("platform", "import", given, "-o", written)
-    assert str(given) in told
+    printed = ask.refused("platform", "import", given, "-o", written)
+    assert str(given) in printed
     assert not written.exists()
 
 

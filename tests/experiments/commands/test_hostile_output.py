@@ -131,9 +131,9 @@ def test_what_a_terminal_would_obey_is_escaped_everywhere(tmp_path: Path, ask: A
     ):
         status, out, err = ask.all(*words)
         assert status == 2
-        told = out + err
-        assert all(letter.isprintable() for letter in told.replace("\n", ""))
-        assert "\\x1b" in told
+        printed = out + err
+        assert all(letter.isprintable() for letter in printed.replace("\n", ""))
+        assert "\\x1b" in printed
 
 
 def test_no_line_is_longer_than_a_thousand_letters(ask: Ask) -> None:
@@ -165,11 +165,11 @@ def faultline(shell: str) -> subprocess.CompletedProcess[str]:
     "words", ["plan --help", pytest.param("list scenarios", marks=pytest.mark.slow)]
 )
 def test_a_full_or_closed_output_is_an_error(words: str) -> None:
-    for where, told in ((">/dev/full", "No space left on device"), (">&-", "closed; send it")):
+    for where, printed in ((">/dev/full", "No space left on device"), (">&-", "closed; send it")):
         ended = faultline(f"{words} {where}")
         assert (ended.returncode, ended.stdout) == (2, "")
         assert ended.stderr.startswith("faultline: standard output: ")
-        assert told in ended.stderr
+        assert printed in ended.stderr
         assert ended.stderr.count("\n") == 1
 
 
@@ -211,15 +211,15 @@ def test_every_reader_refuses_pipes_devices_and_what_has_no_end(tmp_path: Path, 
             ("plot", path, "-o", tmp_path / "f.png"),
             ("compare", path),
         ):
-            told = ask.refused(*words)
-            assert "Traceback" not in told
+            printed = ask.refused(*words)
+            assert "Traceback" not in printed
     assert not (tmp_path / "out" / "runs").exists()
 
 
 def test_a_traceback_is_escaped_and_cut(capsys: pytest.CaptureFixture[str]) -> None:
     error = ValueError("\x1b[31m" + "x" * 10**6 + "\ny" * 10**5)
     cli._show(ValueError, error, None)
-    told = capsys.readouterr().err
-    assert told.startswith("ValueError: \\x1b[31mxxx")
-    assert "99,801 lines ..." in told
-    assert len(told) < 5_000
+    printed = capsys.readouterr().err
+    assert printed.startswith("ValueError: \\x1b[31mxxx")
+    assert "99,801 lines ..." in printed
+    assert len(printed) < 5_000

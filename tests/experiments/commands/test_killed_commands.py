@@ -40,9 +40,11 @@ COMMANDS = {
 
 
 def start(folder: Path, command: str) -> subprocess.Popen[bytes]:
-    with (folder / "printed").open("wb") as printed, (folder / ".told").open("wb") as told:
+    with (folder / "printed").open("wb") as printed, (folder / ".told").open("wb") as errors:
         words = ("-m", "faultline.experiments.cli", "-q", *command.split())
-        return start_python(*words, cwd=folder, stdout=printed, stderr=told, start_new_session=True)
+        return start_python(
+            *words, cwd=folder, stdout=printed, stderr=errors, start_new_session=True
+        )
 
 
 def ended(folder: Path, command: str) -> dict[str, bytes]:

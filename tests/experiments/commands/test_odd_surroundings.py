@@ -52,8 +52,10 @@ def test_a_full_disk_of_errors_leaves_the_status() -> None:
 def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask: Ask) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    told = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
-    assert f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in told
+    printed = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
+    assert (
+        f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in printed
+    )
 
 
 @pytest.mark.parametrize("port", ["99999999", "0", "65536"])
@@ -68,16 +70,16 @@ def test_a_port_that_cannot_be_is_told_at_once(port: str, tmp_path: Path, ask: A
 def test_seeds_of_another_type_are_named(seeds: str, tmp_path: Path, ask: Ask) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text(f'scenario = "spare-study"\nseeds = {seeds}\n')
-    told = ask.refused("sweep", grid, "-o", tmp_path / "out")
-    assert f"{grid}:2: seeds = " in told
-    assert "use a count from 1" in told
+    printed = ask.refused("sweep", grid, "-o", tmp_path / "out")
+    assert f"{grid}:2: seeds = " in printed
+    assert "use a count from 1" in printed
 
 
 @pytest.mark.parametrize("name", ["=1+2", "@SUM(1)"])
 def test_no_name_is_a_formula(name: str, ask: Ask) -> None:
-    told = ask.refused(*RUN, "--set", f'name="{name}"')
-    assert "name" in told
-    assert "is a formula to a spreadsheet; begin it with a letter" in told
+    printed = ask.refused(*RUN, "--set", f'name="{name}"')
+    assert "name" in printed
+    assert "is a formula to a spreadsheet; begin it with a letter" in printed
 
 
 @pytest.mark.parametrize("cause", ["=cmd|calc", "+1", "-1", "@SUM(1)"])
@@ -123,8 +125,8 @@ def test_a_working_folder_that_is_gone_is_named(
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    told = ask.refused("doctor")
-    assert told.startswith(
+    printed = ask.refused("doctor")
+    assert printed.startswith(
         "faultline: the working folder: No such file or directory; change to one"
     )
 

@@ -24,19 +24,19 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_json_has_time_bandwidths_and_limit(servers: Path, ask: Ask) -> None:
     """Ring in a server, options first: 1.5 GB at 450 GB/s and six rounds of 600 ns."""
     words = ("--bytes", "1GB", "--gpus", 4)
-    told = ask.json("probe", servers, *words, "all-reduce", "ring")
-    assert told["time_s"] == pytest.approx(1.5 / 450 + 6 * 0.6e-6, rel=1e-6)
-    assert told["alpha_beta_s"] == pytest.approx(told["time_s"], rel=1e-6)
-    assert told["bus_bandwidth"] == pytest.approx(450e9, rel=2e-3)
-    assert told["algorithm_bandwidth"] == pytest.approx(450e9 / 1.5, rel=2e-3)
-    assert told["limited_by"] == "nvlink"
+    printed = ask.json("probe", servers, *words, "all-reduce", "ring")
+    assert printed["time_s"] == pytest.approx(1.5 / 450 + 6 * 0.6e-6, rel=1e-6)
+    assert printed["alpha_beta_s"] == pytest.approx(printed["time_s"], rel=1e-6)
+    assert printed["bus_bandwidth"] == pytest.approx(450e9, rel=2e-3)
+    assert printed["algorithm_bandwidth"] == pytest.approx(450e9 / 1.5, rel=2e-3)
+    assert printed["limited_by"] == "nvlink"
 
 
 def test_a_person_reads_units(servers: Path, ask: Ask) -> None:
     """14 rounds of 600 ns and 1/8 GB at 450 GB/s, 6 of 1.7 us and 1/32 GB at 50 GB/s."""
-    told = ask("probe", servers, "all-reduce", "hierarchical")
+    printed = ask("probe", servers, "all-reduce", "hierarchical")
     for words in ("all-reduce hierarchical, 1GB", "7.657 ms", "253 GB/s", "limited by"):
-        assert words in told
+        assert words in printed
 
 
 def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
@@ -67,9 +67,9 @@ def test_wrong_requests_are_told_in_one_line(
 
 
 def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> None:
-    told = ask.refused("probe", "nowhere.xml")
-    assert "nowhere.xml: no such file" in told
-    assert "hgx-h100" in told
+    printed = ask.refused("probe", "nowhere.xml")
+    assert "nowhere.xml: no such file" in printed
+    assert "hgx-h100" in printed
     broken = tmp_path / "broken.xml"
     broken.write_text("<platform version='4.1'><zone", encoding="utf-8")
     assert "is no well-formed XML" in ask.refused("probe", broken)

@@ -77,8 +77,8 @@ class TestGenerate:
 
     def test_a_place_that_is_not_there(self, tmp_path: Path, ask: Ask) -> None:
         output = tmp_path / "none" / "x.xml"
-        told = ask.refused("generate", "hgx-h100", "-o", output)
-        assert f"{output}: cannot be written: No such file or directory" in told
+        errors = ask.refused("generate", "hgx-h100", "-o", output)
+        assert f"{output}: cannot be written: No such file or directory" in errors
 
 
 class TestSpines:
@@ -105,8 +105,8 @@ class TestSpines:
         assert f"{cost['busiest_over_mean']:.2f} times the mean" in " ".join(printed.split())
 
     def test_collisions_that_cannot_be(self, ask: Ask) -> None:
-        told = ask.refused("collisions", "hgx-h100", *self.SPINES, 5)
-        assert "hgx-h100: 5 groups do not divide its 32 GPUs" in told
+        errors = ask.refused("collisions", "hgx-h100", *self.SPINES, 5)
+        assert "hgx-h100: 5 groups do not divide its 32 GPUs" in errors
 
 
 class TestCheck:
@@ -142,8 +142,8 @@ class TestCheck:
         self.edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
         printed = ask("check", str(platform))
         said = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
-        told = [word for line in printed.splitlines() for word in said if word in line]
-        assert told == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
+        errors = [word for line in printed.splitlines() for word in said if word in line]
+        assert errors == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
         report = ask.json("check", str(platform))
         assert [one["effect"] for one in report["differs_from_spec"]] == [
             "network",
@@ -264,11 +264,11 @@ def test_half_of_the_adapters_doubles_the_all_reduce(ask: Ask, servers: Path) ->
     slower = edited(
         servers, 'bandwidth="50GBps" latency="600ns"', 'bandwidth="25GBps" latency="600ns"'
     )
-    told = ask.json("diff", servers, slower)
-    changes = {one["phase"]: one["change"] for one in told["phases"]}
+    errors = ask.json("diff", servers, slower)
+    changes = {one["phase"]: one["change"] for one in errors["phases"]}
     assert changes["all-reduce"] == pytest.approx(1.0, rel=0.05)
     assert changes["checkpoint"] == 0
-    (difference,) = told["differences"]
+    (difference,) = errors["differences"]
     assert "bandwidth is 25GB/s" in difference["text"]
     assert "(16 of 16 nic differ)" in difference["text"]
     assert difference["effect"] == "network"
@@ -278,8 +278,8 @@ def test_slower_gpus_slow_the_compute_of_a_model(ask: Ask, servers: Path) -> Non
     slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
     model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
     job = ("llama3-70b-hgx", *model)
-    told = ask.json("diff", servers, slower, *job)
-    changes = {one["phase"].strip(): one["change"] for one in told["phases"]}
+    errors = ask.json("diff", servers, slower, *job)
+    changes = {one["phase"].strip(): one["change"] for one in errors["phases"]}
     assert changes["computing"] > 0.3
     assert abs(changes["messages of tensor parallelism"]) < 0.1 < changes["step"]
     assert abs(changes["gradients and weights between groups"]) < 0.1

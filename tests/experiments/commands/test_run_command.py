@@ -79,7 +79,7 @@ def test_a_record_s_numbers_hang_together(scheme: str, ask: Ask) -> None:
     assert r["downtime_s"] == pytest.approx(r["restart_s"] + r["load_s"] + r["reconfigure_s"])
     assert sum(r[f"{cause}_s"] for cause in CAUSES) == pytest.approx(r["time_s"], rel=1e-12)
     assert r["compute_s"] == pytest.approx(r["completed_steps"] * 64)
-    assert r["played_steps"] >= r["completed_steps"] == 200
+    assert r["simulated_steps"] >= r["completed_steps"] == 200
     assert r["failures"] > 0
 
 
@@ -119,14 +119,14 @@ def test_one_seed_one_record_and_another_seed_another(ask: Ask) -> None:
     assert first["time_s"] != other["time_s"]
 
 
-def _played(seed: int) -> Record:
+def _simulated(seed: int) -> Record:
     return run(load_scenario("spare-study", SMALL), seed)
 
 
 def test_one_seed_one_record_in_processes_of_their_own() -> None:
-    here = [_played(seed) for seed in range(6)]
+    here = [_simulated(seed) for seed in range(6)]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert list(pool.map(_played, range(6))) == here
+        assert list(pool.map(_simulated, range(6))) == here
 
 
 def test_hash_randomisation_changes_nothing(ask: Ask) -> None:
@@ -171,7 +171,7 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "printed"),
     [
         (["job.grops=24"], "did you mean 'job.groups'?"),
         (["strategy.redundancy=29"], "no optimal Golomb ruler of order 29"),
@@ -190,11 +190,11 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_settings_end_with_status_2_and_one_line(
-    settings: list[str], told: str, ask: Ask
+    settings: list[str], printed: str, ask: Ask
 ) -> None:
     said = ask.refused(*arguments(settings, "--json"))
     assert said.startswith("faultline: ")
-    assert told in said
+    assert printed in said
 
 
 def _at_most_4_gigabytes() -> None:
@@ -202,20 +202,20 @@ def _at_most_4_gigabytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "printed"),
     [
         ("job.groups=100000000000000000000000000000", "job.groups"),
         ("failures.mtbf_s=1e-3", "restart"),
     ],
 )
 def test_jobs_that_no_machine_can_hold_and_that_never_end_are_refused(
-    setting: str, told: str
+    setting: str, printed: str
 ) -> None:
     """Each valid by its type alone; the second one lets no group through its restart, ever."""
     done = in_a_process(*arguments([setting]), preexec_fn=_at_most_4_gigabytes)
     assert done.returncode == 2, done.stderr[-300:]
     assert len(done.stderr.splitlines()) == 1
-    assert told in done.stderr
+    assert printed in done.stderr
 
 
 @pytest.mark.parametrize("engine", ["replay", "simgrid"])

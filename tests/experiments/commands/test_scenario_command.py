@@ -262,8 +262,8 @@ def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", BAD)
     status, out, err = ask.all("check", path)
     assert status == 2
-    told = out.splitlines()
-    assert len(told) == 9
+    printed = out.splitlines()
+    assert len(printed) == 9
     for line, parts in {
         2: ["names: unknown key", "did you mean 'name'?"],
         5: ["job.groups = 0: should be greater than or equal to 1"],
@@ -275,11 +275,11 @@ def test_every_mistake_is_named_with_its_line(tmp_path: Path, ask: Ask) -> None:
         14: ["tmies: unknown key", "did you mean 'times'?"],
         18: ["nowhere.xml': no such file"],
     }.items():
-        at_line = [one for one in told if one.startswith(f"{path}:{line}: ")]
+        at_line = [one for one in printed if one.startswith(f"{path}:{line}: ")]
         assert len(at_line) == 1
         for part in parts:
             assert part in at_line[0]
-    assert told == sorted(told, key=lambda line: int(line.split(":")[1]))
+    assert printed == sorted(printed, key=lambda line: int(line.split(":")[1]))
     assert err == "faultline: scenario check: 9 mistakes in it\n"
 
 
@@ -313,7 +313,7 @@ mode = "x"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "printed"),
     [
         ("[strategy]\nname = 'spare'\nredundancy = 80\n", 3, "Golomb ruler"),
         ("[strategy]\nname = 'checkpoint'\nredundancy = 2\n", 3, "leave it unset or use 1"),
@@ -337,16 +337,18 @@ mode = "x"
         ("platform = { file = '/' }\n", 1, "no such file"),
     ],
 )
-def test_one_mistake_is_one_line(text: str, line: int, told: str, tmp_path: Path, ask: Ask) -> None:
+def test_one_mistake_is_one_line(
+    text: str, line: int, printed: str, tmp_path: Path, ask: Ask
+) -> None:
     path = write(tmp_path / "bad.toml", text)
     status, out, err = ask.all("check", path)
     assert status == 2
     assert out.startswith(f"{path}:{line}: ")
-    assert told in out
+    assert printed in out
     assert out.count("\n") == err.count("\n") == 1
     # `run` says the same.
     ask.before = ("run",)
-    assert told in ask.refused(path)
+    assert printed in ask.refused(path)
 
 
 def test_several_files_are_checked_at_once(tmp_path: Path, ask: Ask) -> None:
@@ -389,7 +391,7 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
     forever.symlink_to("/dev/zero")
     loop = tmp_path / "loop.toml"
     loop.symlink_to(loop)
-    for path, told in {
+    for path, printed in {
         str(tmp_path): "a folder, and no regular file",
         large: "larger than 1 MiB",
         str(pipe): "a pipe, and no regular file",
@@ -402,7 +404,7 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, ask: Ask) -> None:
     }.items():
         status, out, err = ask.all("check", path)
         assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
-        assert told in out
+        assert printed in out
 
 
 def test_check_simulates_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ from tests.experiments.asking import Ask
 def test_a_file_of_another_version_is_refused(version: str, tmp_path: Path, ask: Ask) -> None:
     path = tmp_path / "old.toml"
     path.write_text(f"version = {version}\n[job]\ncompute_s = 64.0\n", encoding="utf-8")
-    told = ask.refused("run", path)
-    assert told.startswith(f"faultline: {path}:1: version = ")
-    assert "this Faultline reads version 2 of scenarios only" in told
+    printed = ask.refused("run", path)
+    assert printed.startswith(f"faultline: {path}:1: version = ")
+    assert "this Faultline reads version 2 of scenarios only" in printed
 
 
 CHANGES = {
@@ -79,7 +79,7 @@ def test_a_change_survives_other_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "printed"),
     [
         ("job.group", 3, "job.group: unknown key; did you mean 'job.groups'?"),
         ("job.groups", 0, "job.groups = 0: should be greater than or equal to 1"),
@@ -88,10 +88,10 @@ def test_a_change_survives_other_processes() -> None:
         ("model.name", "llama3-405b", "does not say what its domains are like"),
     ],
 )
-def test_a_bad_change_is_told_in_one_line(key: str, value: object, told: str) -> None:
+def test_a_bad_change_is_told_in_one_line(key: str, value: object, printed: str) -> None:
     study = load_scenario("spare-study")
     for change in (study.with_, lambda changes: load_scenario("spare-study", changes)):
         with pytest.raises(UserError) as caught:
             change({key: value})
-        assert told in str(caught.value)
+        assert printed in str(caught.value)
         assert "\n" not in str(caught.value)

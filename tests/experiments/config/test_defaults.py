@@ -89,7 +89,7 @@ def _keys(table: object) -> list[str]:
     return list(table) if isinstance(table, dict) else []
 
 
-def played(text: str) -> ResolvedJob:
+def simulated(text: str) -> ResolvedJob:
     return resolve(asked(text))
 
 
@@ -112,7 +112,7 @@ def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(MODEL_AND_PLATFORM, encoding="utf-8")
     assert check_scenario(str(path)) == []
-    question = played(MODEL_AND_PLATFORM)
+    question = simulated(MODEL_AND_PLATFORM)
     scenario, times = question.scenario, question.durations
     spec = spec_of(scenario)
     assert spec is not None
@@ -129,7 +129,7 @@ def test_a_model_and_a_platform_make_a_job(tmp_path: Path) -> None:
 def test_a_communicator_takes_as_long_as_published() -> None:
     for gpus, published_s in ((8_192, 3.97), (32_768, 11.9), (98_304, 24.0)):
         stated = "[times]\nall_reduce_s = 1\ncheckpoint_write_s = 1\n"
-        durations = played(f"[job]\ngpus = {gpus}\n{stated}").durations
+        durations = simulated(f"[job]\ngpus = {gpus}\n{stated}").durations
         assert durations.recovery.communicator(gpus) == pytest.approx(published_s, rel=0.1)
 
 

@@ -95,7 +95,7 @@ STUDY = 'scenario = "spare-study"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "printed"),
     [
         ("", ["scenario: is missing"]),
         ("scenario = 5", ["grid.toml:1", "scenario = 5", "text"]),
@@ -141,12 +141,12 @@ STUDY = 'scenario = "spare-study"\n'
         (STUDY + "[grid\n", ["grid.toml:2", "no TOML"]),
     ],
 )
-def test_a_bad_grid_is_told_in_one_line(text: str, told: list[str], tmp_path: Path) -> None:
+def test_a_bad_grid_is_told_in_one_line(text: str, printed: list[str], tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         grid_of(tmp_path, text)
     message = str(caught.value)
     assert "\n" not in message
-    for part in ["grid.toml", *told]:
+    for part in ["grid.toml", *printed]:
         assert part in message
 
 
@@ -179,9 +179,9 @@ def test_any_grid_is_planned_or_refused(
     lines += ["[grid]", *(f'"{key}" = {_toml(value)}' for key, value in varied.items())]
     path = tmp_path_factory.getbasetemp() / "any-grid.toml"
     path.write_text("\n".join(lines), encoding="utf-8")
-    told = _mistake(str(path))
-    assert told is None or "any-grid.toml" in told
-    assert "TOML" not in (told or "")
+    printed = _mistake(str(path))
+    assert printed is None or "any-grid.toml" in printed
+    assert "TOML" not in (printed or "")
 
 
 def _mistake(path: str) -> str | None:

@@ -81,8 +81,8 @@ def test_ten_million_rows_of_a_trace(tmp_path: Path) -> None:
             rows = range(start, start + 100_000)
             file.write("".join(f"{n}.5,gpu-{n * 7919 % 16384}\n" for n in rows))
     words = [sys.executable, "-c", READS, str(path)]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, env=with_tests())
-    count, seconds, peak_bytes = told.stdout.split()
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=with_tests())
+    count, seconds, peak_bytes = printed.stdout.split()
     assert int(count) == 10_000_000
     assert float(seconds) < 20.0
     assert int(peak_bytes) < 1e9

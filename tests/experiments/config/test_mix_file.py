@@ -134,7 +134,7 @@ def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "printed"),
     [
         ('level = "domain"', 'level = "domian"', "ours.toml:17: cause[2].level = 'domian'"),
         ('repair = "90min"', "repair = 90", "ours.toml:19: cause[2].repair = 90"),
@@ -162,13 +162,15 @@ def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
         (TEXT, 'source = "x"\ncause = 3', "should be a list"),
     ],
 )
-def test_mistakes_are_told_with_their_line(old: str, new: str, told: str, tmp_path: Path) -> None:
+def test_mistakes_are_told_with_their_line(
+    old: str, new: str, printed: str, tmp_path: Path
+) -> None:
     path = tmp_path / "ours.toml"
     assert old in TEXT
     path.write_text(TEXT.replace(old, new), encoding="utf-8")
     with pytest.raises(UserError) as caught:
         load_mix(str(path))
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -204,9 +206,9 @@ def test_any_text_is_a_mix_or_a_mistake_in_one_line(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any-mix.toml"
     path.write_text("\n".join(chosen), encoding="utf-8", errors="surrogatepass")
-    told = mistake_in(path)
-    assert told is None or len(told.splitlines()) == 1
-    if told is None:
+    printed = mistake_in(path)
+    assert printed is None or len(printed.splitlines()) == 1
+    if printed is None:
         mix = CauseMix(load_mix(str(path)).causes(), JobLayout(2, 8, 8, 8, 16))
         assert mix.mtbf_s > 0
 
@@ -217,5 +219,5 @@ def test_a_mix_that_was_cut_off_or_garbled_is_told_in_one_line(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "garbled-mix.toml"
     path.write_bytes(TEXT.encode()[:kept] + byte + TEXT.encode()[kept + len(byte) :])
-    told = mistake_in(path)
-    assert told is None or len(told.splitlines()) == 1
+    printed = mistake_in(path)
+    assert printed is None or len(printed.splitlines()) == 1

@@ -144,23 +144,23 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
     batch = next(by_switch.batches(seed=1)) + next(by_switch.batches(seed=2))
     struck = {one.groups for one in batch if one.level == "switch"}
     assert struck == {range(2), range(2, 4)}
-    without = mix_on(rails)
-    assert without.layout.gpus_per_switch == 0
-    assert set(by_switch.causes) - set(without.causes) == {"switch-or-cable"}
-    assert {one.level for one in next(without.batches(seed=1))} == {"gpu", "host"}
+    parts_down = mix_on(rails)
+    assert parts_down.layout.gpus_per_switch == 0
+    assert set(by_switch.causes) - set(parts_down.causes) == {"switch-or-cable"}
+    assert {one.level for one in next(parts_down.batches(seed=1))} == {"gpu", "host"}
     # What interrupts the job is rarer by what strikes switches: 35 of 419 interruptions.
-    assert without.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
-    # So it is on a shipped cluster, where a step is played on its cables.
+    assert parts_down.mtbf_s == pytest.approx(by_switch.mtbf_s * 419 / 384)
+    # So it is on a shipped cluster, where a step is simulated on its cables.
     assert mix_on("hgx-h100").layout.gpus_per_switch == 0
     assert mix_on("hgx-h100", "times.all_reduce_per_group_s=0.01").layout.gpus_per_switch == 256
     assert mix_on(rails, "failures.gpus_per_switch=16") == by_switch
 
 
 def test_that_switches_of_a_trace_cut_nobody_off_is_for_the_cables_to_say(trace: str) -> None:
-    told = refused(
+    printed = refused(
         "failures.model=trace", f'failures.trace="{trace}"', "failures.gpus_per_switch=0"
     )
-    assert told.startswith("failures.gpus_per_switch = 0: leave the key out, so that the cables")
+    assert printed.startswith("failures.gpus_per_switch = 0: leave the key out, so that the cables")
 
 
 def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "printed"),
     [
         (["failures.clock=from-detection"], 'failures.clock = "renewal"'),
         (["failures.mix=nowhere.toml"], "nowhere.toml"),
@@ -197,8 +197,8 @@ def test_a_mix_of_switches_only_needs_somebody_to_strike(tmp_path: Path) -> None
         (["restart.failure_during=begins-anew", "times.restart_s=1e6"], "failure_during"),
     ],
 )
-def test_keys_that_do_not_fit_together(settings: list[str], told: str) -> None:
-    assert told in refused(*MIX, *NOTHING_MEASURED, *settings)
+def test_keys_that_do_not_fit_together(settings: list[str], printed: str) -> None:
+    assert printed in refused(*MIX, *NOTHING_MEASURED, *settings)
 
 
 def test_keys_of_a_trace_that_do_not_fit_together(trace: str) -> None:
@@ -221,8 +221,8 @@ def test_failures_at_nearly_one_moment_are_no_trace(tmp_path: Path) -> None:
 def test_a_cause_must_not_have_the_name_of_a_key(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("time,component,cause\n1,gpu-0,mtbf_s\n", encoding="utf-8")
-    told = refused("failures.model=trace", f'failures.trace="{path}"')
-    assert "'mtbf_s'" in told
+    printed = refused("failures.model=trace", f'failures.trace="{path}"')
+    assert "'mtbf_s'" in printed
 
 
 def test_paths_in_a_scenario_file_are_relative_to_it(
@@ -269,6 +269,8 @@ def test_what_follows_from_a_platform_is_in_range_too(tmp_path: Path) -> None:
     was = 'gpus_per_rank" value="1"'
     assert was in text
     path.write_text(text.replace(was, 'gpus_per_rank" value="999999999999"'), encoding="utf-8")
-    told = refused(f'platform.file="{path}"', "~job.gpus", "job.groups=2")
-    assert told.startswith("job.gpus = 15999999999984: should be less than or equal to 1000000000")
-    assert "follows from platform.file = '" in told
+    printed = refused(f'platform.file="{path}"', "~job.gpus", "job.groups=2")
+    assert printed.startswith(
+        "job.gpus = 15999999999984: should be less than or equal to 1000000000"
+    )
+    assert "follows from platform.file = '" in printed

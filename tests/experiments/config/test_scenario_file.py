@@ -114,13 +114,13 @@ def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
 
     assert hashed() == hashed("name=other")
     assert hashed() != hashed("job.steps=9999")
-    # Stated or found: what counts is what is played.
+    # Stated or found: what counts is what is simulated.
     assert hashed() == hashed("strategy.redundancy=8", "times.all_reduce_s=2.0")
     assert hashed() != hashed("strategy.redundancy=7")
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "printed"),
     [
         ("job.group=3", ["job.group: unknown key", "did you mean 'job.groups'?"]),
         ("jbo.groups=3", ["jbo: unknown key", "did you mean 'job'?"]),
@@ -151,12 +151,12 @@ def test_the_hash_tells_what_is_asked_and_not_how_it_is_called() -> None:
         ("name.more=3", ["name", "not a table"]),
     ],
 )
-def test_a_bad_setting_is_told_in_one_line(setting: str, told: list[str]) -> None:
+def test_a_bad_setting_is_told_in_one_line(setting: str, printed: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         load_scenario(STUDY, [setting])
     message = str(caught.value)
     assert "\n" not in message
-    for part in told:
+    for part in printed:
         assert part in message
 
 
@@ -166,7 +166,7 @@ def test_several_mistakes_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "printed"),
     [
         (b"groups = = 3", "this is no TOML"),
         (b"<?xml version='1.0'?>", "this is no TOML"),
@@ -178,13 +178,13 @@ def test_several_mistakes_are_counted() -> None:
         (b"[jobs]\ngroups = 24", "did you mean 'job'?"),
     ],
 )
-def test_a_bad_file_is_told_with_its_name(content: bytes, told: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_told_with_its_name(content: bytes, printed: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(UserError) as caught:
         load_scenario(str(path))
     assert str(path) in str(caught.value)
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
 
 
 def test_a_missing_file_a_directory_and_an_impossible_name_are_told(tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ def test_keys_of_a_file_that_have_no_effect_are_named_in_a_line(
     path = tmp_path / "idle.toml"
     path.write_text(IDLE, encoding="utf-8")
     command_scenario(str(path), [])
-    told = capsys.readouterr().err
-    assert told.startswith(
+    printed = capsys.readouterr().err
+    assert printed.startswith(
         f"faultline: {path}:5: failures.mtbf_s: has no effect with failures.rate = 'model'; set "
         "failures.rate to mtbf, or leave it out"
     )
-    assert told.endswith("(and 1 more)\n")
+    assert printed.endswith("(and 1 more)\n")
     command_scenario(str(path), ["failures.rate=mtbf", "detection.mode=watchdog"])
     load_scenario(str(path))
     assert capsys.readouterr().err == ""

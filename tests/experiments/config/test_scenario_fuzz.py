@@ -153,7 +153,7 @@ def test_any_tables_are_read_or_refused(tables: dict[str, Any]) -> None:
         scenario, mistakes = source.validate()
         assert (scenario is None) == bool(mistakes)
         for mistake in mistakes:
-            assert_one_line(str(UserError(source.told(mistake))))
+            assert_one_line(str(UserError(source.text_of(mistake))))
         source.scenario()
 
     assert_one_line(refusal(load))

@@ -133,9 +133,9 @@ def test_documentation_keeps_what_it_was_told() -> None:
     class Told(BaseModel):
         pace: int = key(3, "", "assumption", "s", only_with={"a.b": "c", "d": ("e", "f")})
 
-    told = documentation_of(Told.model_fields["pace"])
-    assert (told.source, told.unit) == ("assumption", "s")
-    assert told.only_with == {"a.b": ["c"], "d": ["e", "f"]}
+    printed = documentation_of(Told.model_fields["pace"])
+    assert (printed.source, printed.unit) == ("assumption", "s")
+    assert printed.only_with == {"a.b": ["c"], "d": ["e", "f"]}
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_the_first_sentence_is_not_cut_at_an_abbreviation() -> None:
 
 
 def test_an_explanation_says_all_there_is_to_say(ask: Ask) -> None:
-    told = ask("explain", "detection.watchdog_s")
+    printed = ask("explain", "detection.watchdog_s")
     for part in ("600.0", "above 0", "PyTorch", "only with detection.mode = watchdog", " s\n"):
-        assert part in told
+        assert part in printed
     assert "from-detection" in explained(find_reference("failures.clock"))
 
 
@@ -205,14 +205,14 @@ def test_everything_can_be_explained(key: str, ask: Ask) -> None:
 
 
 def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
-    told = ask("explain")
+    printed = ask("explain")
     for known in scenario_reference().values():
         if known.is_table:
-            assert f"[{known.dotted}]" in told
+            assert f"[{known.dotted}]" in printed
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "printed"),
     [
         ("job.gruops", "did you mean 'job.groups'?"),
         ("interval_steps", "use checkpoint.interval_steps or protection.interval_steps"),
@@ -220,8 +220,8 @@ def test_without_a_key_all_tables_are_told(ask: Ask) -> None:
         ("", "unknown key"),
     ],
 )
-def test_a_key_that_is_none_is_told(key: str, told: str, ask: Ask) -> None:
-    assert told in ask.refused("explain", key)
+def test_a_key_that_is_none_is_told(key: str, printed: str, ask: Ask) -> None:
+    assert printed in ask.refused("explain", key)
 
 
 @pytest.fixture

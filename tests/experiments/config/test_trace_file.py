@@ -89,7 +89,7 @@ def test_what_is_written_is_read_back(
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "printed"),
     [
         ("soon,gpu-1,", "time 'soon' is no time; write seconds, or 90min or 3h"),
         ("-3,gpu-1,", "time '-3' is out of range"),
@@ -107,18 +107,18 @@ def test_what_is_written_is_read_back(
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_how_many_more(
-    row: str, told: str, tmp_path: Path
+    row: str, printed: str, tmp_path: Path
 ) -> None:
     path = written(tmp_path, f"time,component,repair\n1,gpu-1,\n{row}\n{row}\nx,y,z\n")
     with pytest.raises(UserError) as caught:
         read_trace(path, LAYOUT)
     assert f"{path}:3: " in str(caught.value)
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
     assert str(caught.value).endswith("(and 2 more)")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "printed"),
     [
         ("", "no failure in it"),
         ("time,component\n", "no failure in it"),
@@ -136,10 +136,10 @@ def test_a_mistake_is_told_with_its_line_and_how_many_more(
         ("time,component,cause\n" + "".join(f"{n},gpu-1,c{n}\n" for n in range(201)), "201 causes"),
     ],
 )
-def test_what_is_wrong_with_a_trace_as_a_whole(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_trace_as_a_whole(text: str, printed: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         read_trace(written(tmp_path, text), LAYOUT)
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -184,13 +184,13 @@ def test_any_text_is_a_trace_or_a_mistake_in_one_line(
     text = head + "\n".join(",".join(row) for row in rows)
     path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
     failures: list[Failure] = []
-    told = "read"
+    printed = "read"
     try:
         failures = read_trace(path, LAYOUT, start)
     except UserError as error:
-        told = str(error)
-    assert len(told.splitlines()) == 1
-    assert (told == "read") == bool(failures)
+        printed = str(error)
+    assert len(printed.splitlines()) == 1
+    assert (printed == "read") == bool(failures)
     assert all(0 <= one.time_s <= 1e15 and one.groups for one in failures)
 
 

@@ -15,9 +15,9 @@ import pytest
 from faultline.experiments.analysis.course import (
     ACTIVITIES,
     activities_of,
+    busiest_window,
     shares_over_time,
     steps_of,
-    telling_window,
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
@@ -370,7 +370,7 @@ def test_shares_by_hand() -> None:
     assert shares.loc[2, "restart"] == pytest.approx(100 / 115)
 
 
-def played(*words: str) -> tuple[list[Event], dict[str, Any]]:
+def simulated(*words: str) -> tuple[list[Event], dict[str, Any]]:
     events: list[Event] = []
     small = ("job.groups=24", "job.steps=40", "strategy.redundancy=3", "failures.mtbf_s=900")
     record = run(load_scenario("spare-study", [*small, *words]), 1, "replay", events.append)
@@ -381,7 +381,7 @@ def played(*words: str) -> tuple[list[Event], dict[str, Any]]:
 @settings(max_examples=6)
 def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_s: int) -> None:
     redundancy = 1 if scheme == "checkpoint" else 3
-    events, record = played(
+    events, record = simulated(
         f"strategy.name={scheme}", f"strategy.redundancy={redundancy}", "failures.mtbf_s=3000",
         f"times.restart_s={restart_s}.0",
     )  # fmt: skip
@@ -397,14 +397,14 @@ def test_activities_fill_the_run_and_agree_with_its_record(scheme: str, restart_
 
 
 def test_the_timeline_shows_what_happened() -> None:
-    events, record = played("job.steps=400", "times.restart_s=900.0")
+    events, record = simulated("job.steps=400", "times.restart_s=900.0")
     assert record["restarts"] > 0
     figure = draw_timeline(events, "spare, seed 1")
     said = words_in(figure)
     for words in ("Spare, seed 1", "steps completed", "work lost", "restart",
                   "stacks S", "simulated time (", "The window marked above"):  # fmt: skip
         assert words in said
-    window = telling_window(events, activities_of(events))
+    window = busiest_window(events, activities_of(events))
     wiped_out_s = next(event.time_s for event in events if event.kind is EventKind.WIPE_OUT)
     assert window.start_s < wiped_out_s < window.end_s
 
@@ -412,7 +412,7 @@ def test_the_timeline_shows_what_happened() -> None:
 def test_a_short_run_is_drawn_whole() -> None:
     figure = draw_timeline(HISTORY)
     assert "The window marked above" not in words_in(figure)
-    assert telling_window(HISTORY, activities_of(HISTORY)) == (0.0, 175.0)
+    assert busiest_window(HISTORY, activities_of(HISTORY)) == (0.0, 175.0)
 
 
 def test_the_window_is_the_one_asked_for() -> None:

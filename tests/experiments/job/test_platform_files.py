@@ -59,7 +59,7 @@ def test_state_moves_over_the_adapters_of_as_many_gpus_as_the_job_has(
     assert MovesOnPlatform(scenario).duration_s([sent]) == pytest.approx(expected_s, rel=0.01)
 
 
-def test_a_step_is_played_on_all_gpus_of_a_large_cluster() -> None:
+def test_a_step_is_simulated_on_all_gpus_of_a_large_cluster() -> None:
     model = {"model.name": "llama3-8b", "model.tensor": 8, "job.parameter_bytes": None}
     scenario = load_scenario("llama3-70b-hgx").with_(
         {**model, "model.pipeline": 1, "job.groups": 1024}

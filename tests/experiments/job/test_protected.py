@@ -38,10 +38,10 @@ def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
 def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
     with pytest.raises(UserError) as caught:
         resolved("protection.host_memory_bytes=1e8", name=name)
-    told = str(caught.value)
-    assert told.startswith(f'protection.name = "{name}": needs ')
-    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in told
-    assert "\n" not in told
+    printed = str(caught.value)
+    assert printed.startswith(f'protection.name = "{name}": needs ')
+    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in printed
+    assert "\n" not in printed
 
 
 def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
@@ -169,7 +169,7 @@ def test_storage_alone_is_what_it_was() -> None:
     """The protection that everything else is compared with changes nothing."""
     question = resolved(name="storage")
     assert not question.protected.in_background
-    assert question.protected.tiers(question.checkpoint_policy(), played=False) == ()
+    assert question.protected.tiers(question.checkpoint_policy(), simulated=False) == ()
     assert question.protected.snapshot_interval_steps == 0
     assert question.protected.persist_cost.stall_s == 50.0
 

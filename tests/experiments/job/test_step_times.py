@@ -101,10 +101,10 @@ def in_both_engines(
     asked: Scenario | ResolvedJob, seed: int = 0, rel: float = 1e-6
 ) -> tuple[Record, Record]:
     """Return what replay and SimGrid say of a run: the same failures, and the same time."""
-    replayed, played = run(asked, seed, "replay"), run(asked, seed, "simgrid")
-    assert played["failures"] == replayed["failures"]
-    assert played["time_s"] == pytest.approx(replayed["time_s"], rel=rel)
-    return replayed, played
+    replayed, simulated = run(asked, seed, "replay"), run(asked, seed, "simgrid")
+    assert simulated["failures"] == replayed["failures"]
+    assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=rel)
+    return replayed, simulated
 
 
 PARTS = ("compute_s", "tensor_s", "pipeline_s", "data_parallel_s", "optimizer_s")
@@ -198,12 +198,12 @@ def test_engines_agree_on_what_is_done_about_slow_parts(
         "checkpoint.interval_steps": 100,
     }
     scenario = scenario_on(four_servers, **keys)
-    replayed, played = in_both_engines(scenario, rel=1e-2)
+    replayed, simulated = in_both_engines(scenario, rel=1e-2)
     remedies = {name: replayed[name] for name in replayed if name.startswith("remedies.")}
-    assert remedies == {name: played[name] for name in remedies}
+    assert remedies == {name: simulated[name] for name in remedies}
     assert remedies["remedies.redeal"]
     assert remedies["remedies.swap"]
-    assert played["time_s"] != replayed["time_s"]
+    assert simulated["time_s"] != replayed["time_s"]
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "spare", "replication"])
@@ -247,8 +247,8 @@ def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit)
     assert not question.step.is_even
     times = question.job(0).work.member_times
     assert times is not None
-    without = times.passes_s(StepShares((1, 2, 3))) + times.sync_s(StepShares((1, 2, 3)))
-    assert without < 0.9 * question.step.step_s
+    parts_down = times.passes_s(StepShares((1, 2, 3))) + times.sync_s(StepShares((1, 2, 3)))
+    assert parts_down < 0.9 * question.step.step_s
 
 
 SWITCHES = """
@@ -288,10 +288,10 @@ def test_a_switch_with_a_way_around_slows_steps_until_it_is_repaired(
     times = resolve(scenario).job(0).work.detour_times
     assert times is not None
     assert whole.step is not None
-    without = times(("leaf-00000-03",))
-    assert without.passes_s(StepShares((0, 1))) == pytest.approx(whole.step.passes_s, rel=1e-6)
+    parts_down = times(("leaf-00000-03",))
+    assert parts_down.passes_s(StepShares((0, 1))) == pytest.approx(whole.step.passes_s, rel=1e-6)
     slower_s = whole.step.data_parallel_s * (8 / 7 - 1)
-    assert without.sync_s(StepShares((0, 1))) == pytest.approx(
+    assert parts_down.sync_s(StepShares((0, 1))) == pytest.approx(
         whole.step.sync_s + slower_s, rel=1e-3
     )
     calm_s = float(run(whole, 0)["time_s"])

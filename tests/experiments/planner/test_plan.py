@@ -84,12 +84,12 @@ def test_predictions_are_within_a_tenth_of_simulations(
     )
     (choice,) = choices_of(read_situation("spare-sound", settings), scheme, "storage")
     assert choice.redundancy == redundancy
-    (played,) = verify([choice.question], range(6), steps_needed(choice.question))
-    assert choice.ratio == pytest.approx(np.mean(played.ratios), rel=0.1)
+    (simulated,) = verify([choice.question], range(6), steps_needed(choice.question))
+    assert choice.ratio == pytest.approx(np.mean(simulated.ratios), rel=0.1)
 
 
-def test_a_step_that_is_played_counts_as_it_was_played() -> None:
-    """Days are of the step that SimGrid plays, not of the compute that nobody stated."""
+def test_a_step_that_is_simulated_counts_as_it_was_simulated() -> None:
+    """Days are of the step that SimGrid runs, not of the compute that nobody stated."""
     situation = read_situation("llama3-70b-hgx")
     question = resolve(load_scenario("llama3-70b-hgx"))
     assert question.step is not None
@@ -153,7 +153,7 @@ def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "mtbf_s", "told"),
+    ("settings", "mtbf_s", "printed"),
     [
         (["failures.model=trace", "failures.trace=t.csv"], 60.0, "--mtbf: has no effect with fail"),
         (["failures.model=mix", "failures.mtbf_s=60"], None, "60: has no effect with failures.rat"),
@@ -162,9 +162,9 @@ def test_a_stated_mean_scales_all_rates_of_a_mix() -> None:
     ],
 )
 def test_what_a_plan_does_not_use_is_refused(
-    settings: list[str], mtbf_s: float | None, told: str
+    settings: list[str], mtbf_s: float | None, printed: str
 ) -> None:
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=printed):
         read_situation("spare-sound", settings, mtbf_s=mtbf_s)
 
 
@@ -217,10 +217,10 @@ def test_groups_that_come_back_between_restarts_have_no_closed_form() -> None:
 
 
 def test_spare_groups_are_paid_for() -> None:
-    without = small(gpus=3000)
+    parts_down = small(gpus=3000)
     paid = small("rejoin.when=at-checkpoint", "rejoin.spare_groups=3", gpus=3000)
-    assert (without.gpus, paid.gpus) == (3000, 3300)
-    assert paid.gpu_hours(2.0) == pytest.approx(1.1 * without.gpu_hours(2.0))
+    assert (parts_down.gpus, paid.gpus) == (3000, 3300)
+    assert paid.gpu_hours(2.0) == pytest.approx(1.1 * parts_down.gpu_hours(2.0))
 
 
 def test_every_other_interval_and_redundancy_is_predicted_to_take_longer() -> None:
@@ -391,10 +391,10 @@ def test_no_advice_within_the_error() -> None:
 def test_no_advice_where_a_sure_difference_is_too_small_to_matter() -> None:
     plan = make_plan(small(), ["replication", "spare"], STORAGE, range(3), 0)
     near = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
-    told = advise(invented(plan, near))
-    assert told.taken is None
-    assert told.sentence.startswith("Take any of these: SPARe + checkpoint; replication")
-    assert told.sentence.endswith("hours, within 0.5%.")
+    printed = advise(invented(plan, near))
+    assert printed.taken is None
+    assert printed.sentence.startswith("Take any of these: SPARe + checkpoint; replication")
+    assert printed.sentence.endswith("hours, within 0.5%.")
     beyond = {"spare": near["spare"], "replication": (2.02, 2.525, 3.03)}
     taken = advise(invented(plan, beyond)).taken
     assert taken is not None
@@ -406,8 +406,8 @@ def test_the_next_best_is_named_with_the_band_of_what_it_needs_more() -> None:
     schemes = ["replication", "spare", "checkpoint"]
     plan = make_plan(small(), schemes, STORAGE, range(3), 0)
     near = {"spare": (2.0, 2.5, 3.0), "replication": (2.0002, 2.5002, 3.0004)}
-    told = advise(invented(plan, {**near, "checkpoint": (2.006, 2.512, 3.010)}))
-    assert re.search(r"; the next best, .*, needs 0\.1% to 0\.7% more\.$", told.sentence)
+    printed = advise(invented(plan, {**near, "checkpoint": (2.006, 2.512, 3.010)}))
+    assert re.search(r"; the next best, .*, needs 0\.1% to 0\.7% more\.$", printed.sentence)
 
 
 def test_a_narrow_terminal_has_names_and_numbers_whole() -> None:
@@ -533,8 +533,8 @@ def test_predictions_under_a_mix_have_the_jitter() -> None:
             f"job.compute_jitter={jitter}", "job.steps=3000",
         )  # fmt: skip
         choice = choices_of(situation, "checkpoint", "storage")[0]
-        (played,) = verify([choice.question], range(4), 1500)
-        ratios[jitter] = choice.ratio / float(np.mean(played.ratios))
+        (simulated,) = verify([choice.question], range(4), 1500)
+        ratios[jitter] = choice.ratio / float(np.mean(simulated.ratios))
     assert ratios[0.05] == pytest.approx(ratios[0.0], abs=0.03)
     assert ratios[0.05] == pytest.approx(1.0, abs=0.06)
 
@@ -641,7 +641,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, ratio_of: Callable[[int, int], flo
             found.append(record)
         return found
 
-    monkeypatch.setattr(verification, "simulate", records)
+    monkeypatch.setattr(verification, "simulate_pairs", records)
 
 
 @pytest.mark.parametrize(
@@ -675,16 +675,16 @@ def test_choices_with_fewer_seeds_are_ranked_by_the_seeds_that_both_met(
 
     situation = small()
     schemes = ["replication", "spare", "checkpoint"]
-    played: list[ResolvedJob] = []
+    simulated: list[ResolvedJob] = []
 
     def verified(questions: Sequence[ResolvedJob], *args: Any) -> list[Simulated]:
-        played.extend(questions)
+        simulated.extend(questions)
         return verify(questions, *args)
 
     stand_in(monkeypatch, ratio_of)
     monkeypatch.setattr("faultline.experiments.planner.plan.verify", verified)
     plan = make_plan(situation, schemes, STORAGE, range(3), 1)
-    rank = [played.index(line.choice.question) for line in plan.lines]
+    rank = [simulated.index(line.choice.question) for line in plan.lines]
     seeds = [len(line.simulated.ratios) for line in plan.lines if line.simulated is not None]
     assert rank.index(2) > rank.index(0)
     assert seeds[rank.index(2)] == 3

@@ -22,7 +22,7 @@ from faultline.experiments.planner.search import (
     simulated_objective,
 )
 from faultline.experiments.planner.situation import choices_of, read_situation
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
 
 _INTERVALS = {redundancy: 40 - 2 * redundancy for redundancy in range(2, 13)}
@@ -136,7 +136,7 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
         for point in grid
         for seed in seeds
     ]
-    ratios = np.array([record["time_to_train_ratio"] for record in play(tasks, workers=2)])
+    ratios = np.array([record["time_to_train_ratio"] for record in simulate(tasks, workers=2)])
     by_point = ratios.reshape(len(grid), len(seeds))
     least = by_point[by_point[:, :12].mean(axis=1).argmin(), 12:]
     difference = by_point[grid.index(found.best), 12:] - least
@@ -154,8 +154,8 @@ def test_a_map_without_closed_forms_frames_what_was_simulated() -> None:
     points = [(best.redundancy, best.interval_steps), (best.redundancy, best.interval_steps + 1)]
     rows = [
         ("replication", *point, source, 0, ratio, 10)
-        for point, played in zip(points, (2.0, 3.0), strict=True)
-        for source, ratio in (("closed form", nan), ("simulation", played))
+        for point, simulated in zip(points, (2.0, 3.0), strict=True)
+        for source, ratio in (("closed form", nan), ("simulation", simulated))
     ]
     columns = ["strategy.name", "strategy.redundancy", "checkpoint.interval_steps", "source"]
     frame = pd.DataFrame(rows, columns=[*columns, "seed", "time_to_train_ratio", "steps"])

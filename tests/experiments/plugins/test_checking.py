@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
-from faultline.experiments.plugins.checking import Subject, _check_played, check_engines
+from faultline.experiments.plugins.checking import Subject, _check_with_ranks, check_engines
 from faultline.simulator.contract import ContractError
 from faultline.strategies.base import (
     Continue,
@@ -230,11 +230,11 @@ class KnowsOneJob(Broken):
         return verdict
 
 
-def test_a_job_with_a_model_is_played() -> None:
+def test_a_job_with_a_model_is_simulated() -> None:
     """Without one, the scheme does as it promises."""
     check_scheme(KnowsOneJob, groups=12, engines=False)
     with pytest.raises(ContractError, match="pipeline that cannot be"):
-        _check_played(Subject(KnowsOneJob, 12, Replication.Options()))
+        _check_with_ranks(Subject(KnowsOneJob, 12, Replication.Options()))
 
 
 class KnowsItsProcess(Broken):

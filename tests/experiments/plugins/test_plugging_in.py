@@ -13,7 +13,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.experiments.runs.point import explain
-from faultline.strategies.guarding import guard, is_foreign, told
+from faultline.strategies.guarding import guard, is_foreign, text_of
 
 from tests.experiments.asking import in_a_process
 
@@ -145,14 +145,14 @@ def test_a_mix_of_a_package_is_one_by_its_name(tmp_path: Path) -> None:
     hashes = []
     for count in (3, 30):
         (tmp_path / "ours" / "fans.toml").write_text(_MIX.replace("= 3\n", f"= {count}\n"))
-        played = faultline("run", "spare-sound", *asked, path=tmp_path)
-        assert played.returncode == 0, played.stderr
-        hashes.append(json.loads(played.stdout)["scenario_hash"])
+        simulated = faultline("run", "spare-sound", *asked, path=tmp_path)
+        assert simulated.returncode == 0, simulated.stderr
+        hashes.append(json.loads(simulated.stdout)["scenario_hash"])
     assert hashes[0] != hashes[1], "an edited mix is another scenario"
 
 
 @pytest.mark.slow
-def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
+def test_a_scheme_of_a_file_is_simulated_everywhere(tmp_path: Path) -> None:
     """Here, in processes of their own, and in SimGrid's; the file counts as code of the results."""
     write_scheme_package("twin-pairs", tmp_path / "package")
     file = tmp_path / "mine.py"
@@ -168,8 +168,8 @@ def test_a_scheme_of_a_file_is_played_everywhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 runs simulated, 0 already there, 0 failed" in done.stdout
     asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    played = faultline("--scheme-file", str(file), *asked, "--engine", "simgrid")
-    assert "time-to-train ratio" in played.stdout, played.stderr
+    simulated = faultline("--scheme-file", str(file), *asked, "--engine", "simgrid")
+    assert "time-to-train ratio" in simulated.stdout, simulated.stderr
     file.write_text(text + "# changed\n")
     assert "were made by other code" in faultline(*sweep).stderr
 
@@ -267,7 +267,7 @@ def test_an_error_without_a_text_is_told_with_its_method() -> None:
         Silent().plan()
     assert sys.stdout is before
     assert explain(caught.value) == "ValueError (raised in Silent.plan)"
-    assert told(ValueError("a\nb")) == "ValueError: a b"
+    assert text_of(ValueError("a\nb")) == "ValueError: a b"
 
 
 def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:

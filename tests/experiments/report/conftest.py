@@ -1,4 +1,4 @@
-"""A small sweep that is really played, the page that is made from it, and a browser for it."""
+"""A small sweep that is really simulated, the page that is made from it, and a browser for it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ seeds = 3
 """
 
 
-def play(grid: str, directory: Path) -> Path:
-    """Play a grid, and return where its results are."""
+def simulate(grid: str, directory: Path) -> Path:
+    """Run a grid, and return where its results are."""
     file = directory / "grid.toml"
     file.write_text(grid, encoding="utf-8")
     assert main(["sweep", str(file), "-o", str(directory / "sweep"), "--workers", "1"]) == 0
@@ -65,7 +65,7 @@ def report(directory: Path, page: Path) -> Path:
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory, private_cache: Path) -> Path:
     """42 runs: three schemes, two rates of failure, three seeds."""
-    return play(GRID.format(scenario="spare-study"), tmp_path_factory.mktemp("swept"))
+    return simulate(GRID.format(scenario="spare-study"), tmp_path_factory.mktemp("swept"))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 from faultline.experiments.cli import main
 
 from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
-from tests.experiments.report.conftest import copy_with_errors, play, report
+from tests.experiments.report.conftest import copy_with_errors, report, simulate
 
 
 def test_all_is_there_to_be_read(open_page: Open, page_file: Path) -> None:
@@ -50,11 +50,11 @@ def test_the_page_can_be_read_without_its_script(open_page: Open, page_file: Pat
 
 def test_a_table_says_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
     page = open_page(page_file, PHONE).page
-    told = page.locator("#comparison-table-caption .more-hint")
+    printed = page.locator("#comparison-table-caption .more-hint")
     box = page.locator(".box:has(#comparison-table)")
-    assert told.is_visible()
+    assert printed.is_visible()
     box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
-    told.wait_for(state="hidden")
+    printed.wait_for(state="hidden")
 
 
 def numbers(texts: list[str]) -> list[float]:
@@ -258,7 +258,7 @@ def test_hostile_names_stay_text(open_page: Open, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     grid = f"name = '{LONG}{quoted}'\nscenario = 'scenario.toml'\nseeds = 2\n"
-    swept = play(grid, tmp_path)
+    swept = simulate(grid, tmp_path)
     (tmp_path / "copy").mkdir()
     copy = copy_with_errors(swept, tmp_path / "copy", {0: HOSTILE + LONG})
     page = open_page(report(copy, tmp_path / "page.html"), PHONE).page

@@ -95,8 +95,8 @@ def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataF
         "took more than 4 GB",
     ]
     assert [row[0] for row in rows] == list(runs.loc[runs["status"] == "failed", "run_id"])
-    (told,) = caveats(runs)
-    assert told in page.text
+    (printed,) = caveats(runs)
+    assert printed in page.text
 
 
 def test_where_the_time_went_is_told_for_each_scheme(page: Document) -> None:
@@ -149,15 +149,15 @@ def test_a_sweep_under_way_says_so(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, {})
     for file in sorted((copy / "runs").iterdir())[::2]:
         file.unlink()
-    (told,) = notices(read_sweep(copy))
-    assert told.startswith("This sweep is not finished: 21 of 42 runs are there.")
+    (printed,) = notices(read_sweep(copy))
+    assert printed.startswith("This sweep is not finished: 21 of 42 runs are there.")
 
 
 def test_damaged_runs_are_mentioned(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, {})
     next((copy / "runs").iterdir()).write_text("{", encoding="utf-8")
-    told = notices(read_sweep(copy))
-    assert "1 file was ignored: damaged, or not of this sweep." in told
+    printed = notices(read_sweep(copy))
+    assert "1 file was ignored: damaged, or not of this sweep." in printed
 
 
 def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "printed"),
     [
         ("nowhere", "there is no sweep"),
         ("file", "there is no sweep"),
@@ -202,7 +202,7 @@ def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
     ],
 )
 def test_what_is_no_sweep_is_refused_in_one_line(
-    kind: str, told: str, swept: Path, tmp_path: Path, ask: Ask
+    kind: str, printed: str, swept: Path, tmp_path: Path, ask: Ask
 ) -> None:
     directory = tmp_path / kind
     manifest = (swept / "sweep.json").read_bytes()
@@ -215,7 +215,7 @@ def test_what_is_no_sweep_is_refused_in_one_line(
     elif kind == "cut-off":
         (directory / "sweep.json").write_bytes(manifest[:-20])
     said = ask.refused(directory, "-o", tmp_path / "page.html")
-    assert told in said
+    assert printed in said
     assert str(directory) in said
     assert not (tmp_path / "page.html").exists()
 

@@ -50,23 +50,23 @@ LATER = ("replication", 3, 300.0, [3.0, 3.3, 3.2])
 
 
 def test_a_clear_winner_is_told_with_its_interval() -> None:
-    told = answer(standings(runs_of(ONE, LATER)))
-    assert told.sentence == (
+    printed = answer(standings(runs_of(ONE, LATER)))
+    assert printed.sentence == (
         "SPARe + checkpoint, r = 8 trains soonest: in 2.1 days at a goodput of 47.7 %, "
         "with a checkpoint every 12 steps (20.0 minutes): 2.10 times as long as an "
         "undisturbed job."
     )
     interval = stats.ttest_rel(LATER[3], ONE[3]).confidence_interval(0.95)
     low, high = 100 * interval.low / np.mean(ONE[3]), 100 * interval.high / np.mean(ONE[3])
-    assert "replication + checkpoint, r = 3, takes 50.8 % longer" in told.confidence
-    assert f"(95 % interval {low:.1f} to {high:.1f} %, 3 paired seeds)" in told.confidence
+    assert "replication + checkpoint, r = 3, takes 50.8 % longer" in printed.confidence
+    assert f"(95 % interval {low:.1f} to {high:.1f} %, 3 paired seeds)" in printed.confidence
 
 
 def test_what_chance_may_have_made_is_not_called_a_lead() -> None:
-    told = answer(standings(runs_of(ONE, ("replication", 3, 300.0, [2.1, 2.2, 2.1]))))
-    assert told.sentence.startswith("SPARe + checkpoint, r = 8 looks soonest")
-    assert told.confidence.startswith("Its lead over the next best")
-    assert "not significant" in told.confidence
+    printed = answer(standings(runs_of(ONE, ("replication", 3, 300.0, [2.1, 2.2, 2.1]))))
+    assert printed.sentence.startswith("SPARe + checkpoint, r = 8 looks soonest")
+    assert printed.confidence.startswith("Its lead over the next best")
+    assert "not significant" in printed.confidence
 
 
 def test_one_seed_says_nothing_of_chance() -> None:
@@ -78,9 +78,9 @@ def test_one_seed_says_nothing_of_chance() -> None:
 
 def test_one_choice_under_many_conditions_is_not_called_the_soonest() -> None:
     alone = pd.concat([runs_of(ONE), runs_of(("spare", 8, 900.0, [1.5, 1.6, 1.4]))])
-    told = answer(standings(alone))
-    assert told.sentence == "SPARe + checkpoint: one choice under each of 2 conditions."
-    assert "soonest" not in told.sentence + told.confidence
+    printed = answer(standings(alone))
+    assert printed.sentence == "SPARe + checkpoint: one choice under each of 2 conditions."
+    assert "soonest" not in printed.sentence + printed.confidence
 
 
 def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
@@ -96,9 +96,9 @@ def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
 
 
 def test_a_single_choice_is_compared_with_nothing() -> None:
-    told = answer(standings(runs_of(ONE)))
-    assert told.sentence.startswith("SPARe + checkpoint, r = 8 takes 2.1 days")
-    assert told.confidence == "The sweep has no other choice to compare it with."
+    printed = answer(standings(runs_of(ONE)))
+    assert printed.sentence.startswith("SPARe + checkpoint, r = 8 takes 2.1 days")
+    assert printed.confidence == "The sweep has no other choice to compare it with."
 
 
 def test_each_scheme_stands_at_its_best() -> None:
@@ -112,8 +112,8 @@ def test_each_scheme_stands_at_its_best() -> None:
 
 def test_settings_that_do_as_well_are_named() -> None:
     peer = ("spare", 9, 300.0, [2.1, 2.0, 2.3])
-    told = answer(standings(runs_of(ONE, peer, ("spare", 2, 300.0, [8.0, 8.1, 8.2]), LATER)))
-    assert "Its lead over its other settings (r = 9) is not significant." in told.confidence
+    printed = answer(standings(runs_of(ONE, peer, ("spare", 2, 300.0, [8.0, 8.1, 8.2]), LATER)))
+    assert "Its lead over its other settings (r = 9) is not significant." in printed.confidence
 
 
 def test_a_single_scheme_is_compared_with_its_own_settings() -> None:

@@ -11,13 +11,13 @@ from faultline.experiments.config.grid import read_grid
 from faultline.experiments.runs.point import (
     Executor,
     Limits,
-    Played,
     Request,
     Result,
     Results,
+    RunOutcome,
 )
 from faultline.experiments.runs.record import COLUMNS
-from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, play_plan
+from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, simulate_plan
 from faultline.experiments.screen import Screen
 
 Invention = Callable[[Request], dict[str, Any] | str]
@@ -33,21 +33,21 @@ class Invented:
 
     Attributes
     ----------
-    played : list of Request
+    simulated : list of Request
         What was asked of it so far.
     """
 
     def __init__(self, invent: Invention) -> None:
         self.invent = invent
-        self.played: list[Request] = []
+        self.simulated: list[Request] = []
 
-    def play(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         for request in requests:
-            self.played.append(request)
+            self.simulated.append(request)
             outcome = self.invent(request)
             failed = isinstance(outcome, str)
-            played = Played(None, str(outcome)) if failed else Played(outcome)
-            yield Result(request.run_id, played, wall_s=0.5)
+            simulated = RunOutcome(None, str(outcome)) if failed else RunOutcome(outcome)
+            yield Result(request.run_id, simulated, wall_s=0.5)
 
 
 WHOLE: dict[str, Any] = {
@@ -86,9 +86,9 @@ def sweep(
     *,
     retry_failed: bool = False,
 ) -> tuple[Outcome, str]:
-    """Play a plan into a directory; returns what came of it, and what a user would have read."""
+    """Run a plan into a directory; returns what came of it, and what a user would have read."""
     said = io.StringIO()
-    outcome = play_plan(
+    outcome = simulate_plan(
         plan,
         directory,
         lambda: executor,

@@ -1,4 +1,4 @@
-"""Requests to play, and the processes that playing them starts."""
+"""Requests to run, and the processes that running them starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENDLESS = "job.steps=1000000000"
 def request(
     name: str, *settings: str, seed: int = 0, engine: EngineName = "replay", of: str = "spare-study"
 ) -> Request:
-    """A request to play a shipped scenario with some settings."""
+    """A request to run a shipped scenario with some settings."""
     scenario = load_scenario(of, ["job.groups=12", "job.steps=50", *settings])
     return Request(name, Point(scenario, seed, engine))
 
@@ -52,7 +52,7 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
     return left
 
 
-def played_by(number: int | None = None) -> list[psutil.Process]:
+def simulated_by(number: int | None = None) -> list[psutil.Process]:
     """All processes of the fork servers of a process, of this one by default.
 
     They are in sessions of their own, other than its resource tracker.

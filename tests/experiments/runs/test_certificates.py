@@ -123,7 +123,7 @@ def test_certificates_are_not_made_twice_into_one_folder(keys: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "printed"),
     [
         ("tcp://192.0.2.1:8786", "can run anything"),
         ("192.0.2.1:8786", "can run anything"),
@@ -132,8 +132,8 @@ def test_certificates_are_not_made_twice_into_one_folder(keys: Path) -> None:
         ("tls://127.0.0.1:8786", "names no certificates; set DASK_CONFIG"),
     ],
 )
-def test_nobody_talks_in_the_clear_beyond_this_machine(address: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_nobody_talks_in_the_clear_beyond_this_machine(address: str, printed: str) -> None:
+    with pytest.raises(UserError, match=printed):
         security_for(address)
 
 
@@ -156,20 +156,20 @@ def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -
         with pytest.raises(Exception, match=r"(?i)timed out|certificate|handshake|closed|connect"):
             asyncio.run(break_in())
     with configured(other_keys), pytest.raises(UserError) as caught:
-        list(DaskExecutor(scheduler).play([request("a")], Limits()))
+        list(DaskExecutor(scheduler).simulate([request("a")], Limits()))
     assert str(caught.value).startswith(f"scheduler {scheduler}: ")
 
 
 @pytest.mark.slow
-def test_runs_are_played_by_those_who_have_the_certificates(scheduler: str, keys: Path) -> None:
+def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, keys: Path) -> None:
     """Neither they nor the scheduler answer a plain request beyond the loopback interface."""
     worker = start(keys, "worker", int(scheduler.rpartition(":")[2]))
     try:
         asked = [request("a"), request("b", seed=1)]
         with configured(keys):
-            played = {
-                one.run_id: one.played.value
-                for one in DaskExecutor(scheduler).play(asked, Limits())
+            simulated = {
+                one.run_id: one.simulated.value
+                for one in DaskExecutor(scheduler).simulate(asked, Limits())
             }
         places = listening(worker)
         assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
@@ -178,6 +178,6 @@ def test_runs_are_played_by_those_who_have_the_certificates(scheduler: str, keys
     finally:
         worker.terminate()
         worker.wait()
-    assert played == {
-        one.run_id: one.played.value for one in LocalExecutor(1).play(asked, Limits())
+    assert simulated == {
+        one.run_id: one.simulated.value for one in LocalExecutor(1).simulate(asked, Limits())
     }

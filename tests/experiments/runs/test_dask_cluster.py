@@ -110,7 +110,7 @@ def kill(started: subprocess.Popen[bytes]) -> None:
     started.wait(PATIENCE_S)
 
 
-def is_playing(worker: subprocess.Popen[bytes]) -> bool:
+def is_simulating(worker: subprocess.Popen[bytes]) -> bool:
     """Whether a fork server of the worker has forked a run."""
     servers = [process for process in tree(worker) if "fork_server" in " ".join(_command(process))]
     return len(servers) >= 2
@@ -157,17 +157,17 @@ def test_records_are_those_of_this_machine_though_a_worker_is_lost(
     victim, _ = cluster.add_worker(), cluster.add_worker()
     results = {}
     lost: list[psutil.Process] = []
-    for result in DaskExecutor(cluster.address).play(requests, LIMITS):
+    for result in DaskExecutor(cluster.address).simulate(requests, LIMITS):
         assert result.run_id not in results
-        results[result.run_id] = (result.played.value, result.played.error)
+        results[result.run_id] = (result.simulated.value, result.simulated.error)
         if len(results) == 10:
             lost = tree(victim)
             kill(victim)
     assert len(lost) >= 3
     assert gone(lost)
     assert results == {
-        result.run_id: (result.played.value, result.played.error)
-        for result in LocalExecutor(1).play(requests, LIMITS)
+        result.run_id: (result.simulated.value, result.simulated.error)
+        for result in LocalExecutor(1).simulate(requests, LIMITS)
     }
     error = results["no platform"][1]
     assert error is not None
@@ -180,12 +180,12 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
 ) -> None:
     cluster = start_cluster(allowed_failures=0)
     victim = cluster.add_worker()
-    killer = Thread(target=lambda: wait_for(lambda: is_playing(victim)) and kill(victim))
+    killer = Thread(target=lambda: wait_for(lambda: is_simulating(victim)) and kill(victim))
     killer.start()
-    (deadly,) = DaskExecutor(cluster.address).play([request("deadly", ENDLESS)], Limits())
+    (deadly,) = DaskExecutor(cluster.address).simulate([request("deadly", ENDLESS)], Limits())
     killer.join(PATIENCE_S)
-    assert (deadly.run_id, deadly.played.value) == ("deadly", None)
-    assert deadly.played.error == "its workers failed, 1 in a row"
+    assert (deadly.run_id, deadly.simulated.value) == ("deadly", None)
+    assert deadly.simulated.error == "its workers failed, 1 in a row"
 
 
 CLIENT = """
@@ -194,7 +194,7 @@ from faultline.experiments.runs.dask_cluster import DaskExecutor
 from faultline.experiments.runs.point import Limits, Request
 from tests.experiments.runs.processes import ENDLESS, request
 
-list(DaskExecutor(sys.argv[1]).play([request("endless", ENDLESS)], Limits()))
+list(DaskExecutor(sys.argv[1]).simulate([request("endless", ENDLESS)], Limits()))
 """
 
 
@@ -204,22 +204,22 @@ def test_a_run_that_nobody_waits_for_any_longer_is_ended(
 ) -> None:
     cluster, worker = healthy_cluster, healthy_cluster.worker
     sweep = start_python("-c", CLIENT, cluster.address)
-    assert wait_for(lambda: is_playing(worker))
+    assert wait_for(lambda: is_simulating(worker))
     sweep.kill()
     sweep.wait(PATIENCE_S)
-    assert wait_for(lambda: not is_playing(worker))
+    assert wait_for(lambda: not is_simulating(worker))
 
     class EnoughError(Exception):
         pass
 
     def requests() -> Iterator[Request]:
         yield request("endless", ENDLESS)
-        assert wait_for(lambda: is_playing(worker))
+        assert wait_for(lambda: is_simulating(worker))
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        list(DaskExecutor(cluster.address).play(requests(), LIMITS))
-    assert wait_for(lambda: not is_playing(worker))
+        list(DaskExecutor(cluster.address).simulate(requests(), LIMITS))
+    assert wait_for(lambda: not is_simulating(worker))
 
 
 @pytest.mark.slow
@@ -231,18 +231,18 @@ def test_a_cluster_without_workers_is_waited_for(
     monkeypatch.setattr(dask_cluster, "_EMPTY_S", 0.1)
     monkeypatch.setattr(dask_cluster, "_SIZE_INTERVAL_S", 0.1)
     cluster = start_cluster()
-    told: list[str] = []
+    printed: list[str] = []
 
     def join_when_called_for() -> None:
-        wait_for(lambda: told.append(capsys.readouterr().err) or "".join(told))
+        wait_for(lambda: printed.append(capsys.readouterr().err) or "".join(printed))
         cluster.add_worker()
 
     helper = Thread(target=join_when_called_for)
     helper.start()
-    (result,) = DaskExecutor(cluster.address).play([request("it")], LIMITS)
+    (result,) = DaskExecutor(cluster.address).simulate([request("it")], LIMITS)
     helper.join(PATIENCE_S)
-    assert result.played.error is None
-    (line,) = "".join(told).splitlines()
+    assert result.simulated.error is None
+    (line,) = "".join(printed).splitlines()
     assert line.startswith(f"scheduler {cluster.address} has no workers; waiting for one")
 
 
@@ -259,9 +259,11 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     cluster = start_cluster()
     worker = cluster.add_worker()
     requests = [request("short"), request("endless", ENDLESS)]
-    results = DaskExecutor(cluster.address).play(requests, LIMITS)
+    results = DaskExecutor(cluster.address).simulate(requests, LIMITS)
     assert next(results).run_id == "short"
-    killer = Thread(target=lambda: wait_for(lambda: is_playing(worker)) and kill(cluster.scheduler))
+    killer = Thread(
+        target=lambda: wait_for(lambda: is_simulating(worker)) and kill(cluster.scheduler)
+    )
     killer.start()
     with pytest.raises(UserError) as refusal:
         next(results)
@@ -271,7 +273,7 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     assert "\n" not in line
     assert capfd.readouterr().err == ""
     # What was under way is of no use to anybody.
-    assert wait_for(lambda: not is_playing(worker))
+    assert wait_for(lambda: not is_simulating(worker))
 
 
 @pytest.mark.slow
@@ -283,7 +285,7 @@ def test_a_scheduler_that_comes_back_is_given_the_runs_again(
 
     def requests() -> Iterator[Request]:
         yield request("long", "job.groups=200", "job.steps=20000")
-        assert wait_for(lambda: is_playing(worker))
+        assert wait_for(lambda: is_simulating(worker))
         kill(cluster.scheduler)
         kill(worker)
         cluster.start_scheduler()
@@ -291,8 +293,8 @@ def test_a_scheduler_that_comes_back_is_given_the_runs_again(
         cluster.add_worker()
 
     results = {
-        result.run_id: result.played.error
-        for result in DaskExecutor(cluster.address).play(requests(), LIMITS)
+        result.run_id: result.simulated.error
+        for result in DaskExecutor(cluster.address).simulate(requests(), LIMITS)
     }
     assert results == {"long": None, "later": None}
 
@@ -306,9 +308,9 @@ def test_a_worker_with_another_environment_is_refused(
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(dask_cluster, "environment", lambda: environment() | {"scipy": "0.1"})
         with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, but 0\.1 on the"):
-            list(executor.play([request("it")], LIMITS))
-    (result,) = executor.play([request("it")], LIMITS)
-    assert result.played.error is None
+            list(executor.simulate([request("it")], LIMITS))
+    (result,) = executor.simulate([request("it")], LIMITS)
+    assert result.simulated.error is None
 
 
 @pytest.mark.parametrize("package", ["python", "distributed"])
@@ -318,7 +320,7 @@ def test_another_version_of_the_scheduler_is_refused(
     ours = {"packages": get_versions()["packages"] | {package: "3.9.1"}}
     monkeypatch.setattr(dask_cluster, "get_versions", lambda: ours)
     with pytest.raises(UserError, match=rf"has {package} .*, and 3\.9\.1 is here"):
-        list(DaskExecutor(healthy_cluster.address).play([request("it")], LIMITS))
+        list(DaskExecutor(healthy_cluster.address).simulate([request("it")], LIMITS))
 
 
 def test_what_is_no_scheduler_is_told_in_one_line(
@@ -338,7 +340,7 @@ def test_what_is_no_scheduler_is_told_in_one_line(
             "",
         ):
             with pytest.raises(UserError) as refusal:
-                list(DaskExecutor(address).play([request("it")], LIMITS))
+                list(DaskExecutor(address).simulate([request("it")], LIMITS))
             line = str(refusal.value)
             assert line.startswith(f"scheduler {address}: ")
             assert "\n" not in line

@@ -33,10 +33,10 @@ from faultline.experiments.runs.point import (
     Call,
     KnownDurations,
     Limits,
-    Played,
     Point,
     Request,
     Result,
+    RunOutcome,
     attempt,
     explain,
 )
@@ -51,9 +51,9 @@ from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
     gone,
-    played_by,
     request,
     running,
+    simulated_by,
     wait_for,
 )
 from tests.stated_times import NOTHING_MEASURED
@@ -62,12 +62,12 @@ MEBIBYTE = 2**20
 PATIENT = Limits(time_s=60.0)
 
 
-def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> Played:
+def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> RunOutcome:
     """Supervise some function in place of a run; what it returns is its record."""
 
-    def in_place_of_a_run() -> Played:
+    def in_place_of_a_run() -> RunOutcome:
         faulthandler.disable()  # pytest's, which would tell of every death that is meant.
-        return Played({"returned": what()}, None)
+        return RunOutcome({"returned": what()}, None)
 
     owner, other_end = Pipe()
     with owner, other_end:
@@ -114,7 +114,7 @@ def test_what_a_run_prints_does_not_get_into_its_result(capfd: pytest.CaptureFix
         subprocess.run(["echo", "from a program"], check=True, timeout=60)
         return os.read(0, 10)
 
-    assert supervised(noisy) == Played({"returned": b""}, None)
+    assert supervised(noisy) == RunOutcome({"returned": b""}, None)
     assert capfd.readouterr() == ("", "")
 
 
@@ -124,16 +124,16 @@ def test_the_server_keeps_platforms_for_runs_without_limits() -> None:
     def keeper() -> int:
         return call_in_keeper(os.getpid)
 
-    assert supervised(keeper, Limits()) == Played({"returned": os.getpid()}, None)
+    assert supervised(keeper, Limits()) == RunOutcome({"returned": os.getpid()}, None)
     own = supervised(lambda: (keeper(), os.getpid())).value
     assert own is not None
     assert own["returned"][0] == own["returned"][1]
 
 
 def test_a_run_is_in_a_process_group_of_its_own() -> None:
-    played = supervised(lambda: (os.getpid(), os.getpgid(0)))
-    assert played.value is not None
-    process, group = played.value["returned"]
+    simulated = supervised(lambda: (os.getpid(), os.getpgid(0)))
+    assert simulated.value is not None
+    process, group = simulated.value["returned"]
     assert process == group != os.getpgid(0)
 
 
@@ -152,7 +152,7 @@ def test_a_run_is_in_a_process_group_of_its_own() -> None:
     ids=["segmentation fault", "abort", "killed", "exit", "unforeseen"],
 )
 def test_a_death_is_told_by_its_cause(end: Callable[[], object], error: str) -> None:
-    assert supervised(end) == Played(None, error)
+    assert supervised(end) == RunOutcome(None, error)
 
 
 def test_time_over_ends_a_run_and_what_it_started(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_time_over_ends_a_run_and_what_it_started(tmp_path: Path) -> None:
         (tmp_path / "number").write_text(str(other.pid))
         time.sleep(600)
 
-    played = supervised(starts_another, Limits(time_s=0.7))
-    assert played == Played(None, "exceeded its time limit of 0.7 s")
+    simulated = supervised(starts_another, Limits(time_s=0.7))
+    assert simulated == RunOutcome(None, "exceeded its time limit of 0.7 s")
     number = int((tmp_path / "number").read_text())
     assert gone([psutil.Process(number)] if psutil.pid_exists(number) else [])
 
@@ -179,36 +179,36 @@ def test_too_much_memory_ends_a_run(by_child: bool) -> None:
 
     # A forked child begins with the pages of its parent.
     limit = psutil.Process().memory_info().rss // MEBIBYTE + 200
-    played = supervised(hungry, Limits(time_s=60.0, memory_bytes=limit * MEBIBYTE))
-    assert played.error is not None
-    assert played.error.startswith("exceeded its memory limit of ")
+    simulated = supervised(hungry, Limits(time_s=60.0, memory_bytes=limit * MEBIBYTE))
+    assert simulated.error is not None
+    assert simulated.error.startswith("exceeded its memory limit of ")
 
 
 def test_a_run_within_its_memory_goes_on() -> None:
     limit = psutil.Process().memory_info().rss + 200 * MEBIBYTE
-    played = supervised(partial(time.sleep, 0.8), Limits(memory_bytes=limit))
-    assert played == Played({"returned": None}, None)
+    simulated = supervised(partial(time.sleep, 0.8), Limits(memory_bytes=limit))
+    assert simulated == RunOutcome({"returned": None}, None)
 
 
 def test_a_run_ends_with_its_owner() -> None:
     owner, other_end = Pipe()
     other_end.close()
     with owner, pytest.raises(OwnerGoneError):
-        supervise(lambda: Played({"slept": time.sleep(600)}, None), Limits(), owner)
+        supervise(lambda: RunOutcome({"slept": time.sleep(600)}, None), Limits(), owner)
     children = running(psutil.Process().children())
     assert all(os.getpgid(child.pid) == os.getpgid(0) for child in children)
 
 
-# --- Playing --------------------------------------------------------------------------------------
+# --- Running --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_a_request_is_the_scenario_it_was_made_of(name: str) -> None:
     scenario = load_scenario(name, ["job.groups=8", "job.steps=50"])
-    played = attempt(pickle.loads(pickle.dumps(Point(scenario, 3))), KnownDurations())
-    assert played.error is None
-    assert played.value == run(scenario, 3)
-    assert played.value["scenario_hash"] == scenario_hash(resolve(scenario))
+    simulated = attempt(pickle.loads(pickle.dumps(Point(scenario, 3))), KnownDurations())
+    assert simulated.error is None
+    assert simulated.value == run(scenario, 3)
+    assert simulated.value["scenario_hash"] == scenario_hash(resolve(scenario))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_an_error_is_one_line_without_what_differs_from_run_to_run(
 
 
 def test_durations_depend_on_nothing_that_they_are_known_without() -> None:
-    """Else a run would be played with the durations of another scenario."""
+    """Else a run would be simulated with the durations of another scenario."""
     read: set[str] = set()
 
     class Watched:
@@ -269,7 +269,7 @@ def test_known_durations_change_no_record() -> None:
     first = attempt(asked, known)
     assert first.learned is not None
     known.learn(*first.learned)
-    assert attempt(asked, known) == Played(first.value)
+    assert attempt(asked, known) == RunOutcome(first.value)
 
 
 def test_an_edited_platform_is_not_known(tmp_path: Path) -> None:
@@ -314,8 +314,8 @@ def server_process() -> psutil.Process:
     return process
 
 
-def playing_process() -> psutil.Process | None:
-    """The process that plays a run, if there is one: it leads a group, as no helper does."""
+def simulating_process() -> psutil.Process | None:
+    """The process that runs a run, if there is one: it leads a group, as no helper does."""
     for process in servers_among(server_process().children()):
         with suppress(ProcessLookupError):
             if os.getpgid(process.pid) == process.pid:
@@ -323,31 +323,31 @@ def playing_process() -> psutil.Process | None:
     return None
 
 
-def test_a_server_plays_one_run_after_the_other(kept_server: ForkServer) -> None:
+def test_a_server_simulates_one_run_after_the_other(kept_server: ForkServer) -> None:
     for seed in range(3):
         asked = request(f"run {seed}", seed=seed)
-        result = kept_server.play(assigned(asked))
+        result = kept_server.simulate(assigned(asked))
         scenario = asked.task.scenario
-        assert (result.run_id, result.played.error) == (f"run {seed}", None)
-        assert result.played.value == run(scenario, seed)
+        assert (result.run_id, result.simulated.error) == (f"run {seed}", None)
+        assert result.simulated.value == run(scenario, seed)
         assert result.wall_s > 0
 
 
 def test_a_server_has_a_single_thread(kept_server: ForkServer) -> None:
     """A fork copies one thread, and the locks of all."""
-    kept_server.play(assigned(request("it")))
+    kept_server.simulate(assigned(request("it")))
     assert server_process().num_threads() == 1
 
 
 def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) -> None:
     with ThreadPoolExecutor(1) as thread:
-        endless = thread.submit(kept_server.play, assigned(request("endless", ENDLESS)))
+        endless = thread.submit(kept_server.simulate, assigned(request("endless", ENDLESS)))
         server_number = server_process().pid
-        victim = wait_for(playing_process)
+        victim = wait_for(simulating_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
-        assert endless.result(PATIENCE_S).played.error == "ended by SIGBUS"
-    assert kept_server.play(assigned(request("next"))).played.error is None
+        assert endless.result(PATIENCE_S).simulated.error == "ended by SIGBUS"
+    assert kept_server.simulate(assigned(request("next"))).simulated.error is None
     assert server_process().pid == server_number
 
 
@@ -356,9 +356,9 @@ def test_a_server_ends_with_its_run_where_no_process_is_listed(
     proc: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadPoolExecutor(1) as thread:
-        endless = thread.submit(server.play, assigned(request("endless", ENDLESS)))
-        assert wait_for(playing_process)
-        started = played_by()
+        endless = thread.submit(server.simulate, assigned(request("endless", ENDLESS)))
+        assert wait_for(simulating_process)
+        started = simulated_by()
         with monkeypatch.context() as patch:
             if proc == "of others":
                 (tmp_path / "self").symlink_to("1")
@@ -368,7 +368,7 @@ def test_a_server_ends_with_its_run_where_no_process_is_listed(
                 patch.setattr(psutil, "pids", Mock(side_effect=error))
             limited = assigned(request("limited"), Limits(memory_bytes=10**12))
             with pytest.raises(UserError, match="--memory-limit: the memory of runs is unknown"):
-                server.play(limited)
+                server.simulate(limited)
             server.stop()
         assert gone(started)
         with pytest.raises(RunAbandonedError):
@@ -377,10 +377,10 @@ def test_a_server_ends_with_its_run_where_no_process_is_listed(
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
-    assert server.play(assigned(request("before"))).played.error is None
+    assert server.simulate(assigned(request("before"))).simulated.error is None
     first = server_process()
     first.kill()
-    assert server.play(assigned(request("after"))).played.error is None
+    assert server.simulate(assigned(request("after"))).simulated.error is None
     assert server_process().pid != first.pid
 
 
@@ -390,19 +390,19 @@ def test_a_run_is_tried_again_when_its_fork_server_dies(
 ) -> None:
     monkeypatch.setattr(local, "_ATTEMPTS", tries)
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(server.play, assigned(request("it", ENDLESS)))
+        future = thread.submit(server.simulate, assigned(request("it", ENDLESS)))
         for _ in range(deaths):
-            assert wait_for(playing_process)
+            assert wait_for(simulating_process)
             session = [server_process(), *server_process().children(recursive=True)]
             session[0].kill()
             assert gone(session)
         if deaths < tries:
-            last = wait_for(playing_process)
+            last = wait_for(simulating_process)
             assert last is not None
             last.terminate()
         result = future.result(PATIENCE_S)
-    told = "ended by SIGTERM" if deaths < tries else "its supervising process failed 2 times"
-    assert result.played == Played(None, told)
+    printed = "ended by SIGTERM" if deaths < tries else "its supervising process failed 2 times"
+    assert result.simulated == RunOutcome(None, printed)
 
 
 @pytest.mark.parametrize("deaths", [pytest.param(3, marks=pytest.mark.slow), 4])
@@ -420,10 +420,10 @@ def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
     if deaths == 3:
-        assert server.play(assigned(request("it"))).played.error is None
+        assert server.simulate(assigned(request("it"))).simulated.error is None
     else:
         with pytest.raises(UserError, match="ended at its start, by signal 9"):
-            server.play(assigned(request("it")))
+            server.simulate(assigned(request("it")))
 
 
 def die_first(times: tuple[str, int, float]) -> int:
@@ -443,58 +443,60 @@ def die_first(times: tuple[str, int, float]) -> int:
 @pytest.mark.parametrize(
     ("deaths", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
 )
-def test_a_run_that_is_killed_at_its_start_is_played_again_a_few_times(
+def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
     kept_server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
 ) -> None:
     """Later it may be the machine that has no memory left, and it would be killed again."""
     path = tmp_path / "begun"
     asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
-    played = kept_server.play(assigned(asked)).played
+    simulated = kept_server.simulate(assigned(asked)).simulated
     assert len(path.read_text()) == begun
     if deaths < begun:
-        assert played == Played(begun)
+        assert simulated == RunOutcome(begun)
     else:
-        assert played == Played(None, "ended by SIGKILL: perhaps the machine ran out of memory")
+        assert simulated == RunOutcome(
+            None, "ended by SIGKILL: perhaps the machine ran out of memory"
+        )
 
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
 def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
     asked = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(server.play, assigned(asked))
+        future = thread.submit(server.simulate, assigned(asked))
         # ForkServer, resource tracker, the run, and the process of SimGrid.
         wanted = {"replay": 3, "simgrid": 4}[engine]
-        assert wait_for(lambda: len(played_by()) >= wanted)
-        started = played_by()
+        assert wait_for(lambda: len(simulated_by()) >= wanted)
+        started = simulated_by()
         server.stop()
         assert gone(started)
         with pytest.raises(RunAbandonedError):
             future.result(PATIENCE_S)
     with pytest.raises(RunAbandonedError):
-        server.play(assigned(request("later")))
+        server.simulate(assigned(request("later")))
 
 
 def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
     seen: list[psutil.Process] = []
 
     def wanted() -> bool:
-        seen.extend(played_by())
+        seen.extend(simulated_by())
         return False
 
     with pytest.raises(RunAbandonedError):
-        kept_server.play(assigned(request("it", ENDLESS)), wanted)
+        kept_server.simulate(assigned(request("it", ENDLESS)), wanted)
     assert seen
     assert gone(seen)
-    assert kept_server.play(assigned(request("next"))).played.error is None
+    assert kept_server.simulate(assigned(request("next"))).simulated.error is None
 
 
 def test_another_environment_is_refused() -> None:
-    before = played_by()
+    before = simulated_by()
     server = ForkServer(environment() | {"numpy": "1.0.0"})
     with pytest.raises(UserError, match=r"numpy is .* there, but 1\.0\.0 on the") as refusal:
-        server.play(assigned(request("it")))
+        server.simulate(assigned(request("it")))
     assert "\n" not in str(refusal.value)
-    assert played_by() == before
+    assert simulated_by() == before
 
 
 def test_packages_are_those_of_the_owner_whatever_the_working_directory(
@@ -504,7 +506,7 @@ def test_packages_are_those_of_the_owner_whatever_the_working_directory(
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise ImportError('not me')")
     monkeypatch.chdir(tmp_path)
-    assert server.play(assigned(request("it"))).played.error is None
+    assert server.simulate(assigned(request("it"))).simulated.error is None
 
 
 def test_relative_paths_start_where_the_sweep_was_started(
@@ -513,12 +515,12 @@ def test_relative_paths_start_where_the_sweep_was_started(
     write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
     asked = request("it", "platform.file=servers.xml")
 
-    def played_in(directory: Path) -> Result:
-        return kept_server.play(Assignment(asked, Limits(), str(directory)))
+    def simulated_in(directory: Path) -> Result:
+        return kept_server.simulate(Assignment(asked, Limits(), str(directory)))
 
-    assert played_in(tmp_path).played.error is None
+    assert simulated_in(tmp_path).simulated.error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):
-        error = played_in(elsewhere).played.error
+        error = simulated_in(elsewhere).simulated.error
         assert error is not None
         assert error.startswith("platform.file = 'servers.xml': no such file")
 
@@ -533,10 +535,10 @@ def test_a_platform_is_read_once_for_all_that_is_forked(
     question = resolve(load_scenario("spare-sound", [*settings, *NOTHING_MEASURED]))
     point = Point.of(question, 0)
 
-    def forked(*_: object) -> Played:
+    def forked(*_: object) -> RunOutcome:
         monkeypatch.setattr(platform_files, "platform_at", not_again)
         platform_files.is_as_generated(question.scenario)
-        return Played({})
+        return RunOutcome({})
 
     def not_again(path: Path) -> None:
         raise AssertionError(path)
@@ -545,5 +547,5 @@ def test_a_platform_is_read_once_for_all_that_is_forked(
     ours, theirs = Pipe()
     with ours, theirs:
         assignment = Assignment(Request("a", point), Limits(), str(tmp_path))
-        played = fork_server._play(assignment, KnownDurations(), ours)
-    assert played.played.error is None
+        simulated = fork_server._simulate(assignment, KnownDurations(), ours)
+    assert simulated.simulated.error is None

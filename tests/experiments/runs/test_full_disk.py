@@ -64,7 +64,7 @@ def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
             assert len(read_sweep(directory).frame) == kept
         rest = Invented(some_record)
         _, said = sweep(plan, directory, rest)
-        assert len(rest.played) == 8 - kept
+        assert len(rest.simulated) == 8 - kept
         assert "set-aside" not in said
         assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
 
@@ -80,7 +80,7 @@ def test_a_directory_that_cannot_be_written_is_told(
         sweep(plan, tmp_path / "out", Invented(some_record))
 
 
-def play_with_files_of(bytes_: int, folder: Path, directory: Path) -> None:
+def simulate_with_files_of(bytes_: int, folder: Path, directory: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, resource.RLIM_INFINITY))
     try:
         sweep(plan_of(folder, LARGER_GRID), directory, Invented(some_record))
@@ -98,14 +98,14 @@ def test_files_that_may_not_grow_are_told(tmp_path: Path, forks: ForkServerConte
     ]
     assert max(sizes[0], sizes[1], sizes[3]) < sizes[2], "one table alone must not fit"
     directory = tmp_path / "out"
-    process = forks.Process(target=play_with_files_of, args=(sizes[2] - 1, tmp_path, directory))
+    process = forks.Process(target=simulate_with_files_of, args=(sizes[2] - 1, tmp_path, directory))
     process.start()
     process.join(PATIENCE_S)
     said = (tmp_path / "said").read_text(encoding="utf-8")
     assert said.startswith(f"{directory}: File too large: 300 of 300 runs are kept")
     assert drafts_in(directory) == []
     outcome, _ = sweep(plan, directory, Invented(some_record))
-    assert outcome.played == 0
+    assert outcome.simulated == 0
     assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
 
 
@@ -141,6 +141,6 @@ def test_a_disk_that_is_really_full_is_told_and_a_larger_one_goes_on(
     assert (drafts_in(directory), found.problems) == ([], ())
     subprocess.run(["mount", "-o", "remount,size=2M", str(small_disk)], check=True, timeout=60)
     outcome, _ = sweep(plan, directory, Invented(some_record))
-    assert (outcome.played, outcome.already_there) == (8 - kept, kept)
+    assert (outcome.simulated, outcome.already_there) == (8 - kept, kept)
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))
     assert tables_in(directory) == tables_in(tmp_path / "undisturbed")

@@ -1,4 +1,4 @@
-"""Sealed files, and results folders that somebody has tampered with: set aside and played again."""
+"""Sealed files, and results folders that somebody tampered with: set aside and simulated again."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_run_is_set_aside_and_played_again(
+def test_a_damaged_run_is_set_aside_and_simulated_again(
     damage: Callable[[Path], None], results: Path, plan: Plan
 ) -> None:
     before = tables_in(results)
@@ -225,7 +225,7 @@ def test_a_damaged_run_is_set_aside_and_played_again(
     assert any(re.match(f"{path}: .*; left out$", problem) for problem in found.problems)
     assert os.path.lexists(path)
     _, said = sweep(plan, results, again := Invented(some_record))
-    assert len(again.played) == 1
+    assert len(again.simulated) == 1
     assert f"{path}: " in said
     assert "moved to" in said
     aside = results / SET_ASIDE / path.name
@@ -255,7 +255,7 @@ def test_what_is_no_folder_is_not_taken_for_one(
         assert len(read_sweep(results).frame) == 0
         _, said = sweep(plan, results, again := Invented(some_record))
         assert "not a folder; moved to" in said
-        assert len(again.played) == 4
+        assert len(again.simulated) == 4
     else:
         with pytest.raises(UserError, match="not a folder, but needed for damaged files"):
             sweep(plan, results, Invented(some_record))
@@ -281,11 +281,11 @@ def test_a_plan_of_wrong_types_is_told_and_mended(
 ) -> None:
     resealed(results / FILE, **changes)
     for command in ("compare", "report", "plot"):
-        told = ask.refused(command, results)
-        assert told.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
+        printed = ask.refused(command, results)
+        assert printed.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
     before = tables_in(results)
     _, said = sweep(plan, results, again := Invented(some_record))
-    assert again.played == []
+    assert again.simulated == []
     assert "moved to" in said
     assert tables_in(results) == before
 
@@ -461,5 +461,5 @@ HOSTILE_PLANS: dict[str, dict[str, Any]] = {
 def test_a_plan_that_does_not_fit_together_is_told(name: str, results: Path, ask: Ask) -> None:
     resealed(results / FILE, **HOSTILE_PLANS[name])
     for command in ("compare", "report", "plot"):
-        told = ask.refused(command, results)
-        assert told.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
+        printed = ask.refused(command, results)
+        assert printed.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")

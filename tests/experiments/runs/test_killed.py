@@ -29,7 +29,7 @@ SMALL = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 
 GRID = 'scenario = "spare-study"\nseeds = 20\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
-def play(folder: Path, directory: Path) -> None:
+def simulate(folder: Path, directory: Path) -> None:
     def slowly(request: Request) -> dict[str, Any]:
         time.sleep(0.002)
         return some_record(request)
@@ -37,8 +37,8 @@ def play(folder: Path, directory: Path) -> None:
     sweep(plan_of(folder, GRID), directory, Invented(slowly))
 
 
-def play_until(folder: Path, directory: Path, moment: int) -> None:
-    """Play; this process kills itself before the given change to the disk, counted from 0."""
+def simulate_until(folder: Path, directory: Path, moment: int) -> None:
+    """Run; this process kills itself before the given change to the disk, counted from 0."""
     moments = iter(range(moment))
 
     def dying(change: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +83,7 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))
     for moment in range(1000):
         directory = tmp_path / f"killed-{moment}"
-        process = forks.Process(target=play_until, args=(tmp_path, directory, moment))
+        process = forks.Process(target=simulate_until, args=(tmp_path, directory, moment))
         process.start()
         process.join(PATIENCE_S)
         if process.exitcode == 0:
@@ -92,7 +92,7 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
         check_sound(directory)
         kept = len(results_in(directory))
         outcome, _ = sweep(plan, directory, Invented(some_record))
-        assert (outcome.already_there, outcome.played) == (kept, 4 - kept)
+        assert (outcome.already_there, outcome.simulated) == (kept, 4 - kept)
         check_ended_like(directory, tmp_path / "undisturbed")
     # Two folders; two tables to take away; manifest, runs and tables, each flushed and renamed.
     assert moment == 2 + 2 + 2 * (1 + 4 + 2)
@@ -107,7 +107,7 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
     first.start()
     first.join()
     began_s = time.monotonic()
-    undisturbed = forks.Process(target=play, args=(tmp_path, tmp_path / "undisturbed"))
+    undisturbed = forks.Process(target=simulate, args=(tmp_path, tmp_path / "undisturbed"))
     undisturbed.start()
     undisturbed.join(PATIENCE_S)
     took_s = time.monotonic() - began_s
@@ -116,7 +116,7 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
     random = np.random.default_rng(1)
     kept: dict[str, bytes] = {}
     while True:
-        process = forks.Process(target=play, args=(tmp_path, directory))
+        process = forks.Process(target=simulate, args=(tmp_path, directory))
         process.start()
         process.join(took_s * random.uniform(0.05, 0.6))
         if process.exitcode is not None:
@@ -141,13 +141,13 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
 TEN_SEEDS = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
-def play_slowly(plan: Plan, directory: Path, said_in: Path) -> None:
+def simulate_slowly(plan: Plan, directory: Path, said_in: Path) -> None:
     def slowly(request: Request) -> dict[str, Any]:
         time.sleep(0.01)
         return some_record(request)
 
     outcome, said = sweep(plan, directory, Invented(slowly))
-    said_in.write_text(f"{outcome.played}\n{said}", encoding="utf-8")
+    said_in.write_text(f"{outcome.simulated}\n{said}", encoding="utf-8")
 
 
 def hold(directory: Path) -> None:
@@ -173,14 +173,14 @@ def test_the_second_waits_and_both_end_with_the_same_table(
     plan = plan_of(tmp_path, TEN_SEEDS)
     notes = [tmp_path / "first.txt", tmp_path / "second.txt"]
     processes = [
-        forks.Process(target=play_slowly, args=(plan, tmp_path / "out", note)) for note in notes
+        forks.Process(target=simulate_slowly, args=(plan, tmp_path / "out", note)) for note in notes
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join(PATIENCE_S)
     said = [note.read_text(encoding="utf-8") for note in notes]
-    # All runs are played once, by either of them.
+    # All runs are simulated once, by either of them.
     assert sum(int(text.splitlines()[0]) for text in said) == 30
     assert sum("waiting for another sweep to end" in text for text in said) == 1
     sweep(plan, tmp_path / "alone", Invented(some_record))
@@ -215,7 +215,7 @@ def test_where_there_are_no_locks_a_sweep_goes_on_and_says_so(
     draft.parent.mkdir(parents=True)
     draft.touch()
     outcome, said = sweep(plan, tmp_path / "out", Invented(some_record))
-    assert outcome.played == 30
+    assert outcome.simulated == 30
     assert said.splitlines()[0].endswith("no locks; start no second sweep there meanwhile")
     # It may belong to a sweep that is still under way.
     assert draft.exists()

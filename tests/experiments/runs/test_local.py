@@ -19,8 +19,8 @@ from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
     gone,
-    played_by,
     request,
+    simulated_by,
     start_python,
     wait_for,
 )
@@ -34,7 +34,7 @@ from tests.experiments.runs.processes import ENDLESS, request
 
 if __name__ == "__main__":
     requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
-    for result in LocalExecutor(workers=2).play(requests, Limits(memory_bytes=10**12)):
+    for result in LocalExecutor(workers=2).simulate(requests, Limits(memory_bytes=10**12)):
         print(result)
 """
 # Two fork servers with a resource tracker and a run each; the run on SimGrid has its own process.
@@ -48,21 +48,21 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
         *(request(f"sound {seed}", seed=seed, of="spare-sound") for seed in range(2)),
         request("replication", "strategy.name=replication", "strategy.redundancy=2", seed=5),
     ]
-    results = list(LocalExecutor(workers).play(requests, Limits(time_s=60.0)))
+    results = list(LocalExecutor(workers).simulate(requests, Limits(time_s=60.0)))
     assert sorted(result.run_id for result in results) == sorted(asked.run_id for asked in requests)
-    assert {result.run_id: result.played.error for result in results} == {
+    assert {result.run_id: result.simulated.error for result in results} == {
         asked.run_id: None for asked in requests
     }
-    records = {result.run_id: result.played.value for result in results}
+    records = {result.run_id: result.simulated.value for result in results}
     for asked in requests:
         assert records[asked.run_id] == run(asked.task.scenario, asked.task.seed)
 
 
-def test_runs_on_simgrid_are_played_too() -> None:
+def test_runs_on_simgrid_are_simulated_too() -> None:
     asked = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
-    (result,) = LocalExecutor(1).play([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
-    assert result.played.error is None
-    assert result.played.value == run(asked.task.scenario, 0, "simgrid")
+    (result,) = LocalExecutor(1).simulate([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
+    assert result.simulated.error is None
+    assert result.simulated.value == run(asked.task.scenario, 0, "simgrid")
 
 
 def test_one_that_fails_does_not_hinder_the_others() -> None:
@@ -74,8 +74,8 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         request("sound too", seed=1),
     ]
     errors = {
-        result.run_id: result.played.error
-        for result in LocalExecutor(2).play(requests, Limits(time_s=1.5))
+        result.run_id: result.simulated.error
+        for result in LocalExecutor(2).simulate(requests, Limits(time_s=1.5))
     }
     assert errors["sound"] is errors["sound too"] is None
     assert errors["never ends"] == "exceeded its time limit of 1.5 s"
@@ -90,12 +90,12 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
+    ("limit", "printed"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
 )
-def test_too_little_memory_is_told_as_it_was_limited(limit: int, told: str) -> None:
+def test_too_little_memory_is_told_as_it_was_limited(limit: int, printed: str) -> None:
     """Python alone takes more than that."""
-    (result,) = LocalExecutor(1).play([request("it", ENDLESS)], Limits(memory_bytes=limit))
-    assert result.played.error == f"exceeded its memory limit of {told}"
+    (result,) = LocalExecutor(1).simulate([request("it", ENDLESS)], Limits(memory_bytes=limit))
+    assert result.simulated.error == f"exceeded its memory limit of {printed}"
 
 
 def test_requests_are_taken_as_results_are() -> None:
@@ -106,26 +106,26 @@ def test_requests_are_taken_as_results_are() -> None:
             taken.append(str(number))
             yield request(str(number), seed=number)
 
-    with closing(LocalExecutor(2).play(endless(), Limits())) as results:
+    with closing(LocalExecutor(2).simulate(endless(), Limits())) as results:
         for number in range(1, 7):
             next(results)
             assert len(taken) <= number + 4
 
 
 def test_no_request_needs_no_process() -> None:
-    assert list(LocalExecutor(2).play([], Limits())) == []
+    assert list(LocalExecutor(2).simulate([], Limits())) == []
 
 
 def test_what_the_requests_raise_ends_the_sweep() -> None:
     def broken() -> Iterator[Request]:
         yield request("endless", ENDLESS)
-        assert wait_for(played_by)
+        assert wait_for(simulated_by)
         raise LookupError("no more")
 
-    results = LocalExecutor(2).play(broken(), Limits())
+    results = LocalExecutor(2).simulate(broken(), Limits())
     with pytest.raises(LookupError):
         list(results)
-    assert not played_by()
+    assert not simulated_by()
 
 
 def test_closing_leaves_no_process_behind() -> None:
@@ -134,11 +134,11 @@ def test_closing_leaves_no_process_behind() -> None:
         request("a", ENDLESS),
         request("b", ENDLESS, engine="simgrid"),
     ]
-    with closing(LocalExecutor(2).play(requests, Limits())) as results:
+    with closing(LocalExecutor(2).simulate(requests, Limits())) as results:
         assert next(results).run_id == "short"
-        assert wait_for(lambda: len(played_by()) >= PROCESSES_OF_THE_SWEEP)
-        started = played_by()
-    assert not played_by()
+        assert wait_for(lambda: len(simulated_by()) >= PROCESSES_OF_THE_SWEEP)
+        started = simulated_by()
+    assert not simulated_by()
     assert gone(started)
 
 
@@ -155,8 +155,8 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
     script.write_text(SWEEP)
     sweep = start_python(str(script), stderr=subprocess.DEVNULL)
     try:
-        assert wait_for(lambda: len(played_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
-        started = [*played_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
+        assert wait_for(lambda: len(simulated_by(sweep.pid)) >= PROCESSES_OF_THE_SWEEP)
+        started = [*simulated_by(sweep.pid), *psutil.Process(sweep.pid).children(recursive=True)]
         sweep.send_signal(how)
         assert sweep.wait(PATIENCE_S) != 0
         assert gone(started)

@@ -79,7 +79,7 @@ def test_a_key_that_has_no_effect_at_any_point_is_refused(tmp_path: Path, table:
     plan_of(tmp_path, text.replace("[grid]", f"[grid]\n{modes}"))
 
 
-def test_points_that_cases_have_in_common_are_played_once(tmp_path: Path) -> None:
+def test_points_that_cases_have_in_common_are_simulated_once(tmp_path: Path) -> None:
     text = """
     scenario = "spare-study"
     [[cases]]
@@ -164,7 +164,7 @@ def test_a_scenario_is_looked_for_beside_its_grid(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "printed"),
     [
         ('scenario = "spare-stdy"', ["spare-stdy", "spare-study"]),
         ('scenario = "bad.toml"', ["bad.toml", "job.group", "did you mean 'job.groups'?"]),
@@ -199,14 +199,14 @@ def test_a_scenario_is_looked_for_beside_its_grid(
     ],
 )
 def test_a_bad_point_is_told_before_anything_runs(
-    text: str, told: list[str], tmp_path: Path
+    text: str, printed: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.toml").write_text("[job]\ngroup = 3", encoding="utf-8")
     with pytest.raises(UserError) as caught:
         plan_of(tmp_path, text)
     message = str(caught.value)
     assert "\n" not in message
-    for part in told:
+    for part in printed:
         assert part in message
 
 
@@ -247,7 +247,7 @@ def test_a_grid_that_has_grown_goes_on(
     executor = Invented(some_record)
     plan = plan_of(tmp_path, grown)
     _, said = sweep(plan, directory, executor)
-    assert len(executor.played) == more
+    assert len(executor.simulated) == more
     assert (f"the grid has {more} more runs than the 4 before" in said) == (more > 0)
     sweep(plan, tmp_path / "from-scratch", Invented(some_record))
     assert tables_in(directory) == tables_in(tmp_path / "from-scratch")
@@ -255,7 +255,7 @@ def test_a_grid_that_has_grown_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "printed"),
     [
         ("seeds = [0, 1]", "seeds = [0, 2]", "seed 1 is no longer requested"),
         ("steps = 100", "steps = 200", "job.steps was 100 and is 200"),
@@ -276,15 +276,15 @@ def test_a_grid_that_has_grown_goes_on(
     ],
 )
 def test_another_grid_is_refused_by_its_first_difference(
-    old: str, new: str, told: str, directory: Path, tmp_path: Path
+    old: str, new: str, printed: str, directory: Path, tmp_path: Path
 ) -> None:
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     executor = Invented(some_record)
     with pytest.raises(UserError) as caught:
         sweep(plan_of(tmp_path, OLD_GRID.replace(old, new)), directory, executor)
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
     assert str(directory) in str(caught.value)
-    assert executor.played == []
+    assert executor.simulated == []
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 

@@ -93,8 +93,8 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
     sweep(plan, tmp_path / "out", InThisProcess())
     frame = read_sweep(tmp_path / "out").frame
     expected = pd.DataFrame(
-        result.played.value
-        for result in InThisProcess().play(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
+        result.simulated.value
+        for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
     )
     pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
 
@@ -106,7 +106,7 @@ def test_a_sweep_under_way_is_read_from_its_runs(
         pass
 
     def stop_after_seven(request: Request) -> dict[str, object]:
-        if len(executor.played) > 7:
+        if len(executor.simulated) > 7:
             raise StopError
         return some_record(request)
 
@@ -118,7 +118,7 @@ def test_a_sweep_under_way_is_read_from_its_runs(
     assert found.frame["seed"].tolist() == [0, 1, 0, 0, 0, 0, 0]
     rest = Invented(some_record)
     outcome, _ = sweep(plan, tmp_path / "out", rest)
-    assert (outcome.played, outcome.already_there, len(rest.played)) == (11, 7, 11)
+    assert (outcome.simulated, outcome.already_there, len(rest.simulated)) == (11, 7, 11)
     assert tables_in(tmp_path / "out") == tables_in(finished)
 
 
@@ -162,13 +162,13 @@ def test_the_table_alone_is_enough_to_read(directory: Path) -> None:
     pd.testing.assert_frame_equal(read_sweep(directory).frame, before)
 
 
-def test_the_same_again_plays_nothing_and_writes_the_same_tables(
+def test_the_same_again_simulates_nothing_and_writes_the_same_tables(
     directory: Path, plan: Plan
 ) -> None:
     before = tables_in(directory)
     idle = Invented(some_record)
     outcome, said = sweep(plan, directory, idle)
-    assert (outcome.played, outcome.already_there, idle.played, said) == (0, 18, [], "")
+    assert (outcome.simulated, outcome.already_there, idle.simulated, said) == (0, 18, [], "")
     assert tables_in(directory) == before
 
 
@@ -229,7 +229,7 @@ def test_damaged_and_foreign_files_of_the_directory_are_set_aside(
         truncate(victim)
     harmed = victim.read_bytes()
     outcome, said = sweep(plan, directory, Invented(some_record))
-    assert outcome.played == 0
+    assert outcome.simulated == 0
     assert len(said.splitlines()) == 1
     assert said.startswith(f"{victim}: ")
     assert (directory / "set-aside" / name).read_bytes() == harmed
@@ -291,7 +291,7 @@ def test_a_failed_run_is_a_row_and_stays_until_it_is_retried(
     tmp_path: Path, plan: Plan, finished: Path
 ) -> None:
     outcome, _ = sweep(plan, tmp_path / "out", Invented(fails_for_three))
-    assert (outcome.played, outcome.failed) == (18, 6)
+    assert (outcome.simulated, outcome.failed) == (18, 6)
     assert outcome.first_error == (
         "strategy.name = 'replication', strategy.redundancy = 3, seed 0: took more than 600 s"
     )
@@ -305,10 +305,10 @@ def test_a_failed_run_is_a_row_and_stays_until_it_is_retried(
 
     idle = Invented(some_record)
     outcome, _ = sweep(plan, tmp_path / "out", idle)
-    assert (outcome.failed, idle.played) == (6, [])
+    assert (outcome.failed, idle.simulated) == (6, [])
     retried = Invented(some_record)
     outcome, _ = sweep(plan, tmp_path / "out", retried, retry_failed=True)
-    assert (outcome.played, outcome.failed, len(retried.played)) == (6, 0, 6)
+    assert (outcome.simulated, outcome.failed, len(retried.simulated)) == (6, 0, 6)
     assert tables_in(tmp_path / "out") == tables_in(finished)
 
 
@@ -341,8 +341,8 @@ def test_code_that_changes_while_a_sweep_runs_is_told(
 
 def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None:
     class Forgetful(Invented):
-        def play(self, requests, limits):  # type: ignore[no-untyped-def]
-            yield from super().play(list(requests)[:5], limits)
+        def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
+            yield from super().simulate(list(requests)[:5], limits)
 
     with pytest.raises(UserError, match="13 runs have no result"):
         sweep(plan, tmp_path / "out", Forgetful(some_record))

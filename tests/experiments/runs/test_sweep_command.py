@@ -24,7 +24,7 @@ from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
     gone,
-    played_by,
+    simulated_by,
     start_python,
     wait_for,
 )
@@ -92,7 +92,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
     directory = tmp_path / "killed"
     process = start(grid, directory)
     assert wait_for(at_least(10, directory))
-    started = played_by(process.pid)
+    started = simulated_by(process.pid)
     process.kill()
     ended(process)
     assert started
@@ -112,7 +112,7 @@ def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
 def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     tmp_path: Path,
 ) -> None:
-    """Of the two runs, the first is played in no time and the second never ends."""
+    """Of the two runs, the first is simulated in no time and the second never ends."""
     grid, directory = tmp_path / "grid.toml", tmp_path / "out"
     grid.write_text(
         f'scenario = "spare-study"\n[set]\njob.groups = 24\n[grid]\njob.steps = [20, '
@@ -121,7 +121,7 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     )
     process = start(grid, directory)
     assert wait_for(at_least(1, directory))
-    started = played_by(process.pid)
+    started = simulated_by(process.pid)
     process.send_signal(signal.SIGINT)
     _, complaints = ended(process)
     assert process.returncode == 130
@@ -155,7 +155,7 @@ def test_a_sweep_says_what_came_of_it_and_what_to_do_next(
         f"        faultline report {directory} -o report.html",
     ]
     assert "0 runs simulated, 40 already there, 0 failed" in ask(grid, "-o", directory)
-    assert len(invented.played) == 40
+    assert len(invented.simulated) == 40
 
 
 def test_failed_runs_make_the_status_1_until_they_are_retried(
@@ -176,7 +176,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "printed"),
     [
         (["--workers", "0"], "--workers"),
         (["--workers", "two"], "--workers"),
@@ -189,9 +189,9 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
     ],
 )
 def test_bad_options_are_told_in_one_line(
-    options: list[str], told: str, grid: Path, tmp_path: Path, ask: Ask
+    options: list[str], printed: str, grid: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    assert told in ask.refused(grid, "-o", tmp_path / "out", *options)
+    assert printed in ask.refused(grid, "-o", tmp_path / "out", *options)
 
 
 def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
@@ -209,9 +209,9 @@ def test_limits_reach_the_executor(
     seen = []
 
     class Curious(Invented):
-        def play(self, requests, limits):  # type: ignore[no-untyped-def]
+        def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
             seen.append((limits.time_s, limits.memory_bytes))
-            return super().play(requests, limits)
+            return super().simulate(requests, limits)
 
     monkeypatch.setattr(command, "_executor", lambda arguments: Curious(some_record))
     limits = ["--time-limit", "10min", "--memory-limit", "4GB"]

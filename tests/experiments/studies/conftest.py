@@ -21,5 +21,5 @@ def saved_bytes(tmp_path: Path) -> Iterator[Callable[[Figure], int]]:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """Three seeds, played in this process without a word."""
+    """Three seeds, simulated in this process without a word."""
     return Stage(tmp_path, Console(quiet=True), workers=1)

@@ -54,7 +54,7 @@ def test_every_study_of_something_published_lists_its_claims() -> None:
     assert sorted(all_studies()) == LISTS
 
 
-def test_systems_played_by_rows_of_operators_have_lists_of_their_own() -> None:
+def test_systems_simulated_by_rows_of_operators_have_lists_of_their_own() -> None:
     systems = pd.DataFrame(listed("operators"))["system"].value_counts()
     assert systems[["torchft", "FT-HSDP", "TrainMover", "ByteRobust"]].min() >= 8
 
@@ -74,24 +74,24 @@ def test_a_claim_has_something_beside_it_or_a_reason(name: str) -> None:
 
 
 def test_each_published_output_of_operators_is_claimed() -> None:
-    played = [
+    simulated = [
         Row(one.quantity, "any", one.setting, None, 1.0, 1.0, 1.0, one.unit) for one in outputs()
     ]
-    assert_all_are_claimed("operators", played)
+    assert_all_are_claimed("operators", simulated)
 
 
 def test_each_published_step_is_claimed() -> None:
-    played = [
+    simulated = [
         Row(QUANTITIES[unit], "any", case.label, None, 1.0, 1.0, 1.0, unit)
         for case in cases()
         for unit, _ in case.outputs[:1]
     ]
-    assert_all_are_claimed("step-time", played)
+    assert_all_are_claimed("step-time", simulated)
 
 
-def assert_all_are_claimed(name: str, played: list[Row]) -> None:
-    claimed = {one for claim in listed(name) for one in rows_of(claim, played)}
-    assert claimed == set(played)
+def assert_all_are_claimed(name: str, simulated: list[Row]) -> None:
+    claimed = {one for claim in listed(name) for one in rows_of(claim, simulated)}
+    assert claimed == set(simulated)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def assert_all_are_claimed(name: str, played: list[Row]) -> None:
         ),
     ],
 )
-def test_the_rows_that_claims_name_are_played(name: str, ask: Ask, tmp_path: Path) -> None:
-    """`Ask.reproduced` looks at the claims of every study that is played from the command line."""
+def test_the_rows_that_claims_name_are_simulated(name: str, ask: Ask, tmp_path: Path) -> None:
+    """`Ask.reproduced` checks the claims of every study that the command line runs."""
     few = ("--seeds", "1") if "seeds" in load_study(name).scaled_by else ()
     ask.reproduced(name, tmp_path, *few, "--workers", "1")
     table = pd.read_csv(tmp_path / "claims.csv")
@@ -146,7 +146,7 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "low", "high", "told", "off"),
+    ("test", "low", "high", "printed", "off"),
     [
         ("point", 0.9, 1.3, "outside", 0.1),
         ("band", 0.9, 1.3, "inside", 0.0),
@@ -168,9 +168,9 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
         ("at most", 1.1, 1.3, "outside", 0.1),
     ],
 )
-def test_a_verdict(test: Any, low: float, high: float, told: str, off: float) -> None:
+def test_a_verdict(test: Any, low: float, high: float, printed: str, off: float) -> None:
     found, missed = verdict_of(row(1.1, 1.0, low=low, high=high), test, 0.05)
-    assert (found, missed) == (told, pytest.approx(off))
+    assert (found, missed) == (printed, pytest.approx(off))
 
 
 @pytest.mark.parametrize("kind", [one for one in get_args(Kind) if one != "prediction"])
@@ -178,8 +178,8 @@ def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
     rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
     claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
     stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
-    (told,) = judged([claim], rows, (), {}, 0.05, stated).verdict
-    assert told == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
+    (printed,) = judged([claim], rows, (), {}, 0.05, stated).verdict
+    assert printed == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
     table = judged_rows([claim], rows, {}, stated, 0.05)
     assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
     assert tally_text(table) == (

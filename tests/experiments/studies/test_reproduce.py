@@ -18,7 +18,7 @@ from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_studies, load_study
@@ -129,7 +129,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
     shorter = {name: {**changes, "job.steps": 300} for name, changes in ASSUMPTIONS.items()}
     monkeypatch.setattr(cells, "ASSUMPTIONS", shorter)
-    runs = pd.DataFrame(play(list(sensitivity_points(1)), workers=2))
+    runs = pd.DataFrame(simulate(list(sensitivity_points(1)), workers=2))
     assert len(runs) == 4 * (2 + 3)
     table = study.best_of_sensitivity(runs)
     found = table.set_index(["assumption", "scheme"])
@@ -175,7 +175,7 @@ def small_runs(workers: int) -> pd.DataFrame:
         for cell in [Cell(rules, known.scheme, known.groups, known.redundancy)]
         for seed in range(2)
     ]
-    return pd.DataFrame(play(tasks, workers=workers))
+    return pd.DataFrame(simulate(tasks, workers=workers))
 
 
 def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], int]) -> None:

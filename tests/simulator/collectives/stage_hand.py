@@ -12,7 +12,7 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 
 
 @dataclass(frozen=True)
-class Play:
+class Simulate:
     """A collective on some hosts."""
 
     schedule: Schedule
@@ -42,22 +42,22 @@ def gpu(index: int) -> str:
     return f"gpu-{index:06d}"
 
 
-def one_after_the_other(platform: Path, plays: Sequence[Play]) -> list[float]:
+def one_after_the_other(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
     """Return the time of each collective, alone on the platform."""
-    return in_own_process(_in_turn, platform, plays)
+    return in_own_process(_in_turn, platform, simulates)
 
 
 def all_at_once(
     platform: Path,
-    plays: Sequence[Play],
+    simulates: Sequence[Simulate],
     deadline_s: float = inf,
     victims: Sequence[Victim] = (),
 ) -> list[dict[int, Exit]]:
     """Start all collectives together; return how their members left. Who died has not left."""
-    return in_own_process(_together, platform, plays, deadline_s, victims)
+    return in_own_process(_together, platform, simulates, deadline_s, victims)
 
 
-def _in_turn(platform: Path, plays: Sequence[Play]) -> list[float]:
+def _in_turn(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.channel import Channel
@@ -67,10 +67,10 @@ def _in_turn(platform: Path, plays: Sequence[Play]) -> list[float]:
     times_s: list[float] = []
 
     def direct() -> None:
-        for number, each in enumerate(plays):
+        for number, each in enumerate(simulates):
             start_s = simgrid.Engine.clock
             left: Channel[int] = Channel()
-            _start(each, f"play-{number}", inf, {}, left)
+            _start(each, f"run-{number}", inf, {}, left)
             for _ in each.hosts:
                 left.get()
             times_s.append(simgrid.Engine.clock - start_s)
@@ -81,16 +81,16 @@ def _in_turn(platform: Path, plays: Sequence[Play]) -> list[float]:
 
 
 def _together(
-    platform: Path, plays: Sequence[Play], deadline_s: float, victims: Sequence[Victim]
+    platform: Path, simulates: Sequence[Simulate], deadline_s: float, victims: Sequence[Victim]
 ) -> list[dict[int, Exit]]:
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
 
     engine = load_engine(platform)
-    exits: list[dict[int, Exit]] = [{} for _ in plays]
-    for number, each in enumerate(plays):
-        _start(each, f"play-{number}", deadline_s, exits[number], None)
+    exits: list[dict[int, Exit]] = [{} for _ in simulates]
+    for number, each in enumerate(simulates):
+        _start(each, f"run-{number}", deadline_s, exits[number], None)
 
     def strike() -> None:
         for victim in sorted(victims, key=lambda each: each.at_s):
@@ -111,9 +111,11 @@ def _together(
     return exits
 
 
-def _start(each: Play, tag: str, deadline_s: float, exits: dict[int, Exit], left: object) -> None:
+def _start(
+    each: Simulate, tag: str, deadline_s: float, exits: dict[int, Exit], left: object
+) -> None:
     import simgrid
-    from faultline.simulator.collectives.player import Collective
+    from faultline.simulator.collectives.runner import Collective
 
     collective = Collective(each.schedule, each.hosts, tag, each.fidelity)
 

@@ -16,7 +16,7 @@ from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Fidelity, Hop, Schedule
 
-from tests.simulator.collectives.stage_hand import Exit, Play, Victim, all_at_once, gpu
+from tests.simulator.collectives.stage_hand import Exit, Simulate, Victim, all_at_once, gpu
 
 WATCHDOG_S = 5.0
 HUNG = Exit(False, WATCHDOG_S)
@@ -44,7 +44,7 @@ def servers(servers_of: Callable[..., Path]) -> Path:
 def test_without_a_failure_all_get_through(
     victims: list[Victim], fidelity: Fidelity, servers: Path
 ) -> None:
-    (exits,) = all_at_once(servers, [Play(RING, RAIL, fidelity)], WATCHDOG_S, victims)
+    (exits,) = all_at_once(servers, [Simulate(RING, RAIL, fidelity)], WATCHDOG_S, victims)
     assert len(exits) == 4
     for left in exits.values():
         assert left.through
@@ -81,7 +81,7 @@ def test_who_dies_leaves_all_others_hanging_until_the_watchdog(
     fidelity: Fidelity,
     servers: Path,
 ) -> None:
-    (exits,) = all_at_once(servers, [Play(schedule, hosts, fidelity)], WATCHDOG_S, victims)
+    (exits,) = all_at_once(servers, [Simulate(schedule, hosts, fidelity)], WATCHDOG_S, victims)
     assert exits == dict.fromkeys(left, HUNG)
 
 
@@ -91,9 +91,9 @@ def test_a_switch_that_dies_hangs_those_who_talk_across_it_but_no_other_rail(
 ) -> None:
     """The uplinks of one leaf switch of rail 0; rail 1 has leaf switches of its own."""
     other_rail = [gpu(8 * domain + 1) for domain in range(4)]
-    plays = [Play(RING, hosts, fidelity) for hosts in (RAIL, other_rail)]
+    simulates = [Simulate(RING, hosts, fidelity) for hosts in (RAIL, other_rail)]
     victim = Victim(0.01, links="up_leaf-00000-00")
-    struck, spared = all_at_once(servers, plays, WATCHDOG_S, [victim])
+    struck, spared = all_at_once(servers, simulates, WATCHDOG_S, [victim])
     assert struck == dict.fromkeys(range(4), HUNG)
     assert len(spared) == 4
     assert all(left.through for left in spared.values())
@@ -112,6 +112,6 @@ def test_a_switch_that_dies_hangs_those_who_talk_across_it_but_no_other_rail(
 def test_a_watchdog_that_is_too_impatient_fires_without_any_failure(
     size_bytes: float, fidelity: Fidelity, watchdog_s: float, servers: Path
 ) -> None:
-    play = Play(RingAllReduce(4, size_bytes), RAIL, fidelity)
-    (exits,) = all_at_once(servers, [play], watchdog_s)
+    simulate = Simulate(RingAllReduce(4, size_bytes), RAIL, fidelity)
+    (exits,) = all_at_once(servers, [simulate], watchdog_s)
     assert exits == dict.fromkeys(range(4), Exit(False, watchdog_s))

@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.simulator.collectives.numeric_player import play
-from tests.simulator.collectives.stage_hand import Play, gpu, one_after_the_other
+from tests.simulator.collectives.numeric_runner import simulate
+from tests.simulator.collectives.stage_hand import Simulate, gpu, one_after_the_other
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
 RAIL = Hop(2 * (0.5e-6 + 0.25e-6) + 0.2e-6, 50e9)
@@ -66,7 +66,7 @@ def test_every_gradient_arrives_summed_exactly_once(degrees: list[int], elements
     base = 16.0 ** np.arange(len(degrees))
     gradients = base[:, np.newaxis] * (1 + np.arange(elements) % 15)
     buffers = scatter(sync, gradients)
-    play(sync, buffers)
+    simulate(sync, buffers)
     assert_summed(sync, buffers, gradients.sum(axis=0))
 
 
@@ -171,10 +171,10 @@ def test_arrays_on_simgrid_add_up_in_time(degrees: list[int], servers: Path) -> 
     assert carried.messages >= min(degrees) * (rounds * len(degrees) + 2)
 
 
-def test_the_common_player_takes_as_long(servers: Path) -> None:
+def test_the_common_runner_takes_as_long(servers: Path) -> None:
     """At both fidelities, within 2 %."""
     sync = sync_of([8, 7, 6], 8 * 7 * 6 * 3, size_bytes=8e9)
     hosts = hosts_of([8, 7, 6])
-    plays = [Play(sync, hosts, "flow"), Play(sync, hosts, "chunk")]
-    for time_s in one_after_the_other(servers, plays):
+    simulates = [Simulate(sync, hosts, "flow"), Simulate(sync, hosts, "chunk")]
+    for time_s in one_after_the_other(servers, simulates):
         assert time_s == pytest.approx(sync.alpha_beta_s(RAIL, NVLINK), rel=0.02)

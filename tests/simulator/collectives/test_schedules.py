@@ -27,7 +27,7 @@ from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
 from faultline.simulator.collectives.ring import RingAllGather, RingAllReduce, RingReduceScatter
 from faultline.simulator.collectives.schedule import Hop, Schedule
 
-from tests.simulator.collectives.numeric_player import play
+from tests.simulator.collectives.numeric_runner import simulate
 
 MEMBERS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 17, 33)
 
@@ -84,7 +84,7 @@ def test_everybody_has_what_the_collective_promises(
     schedule: Schedule, given: np.ndarray, promised: np.ndarray
 ) -> None:
     buffers = given.copy()
-    play(schedule, buffers)
+    simulate(schedule, buffers)
     assert ((buffers == promised) | np.isnan(promised)).all()
 
 
@@ -152,7 +152,7 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: fl
 
 
 @pytest.mark.parametrize(
-    ("collective", "algorithm", "told"),
+    ("collective", "algorithm", "printed"),
     [
         ("all-reduse", None, r"no collective is called 'all-reduse'.*all-gather"),
         ("broadcast", "ring", r"broadcast has no algorithm 'ring'.*binomial, chain"),
@@ -161,10 +161,10 @@ def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: fl
     ],
 )
 def test_wrong_requests_are_told_in_one_line(
-    collective: str, algorithm: str | None, told: str
+    collective: str, algorithm: str | None, printed: str
 ) -> None:
     setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
-    with pytest.raises(CollectiveError, match=told):
+    with pytest.raises(CollectiveError, match=printed):
         schedule_of(collective, algorithm_of(collective, algorithm), setting)
 
 

@@ -15,7 +15,7 @@ from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Fidelity, Hop
 from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 
-from tests.simulator.collectives.stage_hand import Play, all_at_once, gpu, one_after_the_other
+from tests.simulator.collectives.stage_hand import Simulate, all_at_once, gpu, one_after_the_other
 from tests.simulator.helpers import edited
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
@@ -40,10 +40,10 @@ def test_each_algorithm_takes_its_alpha_beta_time(collective: str, servers: Path
                 setting = Setting(members, size, [[n] for n in range(members)], RAIL)
                 schedule = schedule_of(collective, algorithm, setting)
                 cases.append((schedule, [gpu(8 * n) for n in range(members)]))
-    plays = [Play(*case, fidelity) for case in cases for fidelity in ("flow", "chunk")]
-    times_s = one_after_the_other(servers, plays)
-    for play, time_s in zip(plays, times_s, strict=True):
-        assert time_s == pytest.approx(play.schedule.alpha_beta_s(RAIL), rel=0.01), play
+    simulates = [Simulate(*case, fidelity) for case in cases for fidelity in ("flow", "chunk")]
+    times_s = one_after_the_other(servers, simulates)
+    for simulate, time_s in zip(simulates, times_s, strict=True):
+        assert time_s == pytest.approx(simulate.schedule.alpha_beta_s(RAIL), rel=0.01), simulate
 
 
 def test_the_formulas_by_hand() -> None:
@@ -74,8 +74,8 @@ def test_the_formulas_by_hand() -> None:
 def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
     """Four servers of eight: 2 * 7 rounds of m/8 over NVLink, 2 * 3 of m/32 on every rail."""
     hosts = [gpu(index) for index in range(32)]
-    plays = [
-        Play(
+    simulates = [
+        Simulate(
             HierarchicalAllReduce(32, size, [range(8 * n, 8 * n + 8) for n in range(4)]),
             hosts,
             fidelity,
@@ -83,8 +83,8 @@ def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
         for size in SIZES
         for fidelity in ("flow", "chunk")
     ]
-    for play, time_s in zip(plays, one_after_the_other(servers, plays), strict=True):
-        schedule = play.schedule
+    for simulate, time_s in zip(simulates, one_after_the_other(servers, simulates), strict=True):
+        schedule = simulate.schedule
         assert isinstance(schedule, HierarchicalAllReduce)
         by_hand_s = 14 * NVLINK.seconds(schedule.size_bytes / 8) + 6 * RAIL.seconds(
             schedule.size_bytes / 32
@@ -96,17 +96,17 @@ def test_hierarchical_all_reduce_uses_both_levels(servers: Path) -> None:
 @pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "all-to-all"])
 def test_flows_and_chunks_agree_where_edges_differ(collective: str, servers: Path) -> None:
     """Packed ranks: most edges are NVLink, some are not. From 1 MB a rank on, within 2 %."""
-    plays = []
+    simulates = []
     for algorithm in ALGORITHMS[collective]:
         for members in (16, 24):
             domains = [range(first, first + 8) for first in range(0, members, 8)]
             for size in (1e6, 32e6):
                 schedule = schedule_of(collective, algorithm, Setting(members, size, domains, RAIL))
                 hosts = [gpu(index) for index in range(members)]
-                plays += [Play(schedule, hosts, "flow"), Play(schedule, hosts, "chunk")]
-    times_s = one_after_the_other(servers, plays)
-    for play, flow_s, chunk_s in zip(plays[::2], times_s[::2], times_s[1::2], strict=True):
-        assert flow_s == pytest.approx(chunk_s, rel=0.02), play
+                simulates += [Simulate(schedule, hosts, "flow"), Simulate(schedule, hosts, "chunk")]
+    times_s = one_after_the_other(servers, simulates)
+    for simulate, flow_s, chunk_s in zip(simulates[::2], times_s[::2], times_s[1::2], strict=True):
+        assert flow_s == pytest.approx(chunk_s, rel=0.02), simulate
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "chunk"])
@@ -121,11 +121,11 @@ def test_two_collectives_at_once_share_a_trunk_fairly(
     ring B are cut in two (chunk), which changes nothing. Latencies: a few us.
     """
     path = servers_of(domains=8, gpus_per_domain=2, domains_per_leaf=4, oversubscription=[4])
-    plays = [
-        Play(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),
-        Play(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),
+    simulates = [
+        Simulate(RingAllReduce(2, 1e9), [gpu(0), gpu(8)], fidelity),
+        Simulate(RingAllReduce(2, 3e9), [gpu(2), gpu(10)], fidelity),
     ]
-    small, large = all_at_once(path, plays)
+    small, large = all_at_once(path, simulates)
     assert max(left.time_s for left in small.values()) == pytest.approx(0.040, rel=1e-3)
     assert max(left.time_s for left in large.values()) == pytest.approx(0.080, rel=1e-3)
 
@@ -137,7 +137,7 @@ def test_a_collective_waits_for_its_slowest_edge_only(tmp_path: Path, servers: P
     ring = RingAllReduce(4, 1e9)
     hosts = [gpu(8 * n) for n in range(4)]
     (flow_s, chunk_s) = one_after_the_other(
-        slow, [Play(ring, hosts, "flow"), Play(ring, hosts, "chunk")]
+        slow, [Simulate(ring, hosts, "flow"), Simulate(ring, hosts, "chunk")]
     )
     expected_s = ring.alpha_beta_s(Hop(RAIL.latency_s, 5e9))
     assert flow_s == pytest.approx(expected_s, rel=1e-3)

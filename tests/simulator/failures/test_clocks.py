@@ -16,7 +16,7 @@ from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.simulator.training import Training
 from faultline.strategies.registry import build_strategy
 from hypothesis import example, given
@@ -140,7 +140,7 @@ def test_under_renewal_all_schemes_see_failures_at_the_very_same_moments() -> No
         job = small_job(STUDY_S, groups=12, steps=10**6, compute_s=64.0, time_limit_s=400_000.0)
         training = Training(job.work, job.rules, build_strategy(name, 12, redundancy))
         engine = ReplayEngine(job)
-        play(training, engine)
+        simulate(training, engine)
         for group in range(12):
             engine.clocks.take_while_down(group, 500_000.0)
         taken.append((engine.clocks.failures, engine.clocks.next_failure_s))

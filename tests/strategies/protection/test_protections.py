@@ -220,12 +220,12 @@ def test_hidden_interference_is_a_part_of_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "told"),
+    ("name", "options", "printed"),
     [
         ("reft", {"sharding_group": 9}, "9 nodes share the snapshot of one part"),
         ("gemini", {"replicas": 17}, "17 machines per group, but the job has only 16"),
     ],
 )
-def test_a_job_that_is_too_small_is_told(name: str, options: dict[str, Any], told: str) -> None:
-    with pytest.raises(StrategyError, match=told):
+def test_a_job_that_is_too_small_is_told(name: str, options: dict[str, Any], printed: str) -> None:
+    with pytest.raises(StrategyError, match=printed):
         protect(name, **options)

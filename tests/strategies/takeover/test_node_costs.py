@@ -78,9 +78,9 @@ def test_low_rank_flop_are_those_of_its_three_products(rank: int, tokens: int) -
 
 def test_decompositions_hardly_count_as_they_are_rare() -> None:
     techniques = Techniques(True, True, LowRank(128))
-    without = FlopCosts(SHAPE_7B, techniques, TOKENS)
+    parts_down = FlopCosts(SHAPE_7B, techniques, TOKENS)
     with_them = FlopCosts(SHAPE_7B, techniques, TOKENS, step_tokens=8 * TOKENS)
-    more = with_them.node_cost(2) - without.node_cost(2)
+    more = with_them.node_cost(2) - parts_down.node_cost(2)
     spread = 2 * decomposition_flop(SHAPE_7B) / (100 * 8 * TOKENS)
     assert more == pytest.approx(spread / SHAPE_7B.normal_flop.total)
     assert 0 < more < 2e-3

@@ -119,14 +119,14 @@ def test_columns_of_others_are_mapped_and_have_the_units_of_their_names(tmp_path
 
 
 def test_all_columns_are_named_with_the_remedy_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as printed:
         log_of(tmp_path, FOREIGN)
     for said in (
         "'Timestamp', 'hostname', 'rack', 'failure_type', 'downtime_min'",
         "columns time, node are missing",
         "--columns time=Timestamp node=hostname cause=failure_type repair=downtime_min",
     ):
-        assert said in str(told.value)
+        assert said in str(printed.value)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None
 def test_an_option_without_effect_is_refused(
     tmp_path: Path, text: str, how: dict[str, object], said: str
 ) -> None:
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as printed:
         log_of(tmp_path, text, **how)
-    assert said in str(told.value)
+    assert said in str(printed.value)
 
 
 def test_a_csv_with_node_names(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_trace_of_our_own_needs_its_number_of_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [SACCT, NAMED])
-def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
+def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
     log = log_of(tmp_path, text)
     trace = tmp_path / "trace.csv"
     write_trace(log.as_failures(), trace)
@@ -224,9 +224,9 @@ def test_what_is_imported_can_be_played(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as printed:
         log_of(tmp_path, text)
-    assert said in str(told.value)
+    assert said in str(printed.value)
 
 
 def test_more_nodes_than_there_are_and_a_span_that_is_too_short(tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def test_spares_take_the_places_of_groups_that_were_dropped() -> None:
     down, waiting = [], []
     for seed in range(20):
         past = Process(_LAYOUT, 600.0).past(seed)
-        scheme, without = build_strategy("spare", 64, 6), build_strategy("spare", 64, 6)
+        scheme, parts_down = build_strategy("spare", 64, 6), build_strategy("spare", 64, 6)
         dropped = lived_through(scheme, past, _LAYOUT, replaces_s=900.0).dropped
         assert all(-900.0 < since_s <= 0.0 for since_s in dropped.values())
         assert set(dropped) == set(range(64)) - set(scheme.plan().members)
-        lived_through(without, past, _LAYOUT)
+        lived_through(parts_down, past, _LAYOUT)
         down.append(len(dropped))
-        waiting.append(64 - len(without.plan().members))
+        waiting.append(64 - len(parts_down.plan().members))
     assert 0.5 < np.mean(down) < 2.5
     assert np.mean(waiting) > 5 * np.mean(down)
 

@@ -1,4 +1,4 @@
-"""Who takes part in the head-to-head; its cells: played, kept, tabulated, the winners marked."""
+"""Who takes part in the head-to-head; its cells: simulated, kept, tabulated, the winners marked."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import loss_in_restart, with_intervals
 from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.protected import Protected
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
 from faultline.experiments.studies.head_to_head.comparison import closing_sentence
 from faultline.experiments.studies.head_to_head.figures import draw_phase_diagram, draw_settings
-from faultline.experiments.studies.head_to_head.playing import (
+from faultline.experiments.studies.head_to_head.matches import (
     Entry,
     Match,
     candidate_table,
     enter,
     paired_to_best,
-    play_match,
+    simulate_match,
     winners,
 )
 from faultline.experiments.studies.head_to_head.setting import (
@@ -109,7 +109,7 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
         (cell,) = (
             one for one in listed_cells("links") if one.name == name and one.machines == "standbys"
         )
-        (rows[name],) = play_match(Match(cell, (checkpoint,), (0,), edited, races=False))
+        (rows[name],) = simulate_match(Match(cell, (checkpoint,), (0,), edited, races=False))
     usual = rows.pop("as it is")
     assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(listed_cells("settings")[0]))
     assert usual["token_us"] == pytest.approx(
@@ -141,7 +141,7 @@ def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Gro
     """Groups stand for those that are alike: a job of 80 loses groups beyond the 64th, too."""
     plain, drop = all_candidates(["checkpoint/reft", "replica-drop"])
     cell = Cell("domains", 80 * 512, 0.0, 900.0, 300.0, groups=80)
-    loaded, row = play_match(Match(cell, (plain, drop), (0,), ground, races=False))
+    loaded, row = simulate_match(Match(cell, (plain, drop), (0,), ground, races=False))
     assert loaded["restarts"] > 20
     assert row["rejoined"] > 20
     move = SentMove(Move(79, 0, 0, 1), 70)
@@ -180,7 +180,7 @@ def _match(
 
 
 def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
-    (row,) = play_match(_match(ground, 1e9, 100.0, ["checkpoint/reft"], 1))
+    (row,) = simulate_match(_match(ground, 1e9, 100.0, ["checkpoint/reft"], 1))
     # Jitter of 1 % is in a run without failures, too: here of 5,000 steps.
     assert row["ratio"] == pytest.approx(1.0, abs=5e-4)
     assert row["restarts"] == 0
@@ -188,14 +188,14 @@ def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
 
 def test_a_cell_is_the_same_each_time_and_names_everybody(ground: Ground) -> None:
     match = _match(ground, 300.0, 300.0)
-    rows = play_match(match)
-    assert rows == play_match(match)
+    rows = simulate_match(match)
+    assert rows == simulate_match(match)
     assert {row["candidate"] for row in rows} == set(_NAMES)
 
 
 def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
-    raced = candidate_table(play_match(_match(ground, 300.0, 300.0)))
-    full = candidate_table(play_match(_match(ground, 300.0, 300.0, races=False)))
+    raced = candidate_table(simulate_match(_match(ground, 300.0, 300.0)))
+    full = candidate_table(simulate_match(_match(ground, 300.0, 300.0, races=False)))
     for name in ("time", "gpu_hours"):
         found = winners(raced, "restart", name)["candidate"].tolist()
         assert found == winners(full, "restart", name)["candidate"].tolist()
@@ -203,13 +203,13 @@ def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
 
 
 def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
-    rows = play_match(_match(ground, 60.0, 10.0, ["mecefo", "bamboo"], 1))
+    rows = simulate_match(_match(ground, 60.0, 10.0, ["mecefo", "bamboo"], 1))
     # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
     assert [row["ratio"] for row in rows] == [inf, inf]
 
 
 def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Ground) -> None:
-    table = candidate_table(play_match(_match(ground, 900.0, 900.0, races=False)))
+    table = candidate_table(simulate_match(_match(ground, 900.0, 900.0, races=False)))
     known = table.dropna(subset=["closed_form_ratio"])
     # Spares take the places of replication's groups, of which its closed forms know nothing.
     assert set(known["scheme"]) == {"checkpoint"}
@@ -218,13 +218,13 @@ def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Groun
 
 def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:
     """SPARe's groups are back after a restart's time: without that it is 2.05."""
-    (row,) = play_match(_match(ground, 5567.5, 908.0, ["spare/reft"], 1))
+    (row,) = simulate_match(_match(ground, 5567.5, 908.0, ["spare/reft"], 1))
     assert row["spare_gpus"] > 0
     assert row["rejoined"] > 0.9 * row["failures"]
     assert row["ratio"] < 1.5
 
 
-def test_state_in_memory_is_lost_by_the_failures_that_are_played(
+def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A domain takes four servers at once, each of which leaves a sharding group of 16 weakened.
@@ -258,7 +258,7 @@ def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Gr
     for cell in (queue, standbys):
         candidates = all_candidates(["warm-standby", "dp-drop", "checkpoint/reft"])
         match = Match(cell, tuple(candidates), (0,), ground, races=False)
-        rows[cell.machines] = {row["scheme"]: row for row in play_match(match)}
+        rows[cell.machines] = {row["scheme"]: row for row in simulate_match(match)}
         (entry,) = (enter(one, cell, ground) for one in candidates if one.scheme == "dp-drop")
         assert isinstance(entry, Entry)
         assert entry.question.restart_s < 100.0
@@ -297,19 +297,21 @@ def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu() -> None:
 def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
     """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
     beneath = measured_ground({"just-in-time"})
-    (row,) = play_match(_match(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
+    (row,) = simulate_match(_match(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
     assert row["restarts"] > 10
     assert isnan(row["closed_form_ratio"])
-    (row,) = play_match(_match(ground, 1e9, 100.0, _NAMES[:1], 1))
+    (row,) = simulate_match(_match(ground, 1e9, 100.0, _NAMES[:1], 1))
     assert isnan(row["closed_form_ratio"])
 
 
 def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
     matches = [_match(ground, 300.0, 10.0), _match(ground, 300.0, 20.0)]
-    calls = Call.each(play_match, matches)
+    calls = Call.each(simulate_match, matches)
 
     def kept() -> tuple[pd.DataFrame, list[int]]:
-        table = candidate_table([row for rows in play(calls, tmp_path, workers=1) for row in rows])
+        table = candidate_table(
+            [row for rows in simulate(calls, tmp_path, workers=1) for row in rows]
+        )
         return table, [path.stat().st_mtime_ns for path in sorted(tmp_path.glob("runs/**/*.json"))]
 
     table, written_ns = kept()
@@ -317,7 +319,7 @@ def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
     assert len(written_ns) == 2
     assert untouched_ns == written_ns
     pd.testing.assert_frame_equal(table, again)
-    fresh = [row for match in matches for row in play_match(match)]
+    fresh = [row for match in matches for row in simulate_match(match)]
     pd.testing.assert_frame_equal(table, candidate_table(fresh))
 
 
@@ -371,7 +373,7 @@ def _row(x: float, scheme: str, seed: int, ratio: float) -> dict[str, Any]:
         "gpu_memory_bytes": 1.5e11,
         "fits_memory": True,
         "closed_form_ratio": 1.0,
-        "played_ratio": 3.0,
+        "simulated_ratio": 3.0,
         "absent": "",
     }
 

@@ -24,9 +24,9 @@ def test_without_jax_one_line_says_what_to_install(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    told = ask.refused("-o", str(tmp_path))
-    assert "JAX is not installed" in told
-    assert "pip install 'faultline-sim[numerics]'" in told
+    printed = ask.refused("-o", str(tmp_path))
+    assert "JAX is not installed" in printed
+    assert "pip install 'faultline-sim[numerics]'" in printed
 
 
 @pytest.mark.slow
@@ -48,9 +48,9 @@ def test_the_quick_study(ask: Ask, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_loss_shows_in_the_plans(loss: str) -> None:
-    without, none_lost = plans(loss, "none", 50, 1)
+    parts_down, none_lost = plans(loss, "none", 50, 1)
     assert none_lost == 0
-    assert {(plan.batch_share, plan.approximate) for plan in without} == {(1.0, ())}
+    assert {(plan.batch_share, plan.approximate) for plan in parts_down} == {(1.0, ())}
     found, lost = plans(loss, "high", 200, 1)
     assert (len(found), lost > 5) == (200, True)
     assert any(plan.approximate for plan in found) == (loss == "mecefo")

@@ -15,7 +15,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.trace_file import read_trace, write_trace
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import job_shape, scheme_options
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import listed_rows
 from faultline.experiments.studies.ntp import figures, tables
@@ -41,7 +41,7 @@ from faultline.strategies.ntp import Ntp, NtpPw
 from matplotlib.figure import Figure
 
 COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
-"""Steps ten times as long: a tenth of them to play, and the same failures."""
+"""Steps ten times as long: a tenth of them to run, and the same failures."""
 
 
 def test_the_shipped_scenario_is_the_job_of_the_study() -> None:
@@ -126,7 +126,7 @@ def test_larger_domains_lose_more_of_themselves_and_train_more(tmp_path: Path) -
 
     But for domains of 72: 32,768 - 56 * 8 * 72 GPUs are idle, and spares for the placements.
     """
-    table = domain_table(pd.DataFrame(play(list(domain_points(tmp_path, 1, 1)))))
+    table = domain_table(pd.DataFrame(simulate(list(domain_points(tmp_path, 1, 1)))))
     by_size = table.pivot_table(index="domain_gpus", columns="strategy", values="degraded")
     assert by_size["dp-drop"].is_monotonic_increasing
     assert (by_size["ntp"] < by_size["dp-drop"])[16:].all()
@@ -139,8 +139,8 @@ def test_larger_domains_lose_more_of_themselves_and_train_more(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_every_variant_is_played(tmp_path: Path) -> None:
-    table = loop_table(pd.DataFrame(play(list(loop_points(tmp_path, 1, 1)))))
+def test_every_variant_is_simulated(tmp_path: Path) -> None:
+    table = loop_table(pd.DataFrame(simulate(list(loop_points(tmp_path, 1, 1)))))
     goodput = table.set_index("variant").goodput
     assert list(goodput.index) == list(VARIANTS)
     assert goodput["dp-drop, not packed"] < goodput["dp-drop"] < goodput["ntp"]
@@ -195,8 +195,8 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     ]
     made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
     table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
-    told = list(listed_rows("ntp", {"domains": table}, ["domains"]))
-    assert len(told) == 2 * len(DOMAIN_SCHEMES) * 3
+    printed = list(listed_rows("ntp", {"domains": table}, ["domains"]))
+    assert len(printed) == 2 * len(DOMAIN_SCHEMES) * 3
     goodput, batches = tables.shown_domains(table)
     assert list(goodput.frame["NTP"]) == [0.8, 0.8]
     assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]

@@ -226,16 +226,16 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
     """Mean, 95th percentile and worst, if spares never fail and if they do."""
     failing = failing_spares_table("5 days", [0], 3)
     plain = traces[(traces.rate_factor == 1) & (traces.repair == "5 days")]
-    told = []
+    printed = []
     for spares in (plain["replica_spares_dp-drop"], failing.spares[failing.scheme == "dp-drop"]):
         ends = spares.mean(), spares.quantile(0.95), spares.max()
-        told.append(" / ".join(f"{value:.0f}" for value in ends))
-    assert told[0] != told[1]
+        printed.append(" / ".join(f"{value:.0f}" for value in ends))
+    assert printed[0] != printed[1]
     said = tables.placement_sentence(losses, traces, failing)
     assert "NTP 1.6%" in said
-    assert f"{told[0]} if spares never fail, {told[1]} if they do (published: 90)" in said
+    assert f"{printed[0]} if spares never fail, {printed[1]} if they do (published: 90)" in said
     table = tables.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
-    assert table["fail too"] == told[1]
+    assert table["fail too"] == printed[1]
     assert table["not said"] == "90"
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.studies.oobleck_artifact import study
-from faultline.experiments.studies.oobleck_artifact.losses import System, play
+from faultline.experiments.studies.oobleck_artifact.losses import System, simulate
 from faultline.experiments.studies.oobleck_artifact.study import (
     INTERVALS,
     MODELS,
@@ -36,7 +36,7 @@ def test_a_loss_by_hand(
     system: System, steps: int, begun_s: float, lost_s: float, paid_s: float
 ) -> None:
     """Two intervals of 1,000 s with steps of 100 s; training starts at 45 s."""
-    booked = play(system, COSTS, (100.0, 100.0), 1_000.0)
+    booked = simulate(system, COSTS, (100.0, 100.0), 1_000.0)
     assert (booked.steps, booked.elapsed_s) == (steps, 2_000.0)
     assert booked.lost_s == pytest.approx(lost_s)
     assert booked.paid_s == pytest.approx(paid_s)
@@ -46,7 +46,7 @@ def test_a_loss_by_hand(
 
 def test_varuna_goes_back_to_its_last_checkpoint() -> None:
     """45 + 10 * 60 + 20 of saving; the loss at 1,000 takes back five; 100, then 10, 20 and 4."""
-    booked = play("varuna", COSTS, (60.0, 60.0), 1_000.0)
+    booked = simulate("varuna", COSTS, (60.0, 60.0), 1_000.0)
     assert booked.steps == 10 + 14
     assert booked.lost_s == pytest.approx(6 * 60.0)
     assert booked.paid_s == pytest.approx(20 + 100 + 20)
@@ -55,13 +55,13 @@ def test_varuna_goes_back_to_its_last_checkpoint() -> None:
 
 def test_what_is_not_taken_back_counts_though_it_is_booked_as_lost() -> None:
     """The same with all fifteen of the first interval; then the checkpoint is after ten."""
-    kept = play("varuna", COSTS, (60.0, 60.0), 1_000.0, takes_back=False)
+    kept = simulate("varuna", COSTS, (60.0, 60.0), 1_000.0, takes_back=False)
     assert kept.steps == 15 + 14
     assert kept.lost_s == pytest.approx(6 * 60.0)
 
 
 def test_a_restart_longer_than_the_interval_never_ends() -> None:
-    booked = play("varuna", COSTS, (10.0,) * 4, 90.0)
+    booked = simulate("varuna", COSTS, (10.0,) * 4, 90.0)
     # Four steps before the first loss, taken back; then nothing but restarts.
     assert (booked.steps, booked.paid_s) == (0, pytest.approx(3 * 90.0))
 

@@ -121,7 +121,7 @@ def test_the_loop_pays_what_an_incident_says(stage: Stage) -> None:
     )
     stage.seeds = 1
     with stage:
-        found = loop.play(stage, [job])
+        found = loop.simulate(stage, [job])
     # The second: up again at 9,600 s from 3,600 s on, it is 10,200 s and 1,200 s past a checkpoint.
     up_again_s = 4200.0 + 3600.0 + 1800.0
     lost_s = 600.0 + (6 * 3600.0 + 1200.0 - up_again_s) % 1800.0
@@ -146,7 +146,7 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("published", "test", "values", "told", "off"),
+    ("published", "test", "values", "printed", "off"),
     [
         (0.80, "point", {"": [0.81, 0.83]}, "inside", 0.0),
         (0.80, "point", {"": [0.84, 0.86]}, "outside", 0.05),
@@ -161,11 +161,15 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
     ],
 )
 def test_verdicts(
-    published: float | None, test: Any, values: dict[str, list[float]], told: str, off: float | None
+    published: float | None,
+    test: Any,
+    values: dict[str, list[float]],
+    printed: str,
+    off: float | None,
 ) -> None:
     output = Output("X1", "goodput", published, test=test)
     ((row, said),) = verdicts((output,), _samples(values))
-    assert said["verdict"] == told
+    assert said["verdict"] == printed
     assert said["off"] == (None if off is None else pytest.approx(off))
     assert row.published == published
     if len(values) > 1:
@@ -174,8 +178,8 @@ def test_verdicts(
         assert said["hits"] in values
 
 
-def test_an_output_that_nothing_plays_is_told() -> None:
-    with pytest.raises(LookupError, match="nothing plays Y9, hours"):
+def test_an_output_that_nothing_simulates_is_told() -> None:
+    with pytest.raises(LookupError, match="nothing runs Y9, hours"):
         list(verdicts((Output("Y9", "hours", 1.0),), _samples({"": [1.0]})))
 
 
@@ -302,10 +306,10 @@ def test_the_whole_study(
 ) -> None:
     """At least ten rows with full inputs within 3 points, among them torchft's run."""
     study = OperatorsStudy()
-    # What is not published is played in less time than for its figure.
+    # What is not published is simulated in less time than for its figure.
     monkeypatch.setattr(scale, "DAYS", {gpus: days / 6 for gpus, days in scale.DAYS.items()})
     with stage:
-        results = study.play(stage)
+        results = study.simulate(stage)
     table = results["verdicts"]
     near = table[
         table.unit.eq("1")

@@ -38,7 +38,7 @@ def scenario_of(scheme: str, groups: int, redundancy: int, *more: str) -> Scenar
 
 
 @cache
-def played(scheme: str, groups: int, redundancy: int, seed: int, *more: str) -> Record:
+def simulated(scheme: str, groups: int, redundancy: int, seed: int, *more: str) -> Record:
     record = run(scenario_of(scheme, groups, redundancy, *more), seed)
     assert record["completed_steps"] == record["steps"]
     assert record["failures"] > 0
@@ -46,7 +46,7 @@ def played(scheme: str, groups: int, redundancy: int, seed: int, *more: str) -> 
 
 
 def over_seeds(cell: tuple[str, int, int], seeds: Iterable[int], *more: str) -> list[Record]:
-    return [played(*cell, seed, *more) for seed in seeds]
+    return [simulated(*cell, seed, *more) for seed in seeds]
 
 
 def row_of(scheme: str, redundancy: int) -> pd.Series:

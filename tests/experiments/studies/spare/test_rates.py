@@ -35,9 +35,9 @@ from faultline.experiments.studies.spare.rates import (
     points_of,
     printed_curves,
     settings,
-    steps_to_play,
+    steps_to_simulate,
     sweep,
-    to_be_played,
+    to_simulate,
     with_finished,
 )
 from faultline.experiments.studies.stage import Stage
@@ -71,14 +71,14 @@ def test_closed_forms_are_empty_outside_their_range() -> None:
     assert not choices(seldom, "spare")[0].is_prediction
 
 
-def test_what_is_played_is_the_best_predicted_and_one_that_is_not_its_neighbour() -> None:
+def test_what_is_simulated_is_the_best_predicted_and_one_that_is_not_its_neighbour() -> None:
     found = choices(SOUND, "spare")
     assert [choice.ratio for choice in found] == sorted(choice.ratio for choice in found)
     assert min(choice.redundancy for choice in found) == 2
-    played = to_be_played(found, full=False)
-    assert played[0] is found[0]
-    assert all(abs(c.redundancy - 7) > 1 for c in played[1:])
-    more = {(c.redundancy, c.interval_steps) for c in to_be_played(found, True)}
+    simulated = to_simulate(found, full=False)
+    assert simulated[0] is found[0]
+    assert all(abs(c.redundancy - 7) > 1 for c in simulated[1:])
+    more = {(c.redundancy, c.interval_steps) for c in to_simulate(found, True)}
     best = found[0]
     assert {(best.redundancy, round(best.interval_steps * by)) for by in (0.6, 1.0, 1.6)} <= more
 
@@ -88,11 +88,11 @@ def test_jobs_are_shortened_with_their_limit() -> None:
     (mine,) = choices(SOUND, "checkpoint")
     (point,) = points_of(SOUND, mine, seeds=1, full=True)
     job = point.scenario.job
-    assert job.steps == steps_to_play(SOUND, mine, full=True)
+    assert job.steps == steps_to_simulate(SOUND, mine, full=True)
     assert 100 < job.steps < 200
     assert job.time_limit_s == pytest.approx(LIMIT_S * job.steps / 10_000)
     seldom = replace(SOUND, mtbf_s=3600.0)
-    assert steps_to_play(seldom, choices(seldom, "checkpoint")[0], full=True) > 5000
+    assert steps_to_simulate(seldom, choices(seldom, "checkpoint")[0], full=True) > 5000
 
 
 def record(redundancy: int, seed: int, ratio: float, done: int = 100) -> dict[str, object]:
@@ -182,7 +182,7 @@ def at(core: Found, rules: str, mtbf_s: float) -> pd.DataFrame:
 
 
 def test_the_published_points_lie_on_the_curves(core: Found) -> None:
-    """Within 4 %: the best redundancy is searched anew, and two seeds are played for three."""
+    """Within 4 %: the best redundancy is searched anew, and two seeds are simulated for three."""
     mine = at(core, "spare-study", 300.0).loc[["replication", "spare"]]
     assert list(mine.published_ratio) == [6.07, 2.92]
     assert list(mine.time_to_train_ratio) == pytest.approx([6.07, 2.92], rel=0.04)

@@ -18,7 +18,7 @@ from faultline.experiments.studies.step_time.predicting import (
     bus_bandwidths,
     expected_step,
     fit,
-    play,
+    simulate,
     slowest_gpu,
 )
 from faultline.experiments.studies.step_time.published import STACKS, Choice, Unit, cases
@@ -36,7 +36,7 @@ SMALL = ("A1 1.7B", "A1 3.6B", "A1 7.5B", "A1 18.4B")
 def small() -> pd.DataFrame:
     """The rows of one table that have no pipeline."""
     mine = tuple(CASES[label] for label in SMALL)
-    return study.predictions(mine, play(Group(mine, CASES["A1 7.5B"])).rows)
+    return study.predictions(mine, simulate(Group(mine, CASES["A1 7.5B"])).rows)
 
 
 def test_rows_are_named_once_and_every_fit_is_published() -> None:
@@ -212,7 +212,7 @@ def test_what_nobody_states_takes_every_legal_value(
         assert CASES[label].job(0.7, choice).attention == choice.attention
 
 
-def test_the_ends_of_each_open_decision_are_played_alone() -> None:
+def test_the_ends_of_each_open_decision_are_simulated_alone() -> None:
     case = CASES["A3 16384 131K"]
     assert Group((case,), CASES["A3 8192 8K"], sweeps=False).choices(case) == (
         Choice(8, 1, "flash-2"),
@@ -263,7 +263,7 @@ def test_figures_of_a_few_rows(small: pd.DataFrame, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS)
-def test_collectives_are_played_at_the_speed_they_are_given(gpu: str) -> None:
+def test_collectives_are_simulated_at_the_speed_they_are_given(gpu: str) -> None:
     table = bus_bandwidths(gpu)
     assert (table.simulated / table.published - 1.0).abs().max() < 0.03
 

@@ -82,8 +82,8 @@ def test_the_first_loss_is_where_the_scheme_gives_up(data: st.DataObject) -> Non
     order = data.draw(st.permutations(range(groups)))
     ranks = np.empty((1, groups))
     ranks[0, list(order)] = np.arange(1, groups + 1)
-    played = build_strategy(scheme, groups, redundancy)
-    verdicts = (played.on_failures([group]) for group in order)
+    simulated = build_strategy(scheme, groups, redundancy)
+    verdicts = (simulated.on_failures([group]) for group in order)
     end = next(count for count, verdict in enumerate(verdicts, 1) if isinstance(verdict, WipeOut))
     assert first_loss(scheme, ranks, redundancy).tolist() == [end]
 

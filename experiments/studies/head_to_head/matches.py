@@ -1,4 +1,4 @@
-"""All candidates of one cell, played with the same seeds; hopeless ones are stopped early."""
+"""All candidates of one cell, simulated with the same seeds; hopeless ones are stopped early."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from faultline.experiments.studies.head_to_head.setting import (
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.replay import ReplayEngine
-from faultline.simulator.run import play
+from faultline.simulator.run import simulate
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
 from faultline.strategies.closed_forms.prediction import StepCosts, predict
 from faultline.strategies.closed_forms.wipe_out import Predictable
@@ -42,7 +42,7 @@ HOPELESS = 1.5
 """A run is stopped when time and GPU-hours are so many times those of the best so far."""
 
 CONTESTED = 1.15
-"""Candidates within this factor of the best, in time or GPU-hours, are played with all seeds."""
+"""Candidates within this factor of the best, in time or GPU-hours, are simulated with all seeds."""
 
 NEVER_RATIO = 40.0
 """A job that takes so many times as long as without failures does not train."""
@@ -56,13 +56,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A cell to be played."""
+    """A cell to be simulated."""
 
     cell: Cell  # The circumstances.
     candidates: tuple[Candidate, ...]  # Who takes part.
     seeds: tuple[int, ...]  # Seeds, the same for all.
     ground: Ground  # What all cells have in common.
-    # Whether the hopeless are stopped early; otherwise everybody is played with every seed.
+    # Whether the hopeless are stopped early; otherwise everybody is simulated with every seed.
     races: bool = True
 
 
@@ -132,11 +132,11 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     return prediction.ratio_of_job(job.steps)
 
 
-def play_match(match: Match) -> list[Row]:
-    """Play all candidates of a cell.
+def simulate_match(match: Match) -> list[Row]:
+    """Run all candidates of a cell.
 
-    In a race everybody is played with the first seed, those that keep no track of components first
-    as they are the fastest to play; then those that were near the best with the other seeds.
+    A race simulates every candidate with the first seed, the fastest ones first. Then it
+    simulates those that were near the best with the other seeds.
 
     A row a candidate and seed, in the order of the candidates; those that cannot take part have one
     row with the reason under ``absent``.
@@ -151,13 +151,15 @@ def play_match(match: Match) -> list[Row]:
             entries[candidate.name] = made
     cell, past = match.cell, cache(match.ground.process(match.cell).past)
 
-    def play_all(pairs: Sequence[tuple[str, int]], best: Values) -> list[Row]:
+    def simulate_all(pairs: Sequence[tuple[str, int]], best: Values) -> list[Row]:
         # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time,
         # and beyond this ratio a run can win neither in time nor in GPU-hours.
         limit = min(NEVER_RATIO, HOPELESS * max(best)) if match.races else NEVER_RATIO
         later = min(NEVER_RATIO, HOPELESS * limit)
         return [
-            _played(match, entries[name], past(seed), seed, later if seed in later_seeds else limit)
+            _simulated(
+                match, entries[name], past(seed), seed, later if seed in later_seeds else limit
+            )
             for name, seed in pairs
         ]
 
@@ -169,7 +171,7 @@ def play_match(match: Match) -> list[Row]:
     hopeless = CONTESTED if match.races else inf
     outcome = race(
         [[name] for name in sorted(entries, key=slowness)],
-        play_all,
+        simulate_all,
         lambda row: tuple(row[metric] for metric in METRICS),
         match.seeds,
         Rules(seeds, seeds, hopeless, worst=(NEVER_RATIO,) * len(METRICS)),
@@ -191,8 +193,8 @@ def play_match(match: Match) -> list[Row]:
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
 
 
-def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limit: float) -> Row:
-    """Play a candidate with a seed, until it is done or past the limit of the ratio."""
+def _simulated(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limit: float) -> Row:
+    """Run a candidate with a seed, until it is done or past the limit of the ratio."""
     cell, ground = match.cell, match.ground
     steps, gpus = ground.steps_in(cell), cell.groups * GPUS_PER_GROUP
     ideal_s = steps * ground.undisturbed_step_s(cell)
@@ -203,7 +205,7 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
     # What had failed before, standbys have replaced.
     has_standbys = cell.machines == "standbys"
     training = EnteredTraining(job, strategy, () if has_standbys else past)
-    play(training, ReplayEngine(job))
+    simulate(training, ReplayEngine(job))
     progress = training.progress
     time_s = progress.now_s - training.begun_s
     finished = progress.completed_batches >= steps - 1e-9
@@ -233,7 +235,7 @@ def _played(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limi
         "gpu_memory_bytes": memory_bytes,
         "fits_memory": fits(memory_bytes),
         "failures": progress.failures,
-        "played_ratio": time_s / ideal_s,
+        "simulated_ratio": time_s / ideal_s,
         "closed_form_ratio": entry.closed_form,
         "absent": "",
     }
@@ -249,7 +251,7 @@ _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_
 def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return means over seeds, a row a cell and candidate.
 
-    Cell and its circumstances, candidate, ``seeds`` played, ``ratio`` (time to train over that
+    Cell and its circumstances, candidate, ``seeds`` simulated, ``ratio`` (time to train over that
     without failures on the same platform) and ``gpu_ratio`` (GPU-hours, spares included, over those
     without failures)
     with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``token_us`` (time
@@ -263,8 +265,8 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     runs = pd.DataFrame(rows)
     runs["place"] = range(len(runs))
     keys = [*CELL, "candidate"]
-    played = runs[runs["absent"] == ""]
-    grouped = played.groupby(keys, sort=False)
+    simulated = runs[runs["absent"] == ""]
+    grouped = simulated.groupby(keys, sort=False)
     first = [*_CIRCUMSTANCES, "scheme", "protection", "redundancy", "closed_form_ratio", "place"]
     means = [
         "token_us",
@@ -273,7 +275,7 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
         "rejoined",
         "spare_gpus",
         "gpu_hours",
-        "played_ratio",
+        "simulated_ratio",
     ]
     table = grouped[first].first()
     table["seeds"] = grouped.size()
@@ -288,17 +290,19 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     table = table.reset_index()
     table["note"] = [
         "" if ratio < inf else f"stopped at {reached:.1f}"
-        for ratio, reached in zip(table["ratio"], table["played_ratio"], strict=True)
+        for ratio, reached in zip(table["ratio"], table["simulated_ratio"], strict=True)
     ]
     for metric, name in METRICS.items():
-        _mark_winners(table, played, metric, name)
+        _mark_winners(table, simulated, metric, name)
     absent = runs[runs["absent"] != ""].assign(seeds=0)
     columns = [*keys, *_CIRCUMSTANCES, "scheme", "protection", "seeds", "place"]
     absent = absent[[*columns, "absent"]].rename(columns={"absent": "note"})
     whole = pd.concat([table, absent], ignore_index=True) if len(absent) else table
     flags = [f"{kind}_{name}" for kind in ("best", "sure") for name in METRICS.values()]
     whole[flags] = whole[flags].astype("boolean").fillna(False).astype(bool)
-    return whole.sort_values("place").drop(columns=["place", "played_ratio"]).reset_index(drop=True)
+    return (
+        whole.sort_values("place").drop(columns=["place", "simulated_ratio"]).reset_index(drop=True)
+    )
 
 
 def winners(table: pd.DataFrame, plane: str, name: str) -> pd.DataFrame:
@@ -335,10 +339,10 @@ def _deviation(grouped: Any) -> pd.Series:
         return grouped.agg(lambda values: values.std() if np.isfinite(values).all() else np.nan)
 
 
-def _mark_winners(table: pd.DataFrame, played: pd.DataFrame, metric: str, name: str) -> None:
+def _mark_winners(table: pd.DataFrame, simulated: pd.DataFrame, metric: str, name: str) -> None:
     """Mark the best candidate of each cell, and whether it surely beats all other schemes."""
     table[f"best_{name}"] = table[f"sure_{name}"] = False
-    runs_of = dict(list(played.groupby(CELL, sort=False)))
+    runs_of = dict(list(simulated.groupby(CELL, sort=False)))
     for cell, mine in table.groupby(CELL, sort=False):
         ranked = mine[np.isfinite(mine[metric])].sort_values(metric, kind="stable")
         if ranked.empty:
@@ -349,7 +353,7 @@ def _mark_winners(table: pd.DataFrame, played: pd.DataFrame, metric: str, name: 
         # By a single seed nobody is surely ahead of those who are near.
         near = others[metric] <= CONTESTED * best[metric]
         sure = bool(best["seeds"] > 1 or not near.any())
-        # The nearest few: one played with a single seed was far behind in that.
+        # The nearest few: one simulated with a single seed was far behind in that.
         for _, other in others[others["seeds"] > 1].head(3).iterrows():
             lead, half = _lead(runs_of[cell], best["candidate"], other["candidate"], metric)
             sure &= bool(lead > half)

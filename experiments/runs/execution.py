@@ -77,7 +77,7 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
 
 
-def play(
+def simulate(
     tasks: Sequence[Task],
     store: Path | None = None,
     *,
@@ -118,17 +118,17 @@ def play(
     def collect(pending: list[Request], take: Callable[[Result], None]) -> None:
         with closing(_results(pending[::-1], workers)) as results:
             for result in results:
-                if result.played.trace is not None:
-                    raise RuntimeError(result.played.trace)
-                if result.played.error is not None:
-                    raise UserError(result.played.error)
+                if result.simulated.trace is not None:
+                    raise RuntimeError(result.simulated.trace)
+                if result.simulated.error is not None:
+                    raise UserError(result.simulated.error)
                 take(result)
                 done_of_task()
 
     if store is None:
         values: dict[str, Any] = {}
         requests = [Request(str(place), task) for place, task in enumerate(tasks)]
-        collect(requests, lambda result: values.update({result.run_id: result.played.value}))
+        collect(requests, lambda result: values.update({result.run_id: result.simulated.value}))
         return [_labelled(task, values[str(place)]) for place, task in enumerate(tasks)]
 
     names = [task.key() for task in tasks]
@@ -139,7 +139,7 @@ def play(
         def keep(result: Result) -> None:
             code = codes[by_name[result.run_id].source]
             # After the round trip, the value is the same as one read from the store.
-            value = unseal(seal({"value": result.played.value}))["value"]
+            value = unseal(seal({"value": result.simulated.value}))["value"]
             kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
 
         kept.runs = {
@@ -159,8 +159,8 @@ def play(
 def _results(pending: list[Request], workers: int | None) -> Results:
     if min(workers or cores(), len(pending)) <= 1:
         known = KnownDurations()
-        return (Result(request.run_id, request.task.play(known)) for request in pending)
-    return LocalExecutor(workers).play(pending, Limits())
+        return (Result(request.run_id, request.task.simulate(known)) for request in pending)
+    return LocalExecutor(workers).simulate(pending, Limits())
 
 
 def _labelled(task: Task, value: Any) -> Any:

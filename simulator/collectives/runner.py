@@ -4,7 +4,7 @@ Rank actors, each on the host of its GPU, execute both fidelities. One actor tha
 itself would be some five times faster per message, but would not notice that a host fails: an
 actor stops with its host, and its peers wait for it until their deadline, as a collective
 does in a real job. At fidelity "flow" so few messages are left that their cost does not matter; at
-"chunk" 64 ranks in a ring play their 8,064 messages in about a second.
+"chunk" 64 ranks in a ring run their 8,064 messages in about a second.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Collective:
                     return False
                 continue
             for turn in stage.rounds():
-                if not self._play_round(position, turn, mailboxes, deadline_s):
+                if not self._run_round(position, turn, mailboxes, deadline_s):
                     return False
         return True
 
@@ -114,7 +114,7 @@ class Collective:
         links, latency_s = near.route_to(far)
         return Hop(latency_s, min((link.bandwidth for link in links), default=inf))
 
-    def _play_round(
+    def _run_round(
         self,
         position: int,
         turn: Round,

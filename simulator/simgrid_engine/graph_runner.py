@@ -1,4 +1,4 @@
-"""Plays a graph of activities as SimGrid's tasks: no switch to Python between two of them."""
+"""Runs a graph of activities as SimGrid's tasks: no switch to Python between two of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
     return sum(share * way.latency_s for way, share in ways) / sum(share for _, share in ways)
 
 
-class GraphPlayer:
+class GraphRunner:
     """A graph that is built once, and simulated any number of times.
 
     Parameters
@@ -130,7 +130,7 @@ class GraphPlayer:
         self._wanted = factors
 
     def start(self) -> None:
-        """Start to play the graph once; its last play has ended."""
+        """Start to run the graph once; its last run has ended."""
         self._begin.enqueue_firings(1)
 
     def wait(self) -> None:
@@ -143,8 +143,8 @@ class GraphPlayer:
         if not self.hides:
             self._ended.release()
 
-    def play_alone(self, engine: simgrid.Engine) -> float:
-        """Play the graph once where there are no actors; return the simulated seconds it takes.
+    def simulate_alone(self, engine: simgrid.Engine) -> float:
+        """Run the graph once where there are no actors; return the simulated seconds it takes.
 
         Built and started from outside of actors, a graph takes a tenth of the time to set up: no
         call into SimGrid is then a switch between threads.
@@ -157,7 +157,7 @@ class GraphPlayer:
     def _set_flop(self, _task: simgrid.Task) -> None:
         """Give tasks the FLOP of slow ranks.
 
-        SimGrid's own thread calls this when a play begins. An actor must not do it: setting FLOP
+        SimGrid's own thread calls this when a run begins. An actor must not do it: setting FLOP
         keeps Python's lock while other actors run, and one that wants the lock waits for ever.
         """
         if self._wanted == self._slow:

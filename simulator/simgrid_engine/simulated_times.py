@@ -16,7 +16,7 @@ from faultline.platforms.symmetry import Symmetry
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
-from faultline.simulator.simgrid_engine.kept_platform import PlayedTime, played_on
+from faultline.simulator.simgrid_engine.kept_platform import SimulatedTime, simulate_on
 from faultline.simulator.simgrid_engine.traffic import Readers, Traffic
 from faultline.strategies.recovery import Move, SentMove
 
@@ -36,7 +36,7 @@ def cached_all_reduce(
     bytes_per_host: float,
     fidelity: Fidelity,
     shares: tuple[tuple[str, float], ...],
-) -> PlayedTime:
+) -> SimulatedTime:
     """Return the time of an all-reduce of some groups, from the cache if it holds it.
 
     Parameters
@@ -54,11 +54,11 @@ def cached_all_reduce(
     """
     request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
     left = dict(shares)
-    return _cached(platform, request, _play_all_reduce, hosts, bytes_per_host, fidelity, left)
+    return _cached(platform, request, _simulate_all_reduce, hosts, bytes_per_host, fidelity, left)
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedStorageTimes:
+class SimulatedStorageTimes:
     """Times of checkpoints by the groups that write or load them.
 
     Attributes
@@ -113,12 +113,14 @@ class PlayedStorageTimes:
             hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
             request = [_STORAGE_VERSION, "load", *given]
-            self._loads_s[loading] = _cached(self.platform, request, _play_load, *given).duration_s
+            self._loads_s[loading] = _cached(
+                self.platform, request, _simulate_load, *given
+            ).duration_s
         return self._loads_s[loading]
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedMoves:
+class SimulatedMoves:
     """Times in which state moves between groups.
 
     Attributes
@@ -172,20 +174,20 @@ def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
 
 
 def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
-    measure = partial(played_on, platform, _play_flows, flows)
+    measure = partial(simulate_on, platform, _simulate_flows, flows)
     request = [_FLOWS_VERSION, flows]
     return cached(platform, request, measure, partial(_from_cache, len(flows))).arrived_s
 
 
 @dataclass(frozen=True, slots=True)
-class _PlayedFlows:
+class _SimulatedFlows:
     """When each of some flows that begin at once has arrived, in seconds."""
 
     arrived_s: Sequence[float]
 
 
-def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
-    known = _PlayedFlows(**stored)
+def _from_cache(flows: int, stored: dict[str, Any]) -> _SimulatedFlows:
+    known = _SimulatedFlows(**stored)
     if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
         raise ValueError("the entry has a time out of range")
     return known
@@ -194,43 +196,43 @@ def _from_cache(flows: int, stored: dict[str, Any]) -> _PlayedFlows:
 def _cached(
     platform: Path,
     request: Sequence[object],
-    play: Callable[Concatenate[simgrid.Engine, Arguments], PlayedTime],
+    simulate: Callable[Concatenate[simgrid.Engine, Arguments], SimulatedTime],
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
-) -> PlayedTime:
-    measure = partial(played_on, platform, play, *args, **kwargs)
-    return cached(platform, request, measure, PlayedTime.from_cache)
+) -> SimulatedTime:
+    measure = partial(simulate_on, platform, simulate, *args, **kwargs)
+    return cached(platform, request, measure, SimulatedTime.from_cache)
 
 
-def _play_all_reduce(
+def _simulate_all_reduce(
     engine: simgrid.Engine,
     hosts: Sequence[Sequence[str]],
     bytes_per_host: float,
     fidelity: Fidelity,
     shares: Mapping[str, float],
-) -> PlayedTime:
+) -> SimulatedTime:
     from faultline.simulator.simgrid_engine.narrowing import narrowed
     from faultline.simulator.simgrid_engine.probes import all_reduce
 
     with narrowed(shares):
-        return PlayedTime.of(engine, lambda: all_reduce(hosts, bytes_per_host, fidelity))
+        return SimulatedTime.of(engine, lambda: all_reduce(hosts, bytes_per_host, fidelity))
 
 
-def _play_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> _PlayedFlows:
+def _simulate_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> _SimulatedFlows:
     from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
 
     arrived_s: list[float] = []
-    PlayedTime.of(engine, lambda: arrived_s.extend(arrivals_s(flows)))
-    return _PlayedFlows(arrived_s)
+    SimulatedTime.of(engine, lambda: arrived_s.extend(arrivals_s(flows)))
+    return _SimulatedFlows(arrived_s)
 
 
-def _play_load(
+def _simulate_load(
     engine: simgrid.Engine,
     hosts: Sequence[Sequence[str]],
     storage: str,
     size_bytes: float,
     readers: Readers,
-) -> PlayedTime:
+) -> SimulatedTime:
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint
 
-    return PlayedTime.of(engine, lambda: load_checkpoint(hosts, storage, size_bytes, readers))
+    return SimulatedTime.of(engine, lambda: load_checkpoint(hosts, storage, size_bytes, readers))

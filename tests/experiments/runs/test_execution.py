@@ -1,4 +1,4 @@
-"""The one player of many runs: in memory or into a store, and what is shown meanwhile."""
+"""The one runner of many runs: in memory or into a store, and what is shown meanwhile."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs import player
-from faultline.experiments.runs.player import Display, play
+from faultline.experiments.runs import execution
+from faultline.experiments.runs.execution import Display, simulate
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.runs.single_run import run
 from rich.console import Console
 
-from tests.experiments.runs.processes import gone, played_by, wait_for, with_tests
+from tests.experiments.runs.processes import gone, simulated_by, wait_for, with_tests
 
 
 def note(argument: tuple[str, int]) -> dict[str, Any]:
@@ -53,79 +53,81 @@ def some_points() -> list[Point]:
     return [*points, Point.of(resolve(scenario), 1), Point.of(resolve(scenario), 3)]
 
 
-def test_records_stand_in_the_order_of_the_points_however_they_are_played(tmp_path: Path) -> None:
+def test_records_stand_in_the_order_of_the_points_however_they_are_simulated(
+    tmp_path: Path,
+) -> None:
     points = some_points()
     expected = [{**dict(point.labels), **run(point.scenario, point.seed)} for point in points]
     done: list[None] = []
     for _ in range(2):  # The second time, everything is in the store.
-        assert play(points, tmp_path / "store", on_done=lambda: done.append(None)) == expected
+        assert simulate(points, tmp_path / "store", on_done=lambda: done.append(None)) == expected
         assert len(done) == len(points)
         done.clear()
-    assert next(iter(play(points, tmp_path / "store")[0])) == "rules"
+    assert next(iter(simulate(points, tmp_path / "store")[0])) == "rules"
     for workers in (1, 2):
-        assert play(points, workers=workers, on_done=lambda: done.append(None)) == expected
+        assert simulate(points, workers=workers, on_done=lambda: done.append(None)) == expected
     assert len(done) == 2 * len(points)
-    assert play([]) == []
+    assert simulate([]) == []
 
 
-def test_only_what_is_missing_is_played(marks: Path, tmp_path: Path) -> None:
+def test_only_what_is_missing_is_simulated(marks: Path, tmp_path: Path) -> None:
     first = Call.each(note, [(str(marks), number) for number in (1, 2)])
     more = Call.each(note, [(str(marks), number) for number in (2, 3, 1, 3)])
-    kept = play(first, tmp_path / "store", workers=1)
+    kept = simulate(first, tmp_path / "store", workers=1)
     assert kept == [{"number": n, "third": n / 3, "pair": [n, None]} for n in (1, 2)]
-    rows = play(more, tmp_path / "store", workers=1)
+    rows = simulate(more, tmp_path / "store", workers=1)
     assert [row["number"] for row in rows] == [2, 3, 1, 3]
     assert called(marks) == [1, 2, 3]
     victim = next(path for path in (tmp_path / "store" / "runs").iterdir())
     victim.write_bytes(victim.read_bytes()[:-9])
-    assert play(more, tmp_path / "store", workers=1) == rows
+    assert simulate(more, tmp_path / "store", workers=1) == rows
     assert len(called(marks)) == 4
     assert (tmp_path / "store" / "set-aside" / victim.name).exists()
 
 
-def test_what_other_source_made_is_played_again(
+def test_what_other_source_made_is_simulated_again(
     marks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = Call.each(note, [(str(marks), 7)])
-    play(calls, tmp_path / "store")
-    monkeypatch.setattr(player, "code_digest", lambda source: f"edited {source}")
-    play(calls, tmp_path / "store")
-    play(calls, tmp_path / "store")
+    simulate(calls, tmp_path / "store")
+    monkeypatch.setattr(execution, "code_digest", lambda source: f"edited {source}")
+    simulate(calls, tmp_path / "store")
+    simulate(calls, tmp_path / "store")
     assert called(marks) == [7, 7]
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_a_run_that_fails_ends_it_and_what_was_played_is_kept(
+def test_a_run_that_fails_ends_it_and_what_was_simulated_is_kept(
     workers: int, marks: Path, tmp_path: Path
 ) -> None:
     good = Call.each(note, [(str(marks), number) for number in range(3)])
-    for bad, kind, told in (
+    for bad, kind, printed in (
         (UserError("job.groups: too many"), UserError, "^job.groups: too many$"),
         ("a mistake", (LookupError, RuntimeError), "a mistake"),
     ):
         # What stands last is begun first.
         tasks = [Call(fail, bad), *good]
-        with pytest.raises(kind, match=told):
-            play(tasks, tmp_path / "store", workers=workers)
+        with pytest.raises(kind, match=printed):
+            simulate(tasks, tmp_path / "store", workers=workers)
     if workers == 1:
         assert called(marks) == [0, 1, 2]
-    assert not played_by()
+    assert not simulated_by()
 
 
 def test_a_mistake_in_another_process_comes_with_its_traceback() -> None:
     with pytest.raises(RuntimeError, match=r"in fail\n.*\n.*LookupError: 3"):
-        play(Call.each(fail, [3, 3]), workers=2)
+        simulate(Call.each(fail, [3, 3]), workers=2)
 
 
 SLOW = """
 import sys
 from pathlib import Path
-from faultline.experiments.runs.player import play
+from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
-from tests.experiments.runs.test_player import slowly
+from tests.experiments.runs.test_runner import slowly
 
 calls = Call.each(slowly, range(12))
-for row in play(calls, Path(sys.argv[1]), workers=2):
+for row in simulate(calls, Path(sys.argv[1]), workers=2):
     print(row)
 """
 
@@ -146,7 +148,7 @@ def test_a_study_that_is_killed_goes_on(tmp_path: Path) -> None:
     kept = tmp_path / "store" / "runs"
     process = start(tmp_path / "store")
     assert wait_for(lambda: len(list(kept.glob("*.json"))) >= 3)
-    started = played_by(process.pid)
+    started = simulated_by(process.pid)
     process.kill()
     process.wait()
     assert gone(started)

@@ -1,4 +1,4 @@
-"""Plays schedules with real numbers instead of time, to see what everybody holds at the end."""
+"""Runs schedules with real numbers instead of time, to see what everybody holds at the end."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _Letter:
     taken: bool = False
 
 
-def play(schedule: Schedule, buffers: Buffers) -> None:
-    """Play a schedule on buffers: a message arrives once both ends have come to it."""
+def simulate(schedule: Schedule, buffers: Buffers) -> None:
+    """Run a schedule on buffers: a message arrives once both ends have come to it."""
     mail: defaultdict[tuple[int, int], deque[_Letter]] = defaultdict(deque)
 
     def pieces(position: int, message: Message) -> NDArray[np.float64]:

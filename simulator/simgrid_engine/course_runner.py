@@ -1,4 +1,4 @@
-"""Plays the parts of a course, one after the other, beside copies and while hosts go off."""
+"""Runs the parts of a course, one after the other, beside copies and while hosts go off."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from faultline.simulator.courses import (
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.played_steps import PlayedSteps
+from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid_engine.storage_traffic import transfer, transfer_beside
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
-class CoursePlayer:
+class CourseRunner:
     """Executes parts from within an actor; the clock is 0 at the start of the course."""
 
     def __init__(self, platform: Path, traffic: Traffic, layout: JobLayout | None) -> None:
         self._traffic = traffic
         # Built here, before there are actors: within one, each task costs switches of threads.
-        self._steps = PlayedSteps(traffic.step, platform, layout) if traffic.step else None
+        self._steps = SimulatedSteps(traffic.step, platform, layout) if traffic.step else None
         self._off_s: dict[int, float] = {}
         self.over_s: list[float] = []
         self.arrived: list[bool] = []
@@ -40,8 +40,8 @@ class CoursePlayer:
         """Return when the first of some groups fails, in seconds; infinite if none does."""
         return min((self._off_s.get(group, inf) for group in members), default=inf)
 
-    def play(self, part: Part) -> None:
-        """Play one part; return when it has ended."""
+    def simulate(self, part: Part) -> None:
+        """Run one part; return when it has ended."""
         begun_s, traffic = simgrid.Engine.clock, self._traffic
         if isinstance(part, Copy):
             self._copy(part)
@@ -68,7 +68,7 @@ class CoursePlayer:
 
     def _copy(self, part: Copy) -> None:
         hosts, number = self._traffic.hosts, len(self.over_s)
-        without = {host for group in part.off for host in hosts[group]}
+        parts_down = {host for group in part.off for host in hosts[group]}
         flows = self._traffic.write_of(part.writer)
         self.over_s.append(inf)
         self.arrived.append(False)
@@ -76,7 +76,7 @@ class CoursePlayer:
         def end(arrived: bool) -> None:
             self.over_s[number], self.arrived[number] = simgrid.Engine.clock, arrived
 
-        transfer_beside([flow for flow in flows if without.isdisjoint(flow[:2])], end)
+        transfer_beside([flow for flow in flows if parts_down.isdisjoint(flow[:2])], end)
 
     def _fail(self, part: Fails) -> None:
         """Turn the hosts of a group off at their time, the first of them last."""
@@ -122,7 +122,7 @@ class CoursePlayer:
             for group in shares.computing(tuple(stacks))
             if self._off_s.get(group, inf) > now_s
         }
-        steps.meet(part.without, part.slow)
+        steps.meet(part.parts_down, part.slow)
         at_risk = times.keys() if off_s else ()
         steps.passes(shares, times, part.factor, at_risk, off_s)
 
@@ -131,7 +131,7 @@ class CoursePlayer:
         now_s, broken_s = simgrid.Engine.clock, part.broken_s
         fails_s = self.fails_s(part.members)
         if steps is not None:
-            steps.meet(part.without, part.slow)
+            steps.meet(part.parts_down, part.slow)
             shares = steps.shares(part.members, part.pipelines, part.slow)
             shares = shares.exposed() if part.repeated else shares
             if broken_s is not None:

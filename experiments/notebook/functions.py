@@ -125,10 +125,10 @@ def run(
     Record
         Names, settings and metrics.
     """
-    from faultline.experiments.runs.single_run import run as play
+    from faultline.experiments.runs.single_run import run as simulate
 
     seed, engine = whole("seed", seed), _engine(engine)
-    return Record(play(scenario_with(scenario, changes, more), seed, engine))
+    return Record(simulate(scenario_with(scenario, changes, more), seed, engine))
 
 
 def timeline(
@@ -141,13 +141,13 @@ def timeline(
     **more: object,
 ) -> Timeline:
     """Simulate a scenario as `run` does, and keep its events."""
-    from faultline.experiments.runs.single_run import run as play
+    from faultline.experiments.runs.single_run import run as simulate
     from faultline.simulator.timeline import Event
 
     seed, engine = whole("seed", seed), _engine(engine)
     events: list[Event] = []
     chosen = scenario_with(scenario, changes, more)
-    record = play(chosen, seed, engine, events.append)
+    record = simulate(chosen, seed, engine, events.append)
     return Timeline(Record(record), tuple(events))
 
 
@@ -197,7 +197,7 @@ def sweep(
         If the grid is invalid, or every run failed.
     """
     from faultline.experiments.runs.local import InThisProcess, LocalExecutor
-    from faultline.experiments.runs.sweep_plan import make_plan, play_plan
+    from faultline.experiments.runs.sweep_plan import make_plan, simulate_plan
     from faultline.experiments.runs.table import read_sweep
     from rich.console import Console
 
@@ -227,7 +227,7 @@ def sweep(
     console = Console(stderr=True, quiet=not progress)
     with TemporaryDirectory() as temporary:
         place = Path(folder or Path(temporary, "sweep"))
-        play_plan(
+        simulate_plan(
             plan,
             place,
             lambda: InThisProcess() if workers == 1 else LocalExecutor(workers),
@@ -394,10 +394,10 @@ class Job:
         resolved = self.resolved
         table, durations, sources = self.scenario.job, resolved.durations, resolved.sources
         mfu = [] if self.mfu is None else [("MFU", f"{self.mfu:.1%}")]
-        played = []
+        simulated = []
         if resolved.step is not None:
             parts = {one.name: getattr(resolved.step, one.name) for one in fields(resolved.step)}
-            played = [
+            simulated = [
                 (f"  {name.removesuffix('_s').replace('_', ' ')}", f"{value:.4g} s")
                 for name, value in parts.items()
                 if name.endswith("_s") and value
@@ -406,7 +406,7 @@ class Job:
             ("GPUs", f"{self.gpus:,} in {table.groups:,} groups of {table.gpus_of_group:,}"),
             ("steps", f"{table.steps:,}"),
             (f"step ({sources['compute']})", f"{self.step_s:.4g} s"),
-            *played,
+            *simulated,
             *mfu,
             ("without failures", time_text(table.steps * self.step_s)),
             ("a failure every", time_text(resolved.failures.mtbf_s)),

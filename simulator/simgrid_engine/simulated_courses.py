@@ -20,7 +20,7 @@ from faultline.simulator.courses import (
 )
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import played_on
+from faultline.simulator.simgrid_engine.kept_platform import simulate_on
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ another course."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedCourses:
+class SimulatedCourses:
     """Courses of a job, each simulated once.
 
     Attributes
@@ -50,7 +50,7 @@ class PlayedCourses:
         Of the job, with its step if that is simulated.
     layout : JobLayout or None
         Which GPUs share which components; needed if some are slow.
-    play_failures : bool
+    simulate_failures : bool
         Whether groups may fail during a course.
     most_parts : int
         Largest number of parts of a course.
@@ -59,7 +59,7 @@ class PlayedCourses:
     platform: Path
     traffic: Traffic
     layout: JobLayout | None
-    play_failures: bool = field(default=True, repr=False)
+    simulate_failures: bool = field(default=True, repr=False)
     most_parts: int = field(default=32, repr=False)
     _known: dict[tuple[Part, ...], Course] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -69,7 +69,7 @@ class PlayedCourses:
         """Return the course that begins with some parts."""
         if parts not in self._known:
             whole = (*parts, *_likely_after(parts, self.most_parts - len(parts)))
-            found = self._played(whole, len(parts))
+            found = self._simulated(whole, len(parts))
             if len(self._known) > _MOST_KNOWN:
                 # A course with a failure occurs only once.
                 self._known.clear()
@@ -77,7 +77,7 @@ class PlayedCourses:
                 self._known.setdefault(whole[:end], found)
         return self._known[parts]
 
-    def _played(self, parts: tuple[Part, ...], at_least: int) -> Course:
+    def _simulated(self, parts: tuple[Part, ...], at_least: int) -> Course:
         copies = sum(isinstance(part, Copy) for part in parts)
 
         def from_cache(stored: dict[str, Any]) -> Course:
@@ -90,8 +90,8 @@ class PlayedCourses:
 
         if any(isinstance(part, Fails) for part in parts):
             # No other run has a failure at that very moment, so it is not cached.
-            return played_on(self.platform, play_course, self, parts, at_least)
-        measure = partial(played_on, self.platform, play_course, self, parts, at_least)
+            return simulate_on(self.platform, simulate_course, self, parts, at_least)
+        measure = partial(simulate_on, self.platform, simulate_course, self, parts, at_least)
         request = [_VERSION, "course", repr(self), repr(parts), at_least]
         return cached(self.platform, request, measure, from_cache)
 
@@ -102,49 +102,51 @@ def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
     if not passes:
         return []
     last = passes[-1]
-    step: list[Part] = [Exchange(last.members, last.pipelines, last.without, last.slow), last]
+    step: list[Part] = [Exchange(last.members, last.pipelines, last.parts_down, last.slow), last]
     if not isinstance(parts[-1], Passes):
         step.reverse()
     return list(islice(cycle(step), max(0, most)))
 
 
-def play_course(
-    engine: simgrid.Engine, job: PlayedCourses, parts: Sequence[Part], at_least: int
+def simulate_course(
+    engine: simgrid.Engine, job: SimulatedCourses, parts: Sequence[Part], at_least: int
 ) -> Course:
     """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.course_player import CoursePlayer
+    from faultline.simulator.simgrid_engine.course_runner import CourseRunner
     from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
     if job.traffic.snapshot:
         level_memory_doors(job.traffic.hosts, job.traffic.snapshot[0][1])
-    player = CoursePlayer(job.platform, job.traffic, job.layout)
+    runner = CourseRunner(job.platform, job.traffic, job.layout)
     ends_s: list[float] = []
 
     def go_on() -> None:
         for part in parts:
             # After the failure of a member the course has no known time.
             members = part.members if isinstance(part, Passes | Exchange) else ()
-            has_failed = player.fails_s(members) <= simgrid.Engine.clock
+            has_failed = runner.fails_s(members) <= simgrid.Engine.clock
             # Gradients that hide behind the last passes may still be in flight.
-            goes_on = inf in player.over_s or isinstance(part, Exchange)
+            goes_on = inf in runner.over_s or isinstance(part, Exchange)
             if len(ends_s) >= at_least and (has_failed or not goes_on):
                 return
-            player.play(part)
+            runner.simulate(part)
             ends_s.append(simgrid.Engine.clock)
 
     actor_on(CONTROLLER_HOST, "course", go_on)
     run_to_the_end(engine)
-    return Course(ends_s, player.over_s, player.arrived)
+    return Course(ends_s, runner.over_s, runner.arrived)
 
 
-def courses_of(platform: Path, traffic: Traffic, layout: JobLayout | None) -> PlayedCourses | None:
+def courses_of(
+    platform: Path, traffic: Traffic, layout: JobLayout | None
+) -> SimulatedCourses | None:
     """Return the courses of a job; None for one that is too large to simulate each rank."""
     gpus = sum(map(len, traffic.hosts)) if traffic.step is None else len(traffic.step.names)
     if gpus > _MOST_GPUS:
         return None
     # Each part may make it another course, which is simulated from its beginning.
     most_parts = round(_PARTS_OF_LARGEST * sqrt(_MOST_GPUS / gpus))
-    return PlayedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING, most_parts)
+    return SimulatedCourses(platform, traffic, layout, gpus <= _MOST_GPUS_FAILING, most_parts)

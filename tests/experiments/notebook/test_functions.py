@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.notebook.playing import scenario_with
+from faultline.experiments.notebook.functions import scenario_with
 
 SHORT = {"job.steps": 100, "job.groups": 24}
 SHORT_STEPS = {"job__steps": 5}
@@ -57,7 +57,7 @@ def test_a_change_without_effect_is_refused_as_on_the_command_line(
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "printed"),
     [
         (lambda: fl.run("spare-study", SHORT, seed=-1), "seed = -1: use a whole number from 0"),
         (lambda: fl.timeline("spare-study", SHORT, seed=1.5), "seed = 1.5: use"),  # type: ignore[arg-type]
@@ -73,10 +73,10 @@ def test_a_change_without_effect_is_refused_as_on_the_command_line(
         (lambda: fl.plan("spare-study", verify="x"), "verify = 'x': use a whole number from 0"),  # type: ignore[arg-type]
     ],
 )
-def test_absurd_arguments_are_refused_in_a_line(call: Callable[[], object], told: str) -> None:
+def test_absurd_arguments_are_refused_in_a_line(call: Callable[[], object], printed: str) -> None:
     with pytest.raises(UserError) as caught:
         call()
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(printed)
 
 
 def test_numbers_of_numpy_are_seeds_too() -> None:

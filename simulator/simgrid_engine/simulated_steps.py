@@ -2,7 +2,7 @@
 
 SimGrid aborts if a host with a task fails. The times of failures are known ahead, so a step is
 simulated like this only if no failure can fall into it. The failure injector checks that with
-`PlayedSteps.interrupted_by`.
+`SimulatedSteps.interrupted_by`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import simgrid
-from faultline.platforms.outages import bandwidths_without
+from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
@@ -30,7 +30,7 @@ from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.graph_player import GraphPlayer
+from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
 from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
 from faultline.simulator.simgrid_engine.placed_job import (
     MESSAGES,
@@ -46,7 +46,7 @@ _KEPT = 4
 Built = TypeVar("Built")
 
 
-class PlayedSteps:
+class SimulatedSteps:
     """Simulates the steps of a job's ranks.
 
     Parameters
@@ -68,7 +68,7 @@ class PlayedSteps:
         self._layout = layout
         self._platform = platform
         self._narrower: dict[str, float] = {}
-        self._without: Sequence[str] = ()
+        self._parts_down: Sequence[str] = ()
         self._step = step
         self._teams = lru_cache(maxsize=4 * _KEPT)(
             partial(Teams, step.pattern, domain_of=domains_of_ranks(step.hosts))
@@ -78,24 +78,24 @@ class PlayedSteps:
         self._factors: dict[Rank, float] = {}
         self._everywhere = 1.0
         self._hosts = hosts_of_ranks(step.hosts)
-        self._passes: OrderedDict[StepShares, dict[int, GraphPlayer]] = OrderedDict()
-        self._players: WeakValueDictionary[object, GraphPlayer] = WeakValueDictionary()
-        self._ranks: WeakKeyDictionary[GraphPlayer, dict[Rank, Rank]] = WeakKeyDictionary()
-        self._syncs: OrderedDict[StepShares, GraphPlayer] = OrderedDict()
-        self._under_way: list[GraphPlayer] = []
+        self._passes: OrderedDict[StepShares, dict[int, GraphRunner]] = OrderedDict()
+        self._runners: WeakValueDictionary[object, GraphRunner] = WeakValueDictionary()
+        self._ranks: WeakKeyDictionary[GraphRunner, dict[Rank, Rank]] = WeakKeyDictionary()
+        self._syncs: OrderedDict[StepShares, GraphRunner] = OrderedDict()
+        self._under_way: list[GraphRunner] = []
         self._left: list[BreakableGraph] = []
         # Built before any actor starts: within an actor, each task costs thread switches.
         all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
-        self._players_of(all_groups, all_groups.members, all_groups.members, alike=True)
+        self._runners_of(all_groups, all_groups.members, all_groups.members, alike=True)
         self._sync_of(all_groups)
         self.activities = 0
         self._at_work: set[int] = set()
         self._interrupted = ""
 
-    def meet(self, without: Sequence[str], slow: Slowdown) -> None:
+    def meet(self, parts_down: Sequence[str], slow: Slowdown) -> None:
         """Simulate from now on without parts of the network, and with slow GPUs and adapters."""
-        if without != self._without or slow is not self._slow:
-            shares = bandwidths_without(read_platform(self._platform), without)
+        if parts_down != self._parts_down or slow is not self._slow:
+            shares = bandwidths_with_parts_down(read_platform(self._platform), parts_down)
             for link, share in slow_links(self._platform, slow.causes).items():
                 shares[link] = min(share, shares.get(link, 1.0))
             self._narrower = shares
@@ -104,15 +104,15 @@ class PlayedSteps:
             for failure in slow.causes:
                 for rank in self._slow_ranks(failure):
                     self._factors[rank] = max(failure.factor, self._factors.get(rank, 1.0))
-            for player in self._players.values():
-                self._slow_down(player)
-        self._without, self._slow = without, slow
+            for runner in self._runners.values():
+                self._slow_down(runner)
+        self._parts_down, self._slow = parts_down, slow
 
-    def _slow_down(self, player: GraphPlayer) -> None:
+    def _slow_down(self, runner: GraphRunner) -> None:
         """Set the factors of a team's slow ranks, by the team's own numbering."""
-        ranks, all_take = self._ranks[player].items(), self._everywhere
+        ranks, all_take = self._ranks[runner].items(), self._everywhere
         own = {one: all_take * self._factors.get(rank, 1.0) for one, rank in ranks}
-        player.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
+        runner.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
         """Return the ranks whose GPUs, not adapters, are slow."""
@@ -202,36 +202,36 @@ class PlayedSteps:
         """
         if factor != self._everywhere:
             self._everywhere = factor
-            for player in self._players.values():
-                self._slow_down(player)
+            for runner in self._runners.values():
+                self._slow_down(runner)
         most = max(times.values(), default=0)
         for round_ in range(most):
             now = shares.of_round(round_, most)
             going = {group for group, rounds in times.items() if rounds > round_}
             sound = going.difference(at_risk)
             alike = alone and self._are_alike(now, times)
-            players, narrower = self._players_of(now, going, sound, alike=alike)
+            runners, narrower = self._runners_of(now, going, sound, alike=alike)
             broken = self._breakable(now, going.intersection(at_risk), off_s)
             self.settle()
             for team in self._teams(now).teams:
                 if team.group in sound:
                     self._at_work |= self._teams(now).touched(team)
             with narrowed(self._narrower), narrower:
-                for player in players:
-                    player.start()
+                for runner in runners:
+                    runner.start()
                 for one in broken:
                     one.start()
-                self._under_way = players
-                for player in players:
-                    player.wait_for_passes()
-                hides = any(player.hides for player in players)
+                self._under_way = runners
+                for runner in runners:
+                    runner.wait_for_passes()
+                hides = any(runner.hides for runner in runners)
                 if not hides or not sound >= set(shares.members):
                     self.settle()
                 for one in broken:
                     one.wait()
             self._left = broken
             self.activities += sum(map(len, broken))
-            self.activities += sum(map(len, players))
+            self.activities += sum(map(len, runners))
 
     def _are_alike(self, shares: StepShares, times: Mapping[int, int]) -> bool:
         """Return whether all groups do the same, at the same speed, over a sound network."""
@@ -256,9 +256,9 @@ class PlayedSteps:
         placed = PlacedJob(hosts, replace(pattern, data=len(hosts), rings=()))
         return placed if placed.is_even else None
 
-    def _players_of(
+    def _runners_of(
         self, shares: StepShares, going: Collection[int], sound: Collection[int], *, alike: bool
-    ) -> tuple[list[GraphPlayer], AbstractContextManager[None]]:
+    ) -> tuple[list[GraphRunner], AbstractContextManager[None]]:
         """Return the passes of the sound groups, or of one of them if they are alike.
 
         That one has its share of the links among all running groups. So has each group that is not
@@ -270,14 +270,14 @@ class PlayedSteps:
             return self._of_groups(shares, sound), nullcontext()
         first = min(sound)
         context = self._step.pattern.context
-        played = tuple(
+        simulated = tuple(
             place * context + replica
             for place, group in enumerate(among)
             if group == first or group not in sound
             for replica in range(context)
         )
         kinds = [kind for kind in MESSAGES if kind != "gradient"]
-        fold = Fold(played, tuple(range(self._step.pattern.tensor)))
+        fold = Fold(simulated, tuple(range(self._step.pattern.tensor)))
         return self._of_groups(shares, (first,)), placed.narrowed(kinds, fold)
 
     def _breakable(
@@ -341,7 +341,7 @@ class PlayedSteps:
 
     def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
-        player = self._sync_of(shares)
+        runner = self._sync_of(shares)
         with narrowed(self._narrower):
             self.settle()
             for one in self._left:
@@ -350,48 +350,48 @@ class PlayedSteps:
             self._at_work.update(
                 *({group for group, _ in one.nodes} for one in self._teams(shares).teams)
             )
-            self._under_way = [player]
-            player.start()
+            self._under_way = [runner]
+            runner.start()
             self.settle()
-        self.activities += len(player)
+        self.activities += len(runner)
 
     def settle(self) -> None:
         """Wait for everything in flight; from within an actor."""
-        for player in self._under_way:
-            player.wait()
+        for runner in self._under_way:
+            runner.wait()
         self._under_way = []
         self._at_work.clear()
         if self._interrupted:
             raise SimulationError(self._interrupted)
 
-    def _of_groups(self, shares: StepShares, groups: Collection[int]) -> list[GraphPlayer]:
+    def _of_groups(self, shares: StepShares, groups: Collection[int]) -> list[GraphRunner]:
         """Return the passes of groups that have any."""
-        teams, known = self._teams(shares), _kept(self._passes, shares, dict[int, GraphPlayer])
+        teams, known = self._teams(shares), _kept(self._passes, shares, dict[int, GraphRunner])
         asked = [team for team in teams.teams if team.group in groups]
         for team in asked:
             if team.group not in known:
                 known[team.group] = self._of_team(teams, team)
         return [known[team.group] for team in asked]
 
-    def _of_team(self, teams: Teams, team: Team) -> GraphPlayer:
+    def _of_team(self, teams: Teams, team: Team) -> GraphRunner:
         """Return the passes of a team; one object for as long as it is referenced."""
         hosts = teams.hosts(team, self._step.hosts)
         # Two groups may have all their stages on the same nodes; these compute both at once.
         key = team.group, team.pattern, tuple(tuple(map(tuple, stages)) for stages in hosts)
-        player = self._players.get(key)
-        if player is None:
+        runner = self._runners.get(key)
+        if runner is None:
             graph = _passes_of(team)
-            player = GraphPlayer(graph, hosts_of_ranks(hosts).__getitem__)
-            self._players[key] = player
+            runner = GraphRunner(graph, hosts_of_ranks(hosts).__getitem__)
+            self._runners[key] = runner
             own = {activity.rank for activity in graph.activities}
-            self._ranks[player] = {rank: teams.rank_of((team, rank)) for rank in own}
-            self._slow_down(player)
-        return player
+            self._ranks[runner] = {rank: teams.rank_of((team, rank)) for rank in own}
+            self._slow_down(runner)
+        return runner
 
-    def _sync_of(self, shares: StepShares) -> GraphPlayer:
-        def build() -> GraphPlayer:
+    def _sync_of(self, shares: StepShares) -> GraphRunner:
+        def build() -> GraphRunner:
             graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
-            return GraphPlayer(graph, self._hosts.__getitem__)
+            return GraphRunner(graph, self._hosts.__getitem__)
 
         return _kept(self._syncs, shares, build)
 

@@ -10,7 +10,7 @@ from faultline.simulator.phases import Compute
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedFactors:
+class SimulatedFactors:
     """Draws how much longer computations take, phase by phase: the same in both engines.
 
     All groups wait for the slowest, so one draw gives the largest mean factor of all members. The
@@ -28,9 +28,9 @@ class PlayedFactors:
     times: ComputeTimes
 
     @classmethod
-    def of(cls, work: Work, seed: int) -> PlayedFactors | None:
+    def of(cls, work: Work, seed: int) -> SimulatedFactors | None:
         """Return what draws them; None without jitter, and where no messages are simulated."""
-        if not work.plays_steps or not work.compute_jitter:
+        if not work.simulates_steps or not work.compute_jitter:
             return None
         return cls(work, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))
 
