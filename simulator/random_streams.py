@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     MODEL_WEIGHTS = 30
     TRAINING_TEXT = 31
     HELD_OUT_TEXT = 32
+    PRIOR_SAMPLES = 40
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:

@@ -132,6 +132,8 @@ class RecoveryPrices:
         Whether a restart begins when all that has failed is repaired.
     repair_s : float
         Time of a repair if the failure does not state it.
+    factor : float
+        Factor on all phases, but not on stated whole recoveries.
     """
 
     gpus: int = 1
@@ -147,6 +149,7 @@ class RecoveryPrices:
     spread: float = 0.0
     awaits_repair: bool = False
     repair_s: float = 0.0
+    factor: float = 1.0
 
     def states(self, recovery: Recovery) -> bool:
         """Return whether the scenario states the whole time of such a recovery."""
@@ -184,7 +187,11 @@ class RecoveryPrices:
         phases.append(RecoveryPhase("communicators", communicators_s, ranks))
         if recovery.starts_processes:
             phases.append(RecoveryPhase("warm-up", self.warm_up_s))
-        return tuple(phase for phase in phases if phase.duration_s > 0.0)
+        return tuple(
+            phase._replace(duration_s=phase.duration_s * self.factor)
+            for phase in phases
+            if phase.duration_s > 0.0
+        )
 
     def stated_whole_s(self, recovery: Recovery) -> float:
         """Return the stated time of a whole recovery, in seconds."""

@@ -10,6 +10,7 @@ from itertools import chain
 from faultline.experiments.commands.output import print_json, waiting
 from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.priors import explained_prior, shipped_priors
 from faultline.experiments.config.reference import (
     explained,
     find_reference,
@@ -85,9 +86,18 @@ def execute_explain(arguments: argparse.Namespace) -> None:
         facts = ("meaning", "kind", "unit", "default", "limits", "choices", "source")
         keys = [key for at, key in scenario_reference().items() if at[: len(path)] == path]
         records = [
-            {"key": key.dotted, **{fact: getattr(key, fact) for fact in facts}} for key in keys
+            {
+                "key": key.dotted,
+                **{fact: getattr(key, fact) for fact in facts},
+                "prior": prior.model_dump(exclude_none=True)
+                if (prior := shipped_priors().get(key.dotted)) is not None
+                else None,
+            }
+            for key in keys
         ]
         print_json(records)
         return
     text = overview() if known is None else explained(known)
+    if known is not None and (prior := shipped_priors().get(known.dotted)) is not None:
+        text = "\n".join([text, "", *explained_prior(prior)])
     Screen(soft_wrap=True).print(Text(text))

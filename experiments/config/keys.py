@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, time
 from difflib import get_close_matches
 from functools import cache, partial
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.errors import printable
@@ -111,7 +111,7 @@ def _models_in(annotation: Any) -> Iterator[Schema]:
     """Yield the models that an annotation mentions: itself, in a list, or as one of a choice."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    else:
+    elif get_origin(annotation) is not dict:  # Whose keys the schema does not know.
         for part in get_args(annotation):
             yield from _models_in(part)
 
@@ -204,6 +204,8 @@ def _describe(mistake: Any, schema: Schema) -> str:
         return f"{key}: unknown key; {remedy_for(schema_path(location, schema), schema)}"
     if kind == "missing":
         return f"{key}: is missing"
+    if kind == "prior":
+        return f"{key}: {mistake['msg']}"
     what = _PHRASES.get(kind) or _SUBJECT.sub("", mistake["msg"])
     if kind == "literal_error" and isinstance(given, str):
         what += _likely_choice(given, mistake["ctx"]["expected"])

@@ -175,6 +175,8 @@ def _kind(annotation: Any) -> str:
     origin = get_origin(annotation)
     if origin is Literal:
         return "choice"
+    if origin is dict:
+        return f"table of {_kind(parts[1])}s"
     if origin in (list, tuple):
         return f"list of {_kind(parts[0])}s"
     return " or ".join(dict.fromkeys(_kind(part) for part in parts)) or "text"

@@ -30,6 +30,7 @@ from faultline.experiments.config.tables.phases import (
 from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
+from faultline.experiments.config.uncertain import Prior, check_priors
 from pydantic import Field, ValidationError, field_validator
 
 
@@ -69,6 +70,20 @@ class Scenario(Table):
     recovery: RecoveryTable = Field(default_factory=RecoveryTable)
     times: TimesTable = Field(default_factory=TimesTable)
     platform: PlatformTable = Field(default_factory=PlatformTable)
+    uncertain: dict[str, Prior] = Field(
+        default_factory=dict,
+        description='Distributions of numeric keys, each as "table.key" = { kind, low, high, '
+        "source }. A plan draws from them; a run uses the key's own value. Kinds: uniform, "
+        "log-uniform and triangular (with mode) between low and high; normal and lognormal with "
+        "low and high as 5 % and 95 % quantiles.",
+        json_schema_extra={"source": "choice: none stated; a plan has the shipped priors"},
+    )
+
+    @field_validator("uncertain")
+    @classmethod
+    def _are_of_numeric_keys(cls, priors: dict[str, Prior]) -> dict[str, Prior]:
+        check_priors(priors, cls)
+        return priors
 
     @field_validator("name")
     @classmethod

@@ -103,7 +103,9 @@ class TomlSource:
 
     def line_of(self, location: Location) -> int | None:
         """Return the line of a key, or of the closest table around it; None if there is none."""
-        names = tuple(part for part in location if isinstance(part, str))
+        # Dots divide quoted keys, too: `lines` does not tell them from others.
+        stated = (part for part in location if isinstance(part, str))
+        names = tuple(name for part in stated for name in part.split("."))
         for length in range(len(names), 0, -1):
             if names[:length] in self.lines:
                 return self.lines[names[:length]]
@@ -252,6 +254,10 @@ def toml_item(value: Any) -> Item:
         return Float(value, Trivia(), _shortest(value))
     if isinstance(value, str) and len(value) > _LINE_LENGTH:
         return _long_text(value)
+    if isinstance(value, dict):
+        inline = tomlkit.inline_table()
+        inline.update(value)
+        return inline
     item: Item = tomlkit.item(value)
     return item
 

@@ -167,6 +167,7 @@ def recovery_prices(scenario: Scenario, save_s: float | None = None) -> Recovery
         spread=table.spread,
         awaits_repair=hardware == "repaired",
         repair_s=scenario.rejoin.repair_s,
+        factor=table.time_factor,
     )
 
 

@@ -16,9 +16,10 @@ from faultline.experiments.config.reference import (
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
+from faultline.experiments.config.uncertain import TABLE
 from faultline.experiments.job.resolved_job import ResolvedJob, filled_in, resolve_playable
 from pydantic import BaseModel
-from tomlkit.items import Table
+from tomlkit.items import KeyType, SingleKey, Table
 
 _WIDEST_KEY = 40
 _LINE_LENGTH = 120
@@ -109,10 +110,8 @@ def _protection_outcome(question: ResolvedJob) -> str:
 
 def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
     """Return whether a key exists and is not a table; a list of tables is one value."""
-    above = value_at(scenario, reference.path[:-1])
-    return isinstance(above, BaseModel) and not isinstance(
-        value_at(scenario, reference.path), BaseModel
-    )
+    above, value = value_at(scenario, reference.path[:-1]), value_at(scenario, reference.path)
+    return isinstance(above, BaseModel) and not isinstance(value, (BaseModel, dict))
 
 
 def _origin(source: ScenarioSource, value: Any, default: Any, path: KeyPath) -> Origin:
@@ -142,7 +141,18 @@ def scenario_toml(resolved: ResolvedScenario, *, everything: bool = False) -> st
             tables[path] = tomlkit.table()
             tables[path[:-1]].add(path[-1], tables[path])
         _fill(tables[path], keys)
+    if resolved.scenario.uncertain:
+        document.add(TABLE, _priors(resolved.scenario))
     return tomlkit.dumps(document)
+
+
+def _priors(scenario: Scenario) -> Table:
+    """Return the priors of a scenario, each in a line."""
+    table = tomlkit.table()
+    for dotted, prior in scenario.uncertain.items():
+        line = toml_item(prior.model_dump(exclude_none=True))
+        table.add(SingleKey(dotted, KeyType.Basic), line)
+    return table
 
 
 def _by_table(resolved: ResolvedScenario, everything: bool) -> dict[KeyPath, list[ResolvedKey]]:

@@ -50,7 +50,7 @@ class KnownDurations:
     """Durations of the last `size` scenarios: a look-up may take longer than a run."""
 
     # Tables and keys of a scenario that do not affect its durations.
-    WITHOUT = frozenset({"name", "description", "strategy", "failures"})
+    WITHOUT = frozenset({"name", "description", "strategy", "failures", "uncertain"})
 
     def __init__(self, size: int = 64) -> None:
         self._size = size

@@ -106,13 +106,16 @@ def stated_hash(scenario: Scenario) -> str:
 
 
 def _digest(scenario: Scenario, without: dict[str, set[str]]) -> str:
-    left_out: dict[str, Any] = {"name": True, "description": True, **without}
+    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **without}
     left_out["failures"] = {*without.get("failures", ()), "kinds"}
+    left_out["recovery"] = {"time_factor"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
     digest = hashlib.sha256(content.encode())
     if kinds != FailureKindsTable():
         # A key that a later version adds does not change the digest of scenarios without it.
         digest.update(kinds.model_dump_json(exclude_defaults=True).encode())
+    if scenario.recovery.time_factor != 1.0:
+        digest.update(repr(scenario.recovery.time_factor).encode())
     if scenario.platform.file not in preset_names():
         from faultline.platforms.xml_reader import LARGEST_BYTES as LARGEST_XML
 

@@ -1,0 +1,115 @@
+"""A design of experiments over uncertain inputs, and what the candidates cost on it.
+
+The design is a scrambled Sobol sequence (Owen 1998, *Scrambling Sobol' and Niederreiter-Xing
+points*): its points cover the inputs more evenly than independent draws, and a mean over them is
+unbiased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from faultline.simulator.random_streams import Purpose, stream
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+Floats = NDArray[np.float64]
+Quantile = Callable[[Floats], Floats]
+"""Maps probabilities to values of an input."""
+
+_LEAST = 2.0**-33
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Samples of uncertain inputs.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The inputs.
+    unit : ndarray of float, shape (samples, inputs)
+        Probabilities between 0 and 1, both excluded.
+    values : ndarray of float, shape (samples, inputs)
+        The values of the inputs at these probabilities, in the units of the inputs.
+    """
+
+    names: tuple[str, ...]
+    unit: Floats
+    values: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse arrays of other shapes."""
+        if self.unit.shape != self.values.shape or self.unit.shape[1:] != (len(self.names),):
+            raise ValueError(
+                f"{len(self.names)} inputs, but unit is {self.unit.shape} and values "
+                f"{self.values.shape}; both need a column per input"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.unit)
+
+    def sample(self, number: int) -> dict[str, float]:
+        """Return the values of one sample by the names of the inputs."""
+        return dict(zip(self.names, map(float, self.values[number]), strict=True))
+
+    def first(self, samples: int) -> Design:
+        """Return the design of the first samples, which cover the inputs too."""
+        return Design(self.names, self.unit[:samples], self.values[:samples])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedCosts:
+    """The cost of each candidate at each sample of a design, for several seeds of the failures.
+
+    Attributes
+    ----------
+    candidates : tuple of str
+        The candidates.
+    design : Design
+        The samples.
+    costs : ndarray of float, shape (candidates, samples, seeds)
+        Time to train, in seconds; nan if a job does not finish. All candidates have the same
+        failures at a sample and seed.
+    """
+
+    candidates: tuple[str, ...]
+    design: Design
+    costs: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse costs of another shape."""
+        if self.costs.ndim != 3 or self.costs.shape[:2] != (len(self.candidates), len(self.design)):
+            raise ValueError(
+                f"costs of shape {self.costs.shape}; need candidates, samples and seeds: "
+                f"({len(self.candidates)}, {len(self.design)}, seeds)"
+            )
+
+
+def sobol_design(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:
+    """Return a scrambled Sobol design; with 2^k samples each half of each input has half of them.
+
+    An input is a column of its own whatever the others are called, so that its values depend on its
+    place and on the seed alone.
+
+    Parameters
+    ----------
+    inputs : mapping of str to callable
+        The quantile function of each input.
+    samples : int
+        Number of samples.
+    seed : int
+        Seed of the scrambling.
+    """
+    names = tuple(inputs)
+    if not names:
+        nothing = np.empty((samples, 0))
+        return Design(names, nothing, nothing)
+    exponent = max(0, (samples - 1).bit_length())
+    sampler = qmc.Sobol(len(names), scramble=True, seed=stream(seed, Purpose.PRIOR_SAMPLES))
+    unit = np.clip(sampler.random_base2(exponent)[:samples], _LEAST, 1.0 - _LEAST)
+    columns = [quantile(unit[:, place]) for place, quantile in enumerate(inputs.values())]
+    return Design(names, unit, np.column_stack(columns))

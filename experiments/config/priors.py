@@ -1,0 +1,98 @@
+"""The shipped priors (``tables/priors.toml``), and those that hold in a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from faultline.experiments.config.keys import path_of, value_at
+from faultline.experiments.config.reference import unmet_condition
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.tables.recovery import PRESETS
+from faultline.experiments.config.uncertain import Prior, check_priors
+from faultline.platforms.toml_lines import load_toml
+from pydantic import Field
+
+_DEFAULT_PRESET = "scalable"
+_MTBF = "failures.mtbf_s"
+_CHOSEN_LATER = ("strategy.name", "protection.name", "failures.rate")
+
+
+class ShippedPrior(Prior):
+    """A prior that comes with Faultline, and the published values that it rests on."""
+
+    published: list[str] = Field(min_length=1)  # A value with its unit or meaning each.
+    times: bool = False  # Whether low and high are multiples of the scenario's value.
+    each_scheme: bool = False  # Whether each scheme has a value of its own.
+    not_default: str | None = None  # Why the key's default is out of the range.
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainKey:
+    """A key with the prior that holds for it."""
+
+    dotted: str  # The key.
+    prior: Prior
+    is_stated: bool  # Whether the scenario states the prior; it is shipped otherwise.
+    times: bool = False  # Whether the prior is of a factor on the scenario's value.
+    each_scheme: bool = False  # Whether each scheme has a value of its own.
+
+
+@cache
+def shipped_priors() -> Mapping[str, ShippedPrior]:
+    """Return the shipped priors by their dotted keys, in the order of the file."""
+    text = files("faultline.experiments.config.tables").joinpath("priors.toml").read_text("utf-8")
+    priors = {
+        dotted: ShippedPrior.model_validate(table) for dotted, table in load_toml(text).items()
+    }
+    check_priors({dotted: prior for dotted, prior in priors.items() if not prior.times}, Scenario)
+    return priors
+
+
+def priors_of(scenario: Scenario) -> list[UncertainKey]:
+    """Return the uncertain keys of a scenario.
+
+    These are the keys of its ``[uncertain]``, and those with a shipped prior that it does not state
+    and that have an effect under some scheme or protection.
+    """
+    stated = scenario.stated()
+    found = [
+        UncertainKey(dotted, prior, is_stated=True) for dotted, prior in scenario.uncertain.items()
+    ]
+    for dotted, prior in shipped_priors().items():
+        path = path_of(dotted)
+        if dotted in scenario.uncertain or value_at(stated, path) is not None:
+            continue
+        if _is_of_preset(dotted, scenario) or _is_idle(dotted, scenario):
+            continue
+        found.append(UncertainKey(dotted, prior, False, prior.times, prior.each_scheme))
+    return found
+
+
+def _is_of_preset(dotted: str, scenario: Scenario) -> bool:
+    """Return whether a preset other than the default one states the key."""
+    table, _, name = dotted.partition(".")
+    chosen, usual = PRESETS[scenario.recovery.preset], PRESETS[_DEFAULT_PRESET]
+    return table == "recovery" and chosen.get(name) != usual.get(name)
+
+
+def _is_idle(dotted: str, scenario: Scenario) -> bool:
+    if dotted == _MTBF and scenario.failures.model == "trace":
+        return True
+    return unmet_condition(path_of(dotted), scenario, _CHOSEN_LATER) is not None
+
+
+def explained_prior(prior: ShippedPrior) -> list[str]:
+    """Return the entry of a prior for a terminal, in lines."""
+    of_value = " times the scenario's value" if prior.times else ""
+    own = ", each scheme its own" if prior.each_scheme else ""
+    lines = [
+        f"  prior   {prior.text()}{of_value}{own}",
+        f"  rests on  {'; '.join(prior.published)}",
+    ]
+    lines.append(f"  by      {prior.source}")
+    return (
+        lines if prior.not_default is None else [*lines, f"  not the default: {prior.not_default}"]
+    )

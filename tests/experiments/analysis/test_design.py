@@ -1,0 +1,55 @@
+"""The Sobol design over uncertain inputs."""
+
+import numpy as np
+import pytest
+from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
+from faultline.experiments.config.uncertain import Prior
+from scipy import stats
+
+_INPUTS = {
+    "a": Prior(kind="log-uniform", low=5, high=60, source="s").quantile,
+    "b": Prior(kind="normal", low=-1, high=1, source="s").quantile,
+    "c": Prior(kind="uniform", low=0, high=1, source="s").quantile,
+}
+
+
+def test_one_seed_gives_one_design_and_another_seed_another() -> None:
+    first, again, other = (sobol_design(_INPUTS, 32, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.values, again.values)
+    assert not np.any(first.values == other.values)
+
+
+def test_each_input_is_covered_evenly() -> None:
+    design = sobol_design(_INPUTS, 64, seed=5)
+    assert design.unit.shape == design.values.shape == (64, 3)
+    for column in design.unit.T:
+        assert np.bincount((column * 64).astype(int), minlength=64).tolist() == [1] * 64
+
+
+def test_values_follow_the_priors() -> None:
+    values = sobol_design(_INPUTS, 4096, seed=0).values
+    for column, expected in zip(
+        values.T, (stats.loguniform(5, 60), stats.norm(0, 1 / 1.6449), stats.uniform()), strict=True
+    ):
+        # A Sobol sequence is nearer to its distribution than independent draws are.
+        assert stats.kstest(column, expected.cdf).statistic < 0.002
+
+
+def test_the_first_samples_of_a_design_are_a_design() -> None:
+    design = sobol_design(_INPUTS, 64, seed=5)
+    halves = (design.first(16).unit > 0.5).sum(axis=0)
+    assert halves.tolist() == [8, 8, 8]
+    assert design.first(16).sample(3) == design.sample(3)
+
+
+def test_a_design_without_inputs_has_its_samples() -> None:
+    design = sobol_design({}, 8, seed=0)
+    assert len(design) == 8
+    assert design.sample(7) == {}
+
+
+def test_arrays_of_other_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="both need a column per input"):
+        Design(("a",), np.zeros((2, 1)), np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="candidates, samples and seeds"):
+        SimulatedCosts(("x",), sobol_design(_INPUTS, 4, 0), np.zeros((1, 3, 2)))

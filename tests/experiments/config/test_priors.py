@@ -1,0 +1,79 @@
+"""The shipped priors: sources, existing keys, and how they yield to what a scenario states."""
+
+import pytest
+from faultline.experiments.config.keys import path_of, schema_keys
+from faultline.experiments.config.priors import ShippedPrior, priors_of, shipped_priors
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.uncertain import Prior, is_numeric
+
+from tests.experiments.asking import Ask
+
+COMMAND = ("scenario",)
+_EACH = [pytest.param(dotted, prior, id=dotted) for dotted, prior in shipped_priors().items()]
+_STATED = {"kind": "uniform", "low": 1.0, "high": 2.0, "source": "measured"}
+
+
+def _default(dotted: str) -> float:
+    table, _, name = dotted.rpartition(".")
+    if table == "recovery":
+        return float(Scenario().recovery.price(name))
+    return float(schema_keys(Scenario)[path_of(dotted)].field.default)
+
+
+@pytest.mark.parametrize(("dotted", "prior"), _EACH)
+def test_a_prior_rests_on_published_values_of_an_existing_key(
+    dotted: str, prior: ShippedPrior
+) -> None:
+    assert is_numeric(schema_keys(Scenario)[path_of(dotted)])
+    assert len(prior.source) > 10
+    assert all(
+        any(letter.isdigit() for letter in value) or "none" in value for value in prior.published
+    )
+
+
+@pytest.mark.parametrize(("dotted", "prior"), _EACH)
+def test_a_prior_contains_the_default_or_says_why_not(dotted: str, prior: ShippedPrior) -> None:
+    default = 1.0 if prior.times else _default(dotted)
+    assert (prior.low <= default <= prior.high) == (prior.not_default is None)
+
+
+def _keys(**tables: object) -> dict[str, bool]:
+    scenario = Scenario().completed().with_(tables)
+    return {known.dotted: known.is_stated for known in priors_of(scenario)}
+
+
+def test_what_a_scenario_states_is_no_longer_uncertain() -> None:
+    assert "recovery.detect_s" in _keys()
+    assert "recovery.detect_s" not in _keys(**{"recovery.detect_s": 10.0})
+    assert "failures.mtbf_s" not in _keys(**{"failures.mtbf_s": 3600.0})
+
+
+def test_a_stated_prior_replaces_the_shipped_one() -> None:
+    scenario = Scenario().with_({"uncertain": {"recovery.detect_s": _STATED}})
+    [known] = [known for known in priors_of(scenario) if known.dotted == "recovery.detect_s"]
+    assert known.is_stated
+    assert known.prior == Prior.model_validate(_STATED)
+
+
+def test_keys_without_effect_have_no_prior() -> None:
+    assert "failures.shape" not in _keys()
+    assert "failures.shape" in _keys(**{"failures.distribution": "weibull"})
+    assert "failures.kinds.retry_s" in _keys(**{"failures.model": "mix"})
+    assert "failures.mtbf_s" in _keys(**{"failures.model": "mix"})
+    assert "recovery.standby_s" not in _keys()
+    assert "recovery.standby_s" in _keys(**{"recovery.preset": "standby"})
+
+
+def test_a_preset_states_its_own_prices() -> None:
+    assert {"recovery.launch_s", "recovery.communicator_s"} <= _keys().keys()
+    assert (
+        not {"recovery.launch_s", "recovery.communicator_s"}
+        & _keys(**{"recovery.preset": "hot-swap"}).keys()
+    )
+
+
+def test_explain_prints_the_prior(ask: Ask) -> None:
+    printed = ask("explain", "recovery.detect_s")
+    assert "log-uniform, 5 to 60" in printed
+    assert "Unicron, lost node: 5.6 s" in printed
+    assert "prior" not in ask("explain", "job.groups")
