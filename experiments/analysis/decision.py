@@ -299,8 +299,7 @@ def _fitted(unit: Floats, values: Floats, at: Floats) -> Floats:
 
 
 def _basis(unit: Floats) -> Floats:
-    basis: Floats = legendre.legvander(2.0 * unit - 1.0, _DEGREE)
-    return basis
+    return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)
 
 
 def perfect_information(costs: SimulatedCosts) -> Interval:
