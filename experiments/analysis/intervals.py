@@ -56,7 +56,7 @@ def interval_of_mean(
     return np.where(inside, low, means), np.where(inside, high, means)
 
 
-def interval_of_proportion(hits: int, trials: int) -> tuple[float, float]:
+def interval_of_proportion(hits: float, trials: int) -> tuple[float, float]:
     """Return the 95 % interval of a probability, from how often something happened.
 
     Wilson 1927, "Probable inference, the law of succession, and statistical inference": it stays

@@ -114,8 +114,8 @@ def draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
         )  # fmt: skip
 
 
-def draw_levels(axes: Axes, regions: Regions, levels: Sequence[float]) -> None:
-    """Draw labelled contour lines of the winner's value."""
+def draw_levels(axes: Axes, regions: Regions, levels: Sequence[float], unit: str = "×") -> None:
+    """Draw contour lines of the winner's value, labelled with the level and its unit."""
     if min(regions.value.shape) < 2:
         return
     filled = np.where(np.isfinite(regions.value), regions.value, np.nanmax(regions.value))
@@ -123,7 +123,7 @@ def draw_levels(axes: Axes, regions: Regions, levels: Sequence[float]) -> None:
         regions.xs, regions.ys, np.log(filled), levels=np.log(levels), colors="#222222",
         linewidths=0.7, linestyles=":", negative_linestyles=":",
     )  # fmt: skip
-    written = {np.log(level): f"{level:g}×" for level in levels}
+    written = {np.log(level): f"{level:g}{unit}" for level in levels}
     texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
     for text in texts or ():
         text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])

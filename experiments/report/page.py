@@ -116,6 +116,24 @@ def report_page(
     by : str, optional
         An axis whose values are compared, besides schemes and their settings.
     """
+    content = _content(sweep, price_per_gpu_hour, by)
+    return rendered("template.html", ("style.css",), "script.js", page=content)
+
+
+def rendered(template: str, styles: Sequence[str], script: str, **values: Any) -> str:
+    """Return a page from files of this package, with its own style and script only.
+
+    Parameters
+    ----------
+    template : str
+        The page; its policy has ``style_digest`` and ``script_digest``.
+    styles : sequence of str
+        Style sheets, later ones stronger.
+    script : str
+        The page's script.
+    values
+        All that the template refers to; it is escaped.
+    """
     environment = Environment(
         loader=FunctionLoader(_package_file),
         autoescape=True,
@@ -123,13 +141,13 @@ def report_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = _package_file("style.css"), _package_file("script.js")
-    return environment.get_template("template.html").render(
-        page=_content(sweep, price_per_gpu_hour, by),
+    style, code = "".join(map(_package_file, styles)), _package_file(script)
+    return environment.get_template(template).render(
         style=Markup(style),
         style_digest=_digest(style),
-        script=Markup(script),
-        script_digest=_digest(script),
+        script=Markup(code),
+        script_digest=_digest(code),
+        **values,
     )
 
 

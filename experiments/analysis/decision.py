@@ -1,0 +1,382 @@
+"""Decision under uncertain inputs: which candidate to choose, how sure, and which input to measure.
+
+A cost is a time to train in seconds. Its mean over the seeds at one sample is the candidate's cost
+there, and costs of different samples differ by the inputs. A job that does not finish costs
+infinitely much. Samples are the independent units of all errors; seeds are shared, so that
+differences between candidates are paired. The terms are those of Raiffa & Schlaifer 1961, *Applied
+Statistical Decision Theory*: opportunity loss (here regret) and value of information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import numpy as np
+from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
+from faultline.experiments.analysis.intervals import (
+    CONFIDENCE,
+    Interval,
+    half_width,
+    interval_of,
+    interval_of_proportion,
+)
+from numpy.polynomial import legendre
+
+BAND = (0.1, 0.9)
+"""Quantiles of an 80 % band."""
+
+INDIFFERENCE = 0.01
+"""Share of a time to train below which two candidates count as equal."""
+
+_DEGREE = 3  # Of the polynomials by which costs depend on one input.
+_FOLDS = 8
+_GRID = np.linspace(0.005, 0.995, 199)
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """The time to train of one candidate, in seconds.
+
+    Attributes
+    ----------
+    mean
+        Expected time; infinite if some sample does not finish.
+    low, high
+        80 % band of one run: unknown inputs and luck together.
+    parameters
+        80 % band of the expected time, as far as inputs are unknown.
+    luck
+        80 % band of a run's difference from its expected time, with known inputs.
+    parameter_share
+        Share of the variance that is due to unknown inputs.
+    """
+
+    mean: float
+    low: float
+    high: float
+    parameters: tuple[float, float]
+    luck: tuple[float, float]
+    parameter_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a decision maker reads about one candidate; times in seconds."""
+
+    candidate: str
+    best: Interval  # Probability of being the best.
+    within: Interval  # Probability of being within `INDIFFERENCE` of the best.
+    regret: Interval  # Expected excess over the best in hindsight.
+    regret_95: float  # Its 95 % quantile.
+    bands: Bands
+    unfinished: float  # Share of samples in which a run does not finish.
+    tied: bool  # Whether the data do not separate it from the first.
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """The value of knowing one input before choosing."""
+
+    name: str
+    value: Interval  # By how many seconds the expected regret falls.
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPoint:
+    """A value of one input at which the advice changes from one candidate to another."""
+
+    name: str
+    unit: float  # Quantile of the input's prior.
+    value: float  # In the unit of the input's key.
+    below: str
+    above: str
+
+
+def expected_costs(costs: SimulatedCosts) -> Floats:
+    """Return mean costs over seeds, infinite without an end: shape (candidates, samples)."""
+    means = costs.costs.mean(axis=2)
+    return np.where(np.isnan(means), inf, means)
+
+
+def regrets(costs: SimulatedCosts) -> Floats:
+    """Return the excess over the best in hindsight, in seconds: shape (candidates, samples).
+
+    It is 0 for all candidates of a sample in which none finishes: no choice would help.
+    """
+    means = expected_costs(costs)
+    least = means.min(axis=0)
+    hopeless = np.isinf(least)
+    return np.where(hopeless, 0.0, means - np.where(hopeless, 0.0, least))
+
+
+def probability_of_best(costs: SimulatedCosts) -> list[Interval]:
+    """Return each candidate's probability of the least cost, with its 95 % interval.
+
+    Candidates with equal costs share a sample equally.
+    """
+    best = regrets(costs) == 0.0
+    return [_proportion(shares) for shares in best / best.sum(axis=0)]
+
+
+def probability_within(costs: SimulatedCosts, margin: float = INDIFFERENCE) -> list[Interval]:
+    """Return each candidate's probability of a cost of at most 1 + `margin` times the least."""
+    means = expected_costs(costs)
+    close = means <= (1.0 + margin) * means.min(axis=0)
+    return [_proportion(shares) for shares in close.astype(float)]
+
+
+def _proportion(shares: Floats) -> Interval:
+    """Return a mean of shares; its interval has a width even if all are 0, or all are 1."""
+    mean = float(shares.mean())
+    return Interval(mean, *interval_of_proportion(float(shares.sum()), len(shares)))
+
+
+def expected_regret(costs: SimulatedCosts) -> list[Interval]:
+    """Return each candidate's mean regret over the samples, in seconds, with its 95 % interval."""
+    return [interval_of(row.tolist()) for row in regrets(costs)]
+
+
+def regret_quantile(costs: SimulatedCosts, quantile: float = 0.95) -> Floats:
+    """Return a quantile of each candidate's regret, in seconds; infinite if it may not finish."""
+    return np.quantile(regrets(costs), quantile, axis=1, method="higher")
+
+
+def bands(costs: SimulatedCosts) -> list[Bands]:
+    """Return the band of each candidate, split into unknown inputs and luck.
+
+    Notes
+    -----
+    Law of total variance: var T = var E[T | inputs] + E var[T | inputs]. A mean over S seeds keeps
+    1 / S of the luck; its spread over samples is shrunk by that much. With one seed, luck is
+    unknown: it is NaN, and the band of the inputs includes it.
+    """
+    return [_bands_of(rows[~np.isnan(rows).any(axis=1)], len(rows)) for rows in costs.costs]
+
+
+def _bands_of(finished: Floats, samples: int) -> Bands:
+    """Return the bands of the finished samples of one candidate: shape (samples, seeds)."""
+    if len(finished) == 0:
+        return Bands(inf, inf, inf, (inf, inf), (inf, inf), 1.0)
+    seeds = finished.shape[1]
+    means = finished.mean(axis=1)
+    mean = float(means.mean())
+    low, high = np.quantile(finished, BAND)
+    whole, shrinking, share, luck = float(means.var()), 1.0, 1.0, (np.nan, np.nan)
+    if seeds > 1:
+        within = float(finished.var(axis=1, ddof=1).mean())
+        between = max(0.0, whole - within / seeds)
+        shrinking = sqrt(between / whole) if whole > 0 else 0.0
+        share = between / (between + within) if between + within > 0 else 1.0
+        rests = (finished - means[:, None]) * sqrt(seeds / (seeds - 1))
+        luck = _pair(np.quantile(rests, BAND))
+    parameters = mean + shrinking * (np.quantile(means, BAND) - mean)
+    return Bands(
+        mean if len(finished) == samples else inf,
+        float(low),
+        float(high),
+        _pair(parameters),
+        luck,
+        share,
+    )
+
+
+def _pair(two: Floats) -> tuple[float, float]:
+    return float(two[0]), float(two[1])
+
+
+def ranking(costs: SimulatedCosts) -> list[int]:
+    """Return candidates by expected regret; those that may not finish are last."""
+    excess = regrets(costs)
+    unfinished = np.isinf(excess).mean(axis=1)
+    finite = np.where(np.isinf(excess), 0.0, excess).mean(axis=1)
+    return [int(place) for place in np.lexsort((finite, unfinished))]
+
+
+def tied_with(costs: SimulatedCosts, first: int, confidence: float = CONFIDENCE) -> list[bool]:
+    """Return for each candidate whether it may cost as little as the first.
+
+    Tied are those whose paired interval of the mean difference contains 0, and those that cost at
+    most `INDIFFERENCE` more, as share of the first's expected cost.
+    """
+    means = expected_costs(costs)
+    tied = []
+    for row in means:
+        usable = np.isfinite(row) | np.isfinite(means[first])
+        if not np.isfinite(row[usable]).all() or not np.isfinite(means[first][usable]).all():
+            tied.append(bool(np.array_equal(row, means[first])))
+            continue
+        lead = interval_of((row - means[first])[usable].tolist(), confidence)
+        close = abs(lead.mean) <= INDIFFERENCE * float(means[first][usable].mean())
+        tied.append(close or lead.low <= 0.0 <= lead.high)
+    return tied
+
+
+def judge(costs: SimulatedCosts) -> list[Judgement]:
+    """Return all candidates, the advised one first: that of the least expected regret."""
+    order = ranking(costs)
+    ties = tied_with(costs, order[0])
+    unfinished = np.isnan(costs.costs).any(axis=2).mean(axis=1)
+    columns = (
+        costs.candidates,
+        probability_of_best(costs),
+        probability_within(costs),
+        expected_regret(costs),
+        regret_quantile(costs).tolist(),
+        bands(costs),
+        unfinished.tolist(),
+        ties,
+    )
+    rows = list(zip(*columns, strict=True))
+    return [Judgement(*rows[place]) for place in order]
+
+
+def finishing(costs: SimulatedCosts) -> SimulatedCosts:
+    """Return the costs of the candidates that finish in each sample."""
+    kept = ~np.isnan(costs.costs).any(axis=(1, 2))
+    names = tuple(np.array(costs.candidates, dtype=object)[kept])
+    return SimulatedCosts(names, costs.design, costs.costs[kept])
+
+
+def value_of_information(costs: SimulatedCosts) -> list[Information]:
+    """Return the value of knowing each input exactly, the greatest first.
+
+    With an input known, the candidate of the least cost given its value is chosen. Costs given the
+    value are a polynomial of the input's quantile, fitted to the costs less those of the advised
+    candidate. The choice for a sample is by a fit without it, and is judged by that sample's own
+    costs: so an input without effect has a value of 0 up to its interval, and no positive bias.
+
+    Notes
+    -----
+    Regression on the samples after Strong, Oakley & Brennan 2014, *Estimating multiparameter
+    partial expected value of perfect information from a probabilistic sensitivity analysis sample*,
+    Medical Decision Making 34(3). Cross-fitting replaces their correction of the bias. A value is
+    reported as at least 0: information can be ignored.
+    """
+    usable = finishing(costs)
+    design = costs.design
+    if len(usable.candidates) < 2:
+        zero = Interval(0.0, 0.0, 0.0)
+        return [Information(name, zero) for name in design.names]
+    means = expected_costs(usable)
+    advised = int(means.mean(axis=1).argmin())
+    extra = (means - means[advised]).T
+    found = []
+    for place, name in enumerate(design.names):
+        saved = _saved(design.unit[:, place], extra)
+        value = interval_of(saved.tolist())
+        least = max(0.0, value.mean)
+        found.append(Information(name, Interval(least, min(least, value.low), value.high)))
+    return sorted(found, key=lambda one: -one.value.mean)
+
+
+def _saved(unit: Floats, extra: Floats) -> Floats:
+    """Return seconds saved in each sample by choosing with one input known.
+
+    Parameters
+    ----------
+    unit
+        The input's quantiles: shape (samples,).
+    extra
+        Costs over those of the advised candidate: shape (samples, candidates).
+    """
+    saved = np.empty(len(unit))
+    # Of neighbouring values, each is left out at another time.
+    folds = unit.argsort(kind="stable").argsort(kind="stable") % _FOLDS
+    for fold in range(_FOLDS):
+        out = folds == fold
+        predicted = _fitted(unit[~out], extra[~out], unit[out])
+        saved[out] = -extra[out, predicted.argmin(axis=1)]
+    return saved
+
+
+def _fitted(unit: Floats, values: Floats, at: Floats) -> Floats:
+    """Fit polynomials of a quantile to columns of values, and return them at other quantiles."""
+    factors, *_ = np.linalg.lstsq(_basis(unit), values, rcond=None)
+    fitted: Floats = _basis(at) @ factors
+    return fitted
+
+
+def _basis(unit: Floats) -> Floats:
+    return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)
+
+
+def perfect_information(costs: SimulatedCosts) -> Interval:
+    """Return the value of knowing all inputs, in seconds: the advised candidate's regret."""
+    return expected_regret(costs)[ranking(costs)[0]]
+
+
+def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
+    """Return where knowing one input alone would change the advice, by input.
+
+    A change counts if the winner of each side leads the other by more than the 95 % interval of
+    the difference somewhere on its side.
+    """
+    usable = finishing(costs)
+    means = expected_costs(usable)
+    design = costs.design
+    return [
+        point
+        for place in range(len(design.names))
+        for point in _switches(usable.candidates, means, design, place)
+    ]
+
+
+def _switches(
+    candidates: tuple[str, ...], means: Floats, design: Design, place: int
+) -> Iterator[SwitchPoint]:
+    """Return the switch points of one input."""
+    if len(candidates) < 2:
+        return
+    unit, values = design.unit[:, place], design.values[:, place]
+    order = unit.argsort()
+    winners = _fitted(unit, means.T, _GRID).argmin(axis=1)
+    for at in np.flatnonzero(winners[1:] != winners[:-1]):
+        below, above = int(winners[at]), int(winners[at + 1])
+        lead = _clear_lead(unit, means[above] - means[below])
+        if (lead[: at + 1] > 0).any() and (lead[at + 1 :] < 0).any():
+            middle = float(_GRID[at : at + 2].mean())
+            value = float(np.interp(middle, unit[order], values[order]))
+            yield SwitchPoint(
+                design.names[place], middle, value, candidates[below], candidates[above]
+            )
+
+
+def _clear_lead(unit: Floats, differences: Floats) -> Floats:
+    """Return a fitted difference on the grid, 0 wherever its 95 % interval contains 0."""
+    basis, grid = _basis(unit), _basis(_GRID)
+    factors, *_ = np.linalg.lstsq(basis, differences, rcond=None)
+    freedom = len(unit) - basis.shape[1]
+    spread = np.sqrt(((differences - basis @ factors) ** 2).sum() / freedom)
+    leverage = np.einsum("ij,jk,ik->i", grid, np.linalg.pinv(basis.T @ basis), grid)
+    half = half_width(spread * np.sqrt(leverage) * sqrt(freedom + 1), freedom + 1)
+    fitted = grid @ factors
+    clear: Floats = np.where(np.abs(fitted) > half, fitted, 0.0)
+    return clear
+
+
+def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
+    """Return the advised candidate's lead over its closest rival, given one input's quantile.
+
+    Parameters
+    ----------
+    costs
+        At least two of its candidates finish in each sample.
+    place
+        The input's place in the design.
+    quantiles
+        Of the input's prior.
+
+    Returns
+    -------
+    ndarray
+        Seconds by which the least expected cost of all others exceeds the advised candidate's;
+        negative where another is better.
+    """
+    usable = finishing(costs)
+    means = expected_costs(usable)
+    advised = int(means.mean(axis=1).argmin())
+    given = _fitted(costs.design.unit[:, place], means.T, quantiles)
+    lead: Floats = np.delete(given, advised, axis=1).min(axis=1) - given[:, advised]
+    return lead

@@ -1,0 +1,114 @@
+"use strict";
+
+// Sliders fix some inputs; the emulator is averaged over samples of all others.
+const emulator = JSON.parse(document.getElementById("emulator").textContent || "null");
+const SECONDS_PER_DAY = 86400;
+
+// The kernel is that of experiments/analysis/emulator.py: a linear trend and a Matern term.
+function logTime(process, score) {
+  let sum = process.mean;
+  for (const [place, point] of emulator.points.entries()) {
+    let square = 0;
+    let product = 0;
+    for (let input = 0; input < score.length; input += 1) {
+      const apart = (score[input] - point[input]) * process.inverse[input];
+      square += apart * apart;
+      product += score[input] * point[input];
+    }
+    const root = Math.sqrt(5 * square);
+    const smooth = process.amplitude * (1 + root + (root * root) / 3) * Math.exp(-root);
+    sum += process.weights[place] * (process.offset + process.slope * product + smooth);
+  }
+  return sum;
+}
+
+// Known values replace an input in every sample, as [input, normal score].
+function judge(known) {
+  const samples = emulator.samples.map((sample) => {
+    const score = [...sample];
+    for (const [input, value] of known) score[input] = value;
+    return score;
+  });
+  const times = emulator.processes.map((process) =>
+    samples.map((score) => Math.exp(logTime(process, score))),
+  );
+  const least = samples.map((_, sample) => Math.min(...times.map((row) => row[sample])));
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const rows = times.map((row, place) => ({
+    candidate: emulator.candidates[place],
+    best: mean(row.map((time, sample) => (time === least[sample] ? 1 : 0))),
+    time: mean(row),
+    regret: mean(row.map((time, sample) => time - least[sample])),
+  }));
+  return rows.sort((one, other) => one.regret - other.regret);
+}
+
+function cell(row, text, isNumber) {
+  const made = row.insertCell();
+  made.textContent = text;
+  if (isNumber) made.className = "number";
+}
+
+function show(known) {
+  const rows = judge(known);
+  const body = document.querySelector("#live tbody");
+  body.replaceChildren();
+  for (const [place, one] of rows.entries()) {
+    const row = body.insertRow();
+    if (place === 0) row.className = "best";
+    cell(row, one.candidate, false);
+    cell(row, `${(100 * one.best).toFixed(0)} %`, true);
+    cell(row, (one.time / SECONDS_PER_DAY).toFixed(2), true);
+    cell(row, (one.regret / SECONDS_PER_DAY).toFixed(2), true);
+  }
+  const [first] = rows;
+  const given = known.length === 0 ? "With nothing more known" : "With these values";
+  document.getElementById("live-answer").textContent =
+    `${given}, take ${first.candidate}: ${(100 * first.best).toFixed(0)} % likely to be the best.`;
+}
+
+function makeSliders() {
+  const sliders = [...document.querySelectorAll(".slider")].map((box) => ({
+    input: box.querySelector("input"),
+    output: box.querySelector("output"),
+    forget: box.querySelector("button"),
+    isKnown: false,
+  }));
+  let waiting = false;
+  const update = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      const known = sliders.filter((slider) => slider.isKnown);
+      show(known.map(({ input }) => {
+        const place = Number(input.dataset.place);
+        return [place, emulator.scores[place][Number(input.value)]];
+      }));
+    });
+  };
+  const set = (slider, isKnown) => {
+    const { input, output, forget } = slider;
+    slider.isKnown = isKnown;
+    forget.disabled = !isKnown;
+    const text = isKnown ? emulator.texts[input.dataset.place][Number(input.value)] : "unknown";
+    output.textContent = text;
+    input.setAttribute("aria-valuetext", text);
+    update();
+  };
+  for (const slider of sliders) {
+    const start = slider.input.value;
+    slider.input.addEventListener("input", () => set(slider, true));
+    slider.forget.addEventListener("click", () => {
+      slider.input.value = start;
+      set(slider, false);
+      slider.input.focus();
+    });
+  }
+  update();
+}
+
+if (emulator !== null) {
+  for (const process of emulator.processes) process.inverse = process.lengths.map((one) => 1 / one);
+  makeSliders();
+}

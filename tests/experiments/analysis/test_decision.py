@@ -1,0 +1,194 @@
+"""Decisions over uncertain inputs, beside problems whose answers are known analytically."""
+
+from __future__ import annotations
+
+from math import isinf, isnan, pi, sqrt
+
+import numpy as np
+import pytest
+from faultline.experiments.analysis.decision import (
+    INDIFFERENCE,
+    bands,
+    expected_regret,
+    judge,
+    leads_over_input,
+    perfect_information,
+    probability_of_best,
+    probability_within,
+    ranking,
+    regret_quantile,
+    switch_points,
+    value_of_information,
+)
+from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
+from scipy.stats import norm
+
+SAMPLES = 1024
+
+
+def normal_design(inputs: int, seed: int = 1, samples: int = SAMPLES) -> Design:
+    """Return a design whose inputs are standard normal."""
+    names = [f"input{place}" for place in range(inputs)]
+    return sobol_design(dict.fromkeys(names, norm.ppf), samples, seed)
+
+
+def costs_of(
+    design: Design, *rows: np.ndarray, luck: float = 0.0, seeds: int = 2
+) -> SimulatedCosts:
+    """Return costs with independent normal luck per sample and seed, shared by all candidates."""
+    random = np.random.default_rng(5)
+    drawn = luck * random.standard_normal((1, len(design), seeds))
+    names = tuple("abcdefgh"[: len(rows)])
+    return SimulatedCosts(names, design, np.array(rows)[:, :, None] + drawn)
+
+
+@pytest.fixture(scope="module")
+def race() -> SimulatedCosts:
+    """Two candidates whose difference is 1 + 2 x0 + x1; x2 has no effect on it."""
+    design = normal_design(3)
+    x = design.values
+    first = 100.0 + 3.0 * x[:, 2]
+    return costs_of(design, first, first + 1.0 + 2.0 * x[:, 0] + x[:, 1])
+
+
+def loss(mean: float, deviation: float) -> float:
+    """Return E max(0, -N(mean, deviation)): the unit normal loss (Raiffa & Schlaifer 1961)."""
+    z = mean / deviation
+    return float(deviation * (norm.pdf(z) - z * norm.cdf(-z)))
+
+
+def test_a_linear_race_has_its_analytic_probability_and_regret(race: SimulatedCosts) -> None:
+    best = probability_of_best(race)
+    exact = norm.cdf(1 / sqrt(5))
+    assert best[0].low < exact < best[0].high
+    assert best[0].mean + best[1].mean == pytest.approx(1.0)
+    first, second = expected_regret(race)
+    assert first.low < loss(1.0, sqrt(5)) < first.high
+    assert second.low < loss(-1.0, sqrt(5)) < second.high
+    assert perfect_information(race) == first
+    # Regret exceeds t with the probability that the difference is below -t.
+    exact_quantile = -(1.0 + sqrt(5) * norm.ppf(0.05))
+    assert regret_quantile(race)[0] == pytest.approx(exact_quantile, rel=0.1)
+
+
+def test_a_linear_race_has_its_analytic_value_of_information(race: SimulatedCosts) -> None:
+    found = {one.name: one.value for one in value_of_information(race)}
+    assert list(found) == ["input0", "input1", "input2"]
+    for name, deviation in (("input0", 2.0), ("input1", 1.0)):
+        assert found[name].low < loss(1.0, deviation) < found[name].high
+    assert found["input0"].mean == pytest.approx(loss(1.0, 2.0), rel=0.15)
+    assert found["input2"].mean == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_linear_race_switches_at_its_analytic_points(race: SimulatedCosts) -> None:
+    (point,) = [one for one in switch_points(race) if one.name == "input0"]
+    assert (point.below, point.above) == ("b", "a")
+    assert point.value == pytest.approx(-0.5, abs=0.15)
+    assert point.unit == pytest.approx(norm.cdf(-0.5), abs=0.05)
+    assert [one for one in switch_points(race) if one.name == "input2"] == []
+
+
+def test_leads_follow_the_input(race: SimulatedCosts) -> None:
+    quantiles = np.array([0.1, 0.5, 0.9])
+    leads = leads_over_input(race, 0, quantiles)
+    assert leads == pytest.approx(1.0 + 2.0 * norm.ppf(quantiles), abs=0.3)
+
+
+def test_one_scheme_under_two_names_ties() -> None:
+    design = normal_design(2)
+    row = 100.0 + design.values.sum(axis=1)
+    same = costs_of(design, row, row, luck=1.0)
+    assert [one.mean for one in probability_of_best(same)] == [0.5, 0.5]
+    assert [one.mean for one in probability_within(same)] == [1.0, 1.0]
+    assert [one.value.mean for one in value_of_information(same)] == [0.0, 0.0]
+    assert [one.tied for one in judge(same)] == [True, True]
+    assert switch_points(same) == []
+
+
+def test_an_input_without_effect_has_no_value_on_average() -> None:
+    """The choice is by noise alone; an estimate on the fitted samples would be above zero."""
+    values = []
+    for seed in range(20):
+        design = normal_design(1, seed, 128)
+        random = np.random.default_rng(seed)
+        costs = costs_of(design, 100.0 + random.normal(size=128), 100.0 + random.normal(size=128))
+        (one,) = value_of_information(costs)
+        values.append(one.value)
+        assert one.value.low <= 0.0
+    assert sum(value.mean > 0.15 for value in values) <= 1
+
+
+def test_bands_split_inputs_and_luck() -> None:
+    design = normal_design(1, samples=4096)
+    (band,) = bands(costs_of(design, 100.0 + 3.0 * design.values[:, 0], luck=4.0, seeds=4))
+    reach = float(norm.ppf(0.9))
+    assert band.parameter_share == pytest.approx(9 / 25, abs=0.02)
+    assert band.parameters == pytest.approx((100 - 3 * reach, 100 + 3 * reach), abs=0.15)
+    assert band.luck == pytest.approx((-4 * reach, 4 * reach), abs=0.15)
+    assert (band.low, band.high) == pytest.approx((100 - 5 * reach, 100 + 5 * reach), abs=0.25)
+    (single,) = bands(costs_of(design, 100.0 + design.values[:, 0], seeds=1))
+    assert isnan(single.luck[0])
+    assert single.mean == pytest.approx(100.0, abs=0.01)
+
+
+def test_a_candidate_that_may_not_finish_is_never_advised() -> None:
+    design = normal_design(1, samples=64)
+    row = 100.0 + design.values[:, 0]
+    costs = costs_of(design, row - 50.0, row)
+    costs.costs[0, 3, 1] = np.nan
+    first, second = judge(costs)
+    assert (first.candidate, second.candidate) == ("b", "a")
+    assert second.unfinished == 1 / 64
+    assert isinf(second.regret.mean)
+    assert isinf(second.bands.mean)
+    assert isinf(second.regret_95) is False
+    assert not second.tied
+
+
+def test_samples_in_which_nothing_finishes_have_no_regret() -> None:
+    design = normal_design(1, samples=64)
+    row = 100.0 + design.values[:, 0]
+    costs = costs_of(design, row, row + 10.0)
+    costs.costs[:, 0] = np.nan
+    assert ranking(costs) == [0, 1]
+    assert expected_regret(costs)[0].mean == 0.0
+    assert perfect_information(costs).mean == 0.0
+
+
+def test_candidates_within_the_indifference_zone_tie() -> None:
+    design = normal_design(1, samples=64)
+    row = 100.0 + design.values[:, 0]
+    close = judge(costs_of(design, row, row + 0.9 * 100 * INDIFFERENCE, row + 3.0))
+    assert [one.tied for one in close] == [True, True, False]
+    assert [one.within.mean for one in close] == pytest.approx([1.0, 1.0, 0.0], abs=0.05)
+
+
+def test_advice_holds_out_of_sample() -> None:
+    """In 200 other worlds, the advice loses what it states, and less than the point answer."""
+    design = normal_design(3, samples=256)
+
+    def played(x: np.ndarray) -> list[np.ndarray]:
+        # At the medians, the second is best by little; its cost is convex in an unknown input.
+        return [
+            np.full(len(x), 103.0) + x[:, 1],
+            100.0 + np.expm1(1.5 * x[:, 0]) * 4.0,
+            104.0 + 6.0 * x[:, 2],
+        ]
+
+    costs = costs_of(design, *played(design.values))
+    advised = judge(costs)[0]
+    point = int(np.argmin([row[0] for row in played(np.zeros((1, 3)))]))
+    worlds = np.random.default_rng(11).standard_normal((200, 3))
+    truth = np.array(played(worlds))
+    lost = truth - truth.min(axis=0)
+    place = costs.candidates.index(advised.candidate)
+    realised = lost[place]
+    # The realised mean has an error of its own: 200 worlds.
+    error = 2.0 * realised.std() / sqrt(200)
+    assert advised.regret.low - error < realised.mean() < advised.regret.high + error
+    assert place != point
+    assert realised.mean() < lost[point].mean()
+
+
+def test_the_normal_loss_is_known() -> None:
+    assert loss(0.0, 1.0) == pytest.approx(1 / sqrt(2 * pi))

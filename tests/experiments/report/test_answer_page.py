@@ -1,0 +1,196 @@
+"""The page of a decision in a real browser, made from simulated costs of a synthetic cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browsing import DESKTOP, PHONE, Open, violations
+from faultline.experiments.analysis.decision import judge
+from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
+from faultline.experiments.analysis.emulator import Emulator
+from faultline.experiments.report.answer_page import (
+    AnswerFacts,
+    answer_page,
+    write_answer_page,
+)
+from scipy.stats import lognorm, uniform
+
+FACTS = AnswerFacts(
+    "A <cluster> & its job",
+    "Which scheme trains this model soonest?",
+    ("4,096 GPUs in 512 groups",),
+    ("Standbys are available.", "A </script> in a sentence ends nothing."),
+    "faultline plan job.toml --page answer.html",
+    "1.0.0",
+    schemes={"checkpoint, every 12 min": "checkpoint", "ReCycle": "recycle", "SPARe r=3": "spare"},
+    remarks={"SPARe r=3": "fits the memory"},
+)
+
+
+@pytest.fixture(scope="module")
+def costs() -> SimulatedCosts:
+    """Three schemes: one pays for restarts, one for shrinking, one always for redundancy."""
+    priors = {
+        "failures.mtbf_s": lognorm(0.4, scale=20_000.0).ppf,
+        "times.restart_s": lognorm(0.6, scale=400.0).ppf,
+        "times.shrink_s": uniform(20.0, 700.0).ppf,
+        "checkpoint.write_s": uniform(5.0, 55.0).ppf,
+        **{f"recovery.other{place}_s": uniform(1.0, 9.0).ppf for place in range(7)},
+    }
+    design = sobol_design(priors, 128, 1)
+    mtbf, restart, shrink, write = design.values[:, :4].T
+    interval = np.sqrt(2.0 * write * mtbf)
+    times = 50.0 * 86_400.0 * np.array([
+        1.0 / (1.0 - (restart + interval / 2) / mtbf - write / interval),
+        1.02 / (1.0 - shrink / mtbf - 0.004),
+        np.full(128, 1.09) + 100.0 / mtbf,
+    ])  # fmt: skip
+    luck = 1.0 + 0.003 * np.random.default_rng(2).standard_normal((3, 128, 2))
+    return SimulatedCosts(tuple(FACTS.schemes), design, times[:, :, None] * luck)
+
+
+@pytest.fixture(scope="module")
+def answer(costs: SimulatedCosts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("answer") / "answer.html"
+    write_answer_page(costs, FACTS, path)
+    return path
+
+
+def test_the_answer_is_three_sentences_with_the_numbers(
+    open_page: Open, answer: Path, costs: SimulatedCosts
+) -> None:
+    first = judge(costs)[0]
+    shown = open_page(answer).page.locator(".answer p").all_inner_texts()
+    assert len(shown) == 3
+    assert shown[0].startswith(f"Take {first.candidate}: it is {first.best.mean:.0%} ± ")
+    assert f"{first.bands.mean / 86_400:.1f} days (80 % band: " in shown[0]
+    assert "against" in shown[1]
+    assert shown[2].startswith("Measure first: restart duration (s)")
+    assert re.search(r"below [\d,]+ \S.*, above \S", shown[2])
+
+
+def test_the_page_is_small_and_reproducible(costs: SimulatedCosts, answer: Path) -> None:
+    assert answer.stat().st_size < 1_000_000
+    assert answer_page(costs, FACTS) == answer.read_text(encoding="utf-8")
+
+
+def test_a_slider_gives_what_the_emulator_gives(
+    open_page: Open, answer: Path, costs: SimulatedCosts
+) -> None:
+    page = open_page(answer).page
+    page.wait_for_selector("#live tbody tr")
+    data = json.loads(page.locator("#emulator").text_content())
+    emulator = Emulator(costs)
+    place = costs.design.names.index("times.restart_s")
+    slider = page.locator(f"input[data-place='{place}']")
+    assert slider.get_attribute("aria-valuetext") == "unknown"
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function(
+        "document.getElementById('live-answer').textContent.startsWith('With t')"
+    )
+    stop = int(slider.input_value())
+    assert stop == 17
+    assert slider.get_attribute("aria-valuetext") == data["texts"][str(place)][stop]
+    unit = costs.design.unit[:128].copy()
+    unit[:, place] = np.linspace(*emulator.range[:, place], 41)[stop]
+    days = np.exp(emulator.log_times(unit)) / 86_400.0
+    shown = {
+        row.locator("td").nth(0).inner_text(): float(row.locator("td").nth(2).inner_text())
+        for row in page.locator("#live tbody tr").all()
+    }
+    assert list(days.mean(axis=1)) == pytest.approx(
+        [shown[name] for name in emulator.candidates], abs=0.006
+    )
+    regret = (days - days.min(axis=0)).mean(axis=1)
+    assert next(iter(shown)) == emulator.candidates[int(regret.argmin())]
+
+
+def test_a_slider_changes_the_advice_and_forgets(open_page: Open, answer: Path) -> None:
+    page = open_page(answer).page
+    restart = page.get_by_label("restart duration (s)", exact=True)
+    advice = page.locator("#live-answer")
+    before = advice.inner_text()
+    restart.focus()
+    page.keyboard.press("Home")
+    page.wait_for_function(
+        "(old) => document.getElementById('live-answer').textContent !== old", arg=before
+    )
+    assert "take checkpoint, every 12 min" in advice.inner_text()
+    page.keyboard.press("End")
+    page.wait_for_function(
+        "!document.getElementById('live-answer').textContent.includes('checkpoint')"
+    )
+    forget = page.get_by_role("button", name="restart duration (s): unknown again")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "forget"
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "(old) => document.getElementById('live-answer').textContent === old", arg=before
+    )
+    assert forget.is_disabled()
+    assert page.evaluate("document.activeElement.type") == "range"
+
+
+def test_there_are_eight_sliders_and_they_are_quick(open_page: Open, answer: Path) -> None:
+    page = open_page(answer).page
+    assert page.locator(".slider").count() == 8
+    taken_ms = page.evaluate(
+        "(() => { const at = performance.now(); judge([]); return performance.now() - at; })()"
+    )
+    assert taken_ms < 500
+
+
+@pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_axe_finds_nothing_on_the_answer(
+    open_page: Open, answer: Path, size: dict[str, int], colours: str
+) -> None:
+    page = open_page(answer, size, colours, bypass_csp=True).page
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+
+
+def test_the_answer_is_two_sheets_of_a4(open_page: Open, answer: Path) -> None:
+    printed = open_page(answer).page.pdf(prefer_css_page_size=True, print_background=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
+    (box,) = set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", printed))
+    assert [round(float(side) / 72 * 25.4) for side in box] == [210, 297]
+
+
+def test_without_scripts_the_page_has_its_answer_and_no_sliders(
+    open_page: Open, answer: Path
+) -> None:
+    page = open_page(answer, java_script_enabled=False).page
+    assert page.locator(".answer").is_visible()
+    assert not page.locator("#known").is_visible()
+
+
+def test_one_candidate_has_a_page_without_sliders(
+    costs: SimulatedCosts, tmp_path: Path, open_page: Open
+) -> None:
+    alone = SimulatedCosts(costs.candidates[:1], costs.design, costs.costs[:1])
+    write_answer_page(alone, FACTS, tmp_path / "alone.html")
+    page = open_page(tmp_path / "alone.html").page
+    assert page.locator(".answer p").count() == 1
+    assert page.locator(".slider").count() == 0
+
+
+def test_a_page_without_an_end_says_so(costs: SimulatedCosts) -> None:
+    never = SimulatedCosts(costs.candidates, costs.design, costs.costs * np.nan)
+    assert "No candidate finishes in each sample" in answer_page(never, FACTS)
+
+
+@pytest.mark.slow
+def test_a_page_of_many_candidates_is_made_in_time(costs: SimulatedCosts) -> None:
+    names = tuple(f"candidate {place}" for place in range(10))
+    factors = np.linspace(1.0, 1.1, 10)[:, None, None]
+    many = SimulatedCosts(names, costs.design, costs.costs[[0, 1] * 5] * factors)
+    start = time.perf_counter()
+    assert len(answer_page(many, FACTS)) < 3_000_000
+    assert time.perf_counter() - start < 120
