@@ -266,8 +266,9 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     for place, name in enumerate(design.names):
         saved = _saved(design.unit[:, place], extra)
         value = interval_of(saved.tolist())
-        least = max(0.0, value.mean)
-        found.append(Information(name, Interval(least, min(least, value.low), value.high)))
+        # Information can be ignored, so that none is worth less than nothing.
+        mean, high = max(0.0, value.mean), max(0.0, value.high)
+        found.append(Information(name, Interval(mean, value.low, high)))
     return sorted(found, key=lambda one: -one.value.mean)
 
 
