@@ -198,19 +198,23 @@ def tied_with(costs: SimulatedCosts, first: int, confidence: float = CONFIDENCE)
     """Return for each candidate whether it may cost as little as the first.
 
     Tied are those whose paired interval of the mean difference contains 0, and those that cost at
-    most `INDIFFERENCE` more, as share of the first's expected cost.
+    most `INDIFFERENCE` more, as share of the first's expected cost. One that fails to finish in
+    other samples than the first does not tie.
     """
     means = expected_costs(costs)
-    tied = []
-    for row in means:
-        usable = np.isfinite(row) | np.isfinite(means[first])
-        if not np.isfinite(row[usable]).all() or not np.isfinite(means[first][usable]).all():
-            tied.append(bool(np.array_equal(row, means[first])))
-            continue
-        lead = interval_of((row - means[first])[usable].tolist(), confidence)
-        close = abs(lead.mean) <= INDIFFERENCE * float(means[first][usable].mean())
-        tied.append(close or lead.low <= 0.0 <= lead.high)
-    return tied
+    return [_is_tied(row, means[first], confidence) for row in means]
+
+
+def _is_tied(row: Floats, first: Floats, confidence: float) -> bool:
+    """Return whether costs are not separated from the first's: both of shape (samples,)."""
+    ends = np.isfinite(row)
+    if not np.array_equal(ends, np.isfinite(first)):
+        return False
+    if not ends.any():
+        return True
+    lead = interval_of((row[ends] - first[ends]).tolist(), confidence)
+    close = abs(lead.mean) <= INDIFFERENCE * float(first[ends].mean())
+    return close or lead.low <= 0.0 <= lead.high
 
 
 def judge(costs: SimulatedCosts) -> list[Judgement]:
@@ -266,8 +270,9 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     for place, name in enumerate(design.names):
         saved = _saved(design.unit[:, place], extra)
         value = interval_of(saved.tolist())
-        least = max(0.0, value.mean)
-        found.append(Information(name, Interval(least, min(least, value.low), value.high)))
+        # Information can be ignored, so that none is worth less than nothing.
+        mean, high = max(0.0, value.mean), max(0.0, value.high)
+        found.append(Information(name, Interval(mean, value.low, high)))
     return sorted(found, key=lambda one: -one.value.mean)
 
 

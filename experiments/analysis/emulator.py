@@ -21,6 +21,7 @@ from scipy.special import ndtri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern, WhiteKernel
+from threadpoolctl import threadpool_limits
 
 _LEAST_SAMPLES = 16
 _LENGTHS = (0.5, 200.0)  # Normal scores; at 200, an input has a linear effect or none.
@@ -130,7 +131,8 @@ class _Process:
             + WhiteKernel(noise, _NOISE)
         )
         self._process = GaussianProcessRegressor(kernel)
-        with warnings.catch_warnings():
+        # Threads slow such small matrices down, and their sums depend on the number of threads.
+        with threadpool_limits(1), warnings.catch_warnings():
             # A length at its bound is meant: the input has no effect.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self._process.fit(scores, self._targets)

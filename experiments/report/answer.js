@@ -1,5 +1,3 @@
-"use strict";
-
 // Sliders fix some inputs; the emulator is averaged over samples of all others.
 const emulator = JSON.parse(document.getElementById("emulator").textContent || "null");
 const SECONDS_PER_DAY = 86400;

@@ -43,12 +43,13 @@ _SLIDERS = 8
 _STOPS = 41  # Positions of a slider.
 _SAMPLES = 128  # Samples that the page averages over.
 _ROWS = 12  # Rows of each table: the page is printed on two sheets.
+_ZONE = f"{100 * INDIFFERENCE:g} %"
 _MEANING = (
     "Best: it has the least expected time at a sample of the unknown inputs, ± half the 95 % "
-    f"interval. Within {INDIFFERENCE:.0%}: its time is at most that much longer than the least. "
+    f"interval. Within {_ZONE}: its time is at most that much longer than the least. "
     "Band: 80 % of runs. Inputs and luck: 80 % of expected times, and 80 % of a run's differences "
     "from its expected time. Regret: time lost against the best in hindsight. A tie is not "
-    f"separated from the first by these samples, or by {INDIFFERENCE:.0%} of its time."
+    f"separated from the first by these samples, or by {_ZONE} of its time."
 )
 
 
@@ -134,7 +135,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     return rendered(
         "answer.html",
         ("style.css", "answer.css"),
-        "answer.js",
+        ("script.js", "answer.js"),
         facts=facts,
         sentences=answer_sentences(
             found.judgements, found.information, found.switches, found.scales
@@ -197,10 +198,10 @@ def answer_sentences(
     if not isfinite(first.bands.mean):
         return [
             f"No candidate finishes in each sample; {first.candidate} fails to in the fewest, "
-            f"{first.unfinished:.0%}."
+            f"{_percent(first.unfinished)} %."
         ]
     take = (
-        f"Take {first.candidate}: it is {first.best.mean:.0%} ± {_half(first):.0%} likely to train "
+        f"Take {first.candidate}: it is {_chance(first)} likely to train "
         f"soonest, in {_days(first.bands.mean)} days (80 % band: {_days(first.bands.low)} to "
         f"{_days(first.bands.high)})."
     )
@@ -210,8 +211,8 @@ def answer_sentences(
     tied = f"; {_listed(ties)} {'ties' if len(ties) == 1 else 'tie'} with it" if ties else ""
     loss = (
         f"If that is wrong, it loses {time_text(first.regret.mean)} on average and "
-        f"{time_text(first.regret_95)} with a probability of 5 %, against {_regret(others[0])} on "
-        f"average for {others[0].candidate}{tied}."
+        f"at least {time_text(first.regret_95)} with a probability of 5 %, against "
+        f"{_regret(others[0])} on average for {others[0].candidate}{tied}."
     )
     return [take, loss, _measure(information, switches, scales)]
 
@@ -232,8 +233,13 @@ def _measure(
     return f"{text}{' (' + '; '.join(changes) + ')' if changes else ''}."
 
 
-def _half(one: Judgement) -> float:
-    return (one.best.high - one.best.low) / 2.0
+def _chance(one: Judgement) -> str:
+    half = (one.best.high - one.best.low) / 2.0
+    return f"{_percent(one.best.mean)} ± {_percent(half)} %"
+
+
+def _percent(share: float, decimals: int = 0) -> str:
+    return f"{100.0 * share:.{decimals}f}"
 
 
 def _days(seconds: float) -> str:
@@ -252,7 +258,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
     rows = [
         {
             "candidate": one.candidate + (" (tie)" if one.tied and place else ""),
-            "best": f"{one.best.mean:.0%} ± {_half(one):.0%}",
+            "best": _chance(one),
             "best_number": one.best.mean,
             "within": one.within.mean,
             "time": one.bands.mean,
@@ -270,7 +276,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
     columns = [
         text("candidate", "candidate"),
         Column("best", lambda row: Cell(row["best"], f"{row['best_number']:.9g}")),
-        percent(f"within {INDIFFERENCE:.0%}", "within"),
+        percent(f"within {_ZONE}", "within"),
         number("days", "time", 2, 1 / _DAY_S),
         text("80 % band", "band"),
         text("by inputs", "parameters"),
@@ -397,7 +403,7 @@ def _accuracy(emulator: Emulator) -> str:
     one = errors[worst]
     return (
         f"Error of the emulator at a simulation that it has not seen, for {worst}, the least well "
-        f"predicted: median {one.median:.1%} of the time, 95 % of errors below "
-        f"{one.percentile_95:.1%}; its 80 % band contains {one.coverage:.0%} of the simulations. "
-        "A slider ends where the simulated values end."
+        f"predicted: median {_percent(one.median, 1)} % of the time, 95 % of errors below "
+        f"{_percent(one.percentile_95, 1)} %; its 80 % band contains {_percent(one.coverage)} % of "
+        "the simulations. A slider ends where the simulated values end."
     )

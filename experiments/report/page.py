@@ -117,10 +117,10 @@ def report_page(
         An axis whose values are compared, besides schemes and their settings.
     """
     content = _content(sweep, price_per_gpu_hour, by)
-    return rendered("template.html", ("style.css",), "script.js", page=content)
+    return rendered("template.html", ("style.css",), ("script.js",), page=content)
 
 
-def rendered(template: str, styles: Sequence[str], script: str, **values: Any) -> str:
+def rendered(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
     """Return a page from files of this package, with its own style and script only.
 
     Parameters
@@ -129,8 +129,8 @@ def rendered(template: str, styles: Sequence[str], script: str, **values: Any) -
         The page; its policy has ``style_digest`` and ``script_digest``.
     styles : sequence of str
         Style sheets, later ones stronger.
-    script : str
-        The page's script.
+    scripts : sequence of str
+        Scripts, run in this order.
     values
         All that the template refers to; it is escaped.
     """
@@ -141,7 +141,7 @@ def rendered(template: str, styles: Sequence[str], script: str, **values: Any) -
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, code = "".join(map(_package_file, styles)), _package_file(script)
+    style, code = ("".join(map(_package_file, names)) for names in (styles, scripts))
     return environment.get_template(template).render(
         style=Markup(style),
         style_digest=_digest(style),
