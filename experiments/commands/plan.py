@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from dataclasses import replace
+from functools import partial
 
 from faultline.experiments.commands.output import (
     explained,
@@ -15,6 +16,12 @@ from faultline.experiments.commands.output import (
     waiting,
 )
 from faultline.experiments.planner.advice import advise, plan_data
+from faultline.experiments.planner.over_priors import simulate_over_priors
+from faultline.experiments.planner.over_priors_printing import (
+    over_priors_data,
+    over_priors_page,
+    print_over_priors,
+)
 from faultline.experiments.planner.plan import (
     Plan,
     chosen_protections,
@@ -74,15 +81,25 @@ def execute(arguments: argparse.Namespace) -> int:
         optimised = []
         if arguments.optimise:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
+        over = None
+        if arguments.priors is not None:
+            progress.update(task, description="simulating over the priors")
+            over = simulate_over_priors(plan, arguments.priors, partial(progress.advance, task))
     advice = advise(plan)
     if arguments.json:
-        print_json(plan_data(plan, advice, optimised, arguments.price))
+        data = plan_data(plan, advice, optimised, arguments.price)
+        print_json(data if over is None else {**data, "over_priors": over_priors_data(over)})
     else:
         # A file's lines are wide enough for the table.
         print_plan(Screen(), plan, advice, optimised, arguments.price, all_lines=arguments.all)
+        if over is not None:
+            print_over_priors(Screen(), over)
     if arguments.page is not None:
         command = shlex.join(("faultline", *sys.argv[1:]))
-        page = decision_page(plan, advice, command, arguments.price)
+        if over is None:
+            page = decision_page(plan, advice, command, arguments.price)
+        else:
+            page = over_priors_page(plan, over, command, arguments.price)
         with explained(f"--page {arguments.page}"):
             write_file(arguments.page, page)
         _report_written(arguments, str(arguments.page))

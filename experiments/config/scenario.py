@@ -73,9 +73,9 @@ class Scenario(Table):
     uncertain: dict[str, Prior] = Field(
         default_factory=dict,
         description='Distributions of numeric keys, each as "table.key" = { kind, low, high, '
-        "source }. They are checked and shown; runs and plans use each key's own value. Kinds: uniform, "
-        "log-uniform and triangular (with mode) between low and high; normal and lognormal with "
-        "low and high as 5 % and 95 % quantiles.",
+        "source }. plan --priors draws from them; all else uses each key's own value. Kinds: "
+        "uniform, log-uniform and triangular (with mode) between low and high; normal and "
+        "lognormal with low and high as 5 % and 95 % quantiles.",
         json_schema_extra={
             "source": "choice: none stated; scenario explain KEY shows the shipped prior of a key"
         },

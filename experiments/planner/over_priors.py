@@ -65,8 +65,11 @@ class OverPriors:
 
 
 def leading_lines(plan: Plan) -> tuple[Line, ...]:
-    """Return the choices that finish and are near the plan's soonest one, at most `MOST_CHOICES`."""
-    finished = [line for line in plan.lines if line.is_best and line.finished]
+    """Return each scheme's soonest choice if it finishes near the plan's soonest one.
+
+    At most `MOST_CHOICES`. A UserError if none finishes.
+    """
+    finished = [line for line in plan.first_of_schemes() if line.finished]
     if not finished:
         raise UserError("--priors: no choice finishes the job at the values of the scenario")
     soonest = min(line.ratio for line in finished)
@@ -96,7 +99,7 @@ def simulate_over_priors(
         If no choice of the plan finishes, or a sample has impossible values.
     """
     lines, keys = leading_lines(plan), tuple(priors_of(plan.situation.scenario))
-    schemes = list(dict.fromkeys(line.choice.scheme for line in lines))
+    schemes = [line.choice.scheme for line in lines]
     design = sobol_design(_inputs(keys, schemes, plan.situation.mtbf_s), samples, seed)
     steps = _steps(lines[0].choice.question)
     tasks = [
@@ -109,18 +112,7 @@ def simulate_over_priors(
     records = run_points(tasks, on_done)
     ratios = np.array([_ratio(record) for record in records])
     costs = ratios.reshape(len(lines), samples, SEEDS) * plan.situation.ideal_s
-    return OverPriors(lines, keys, SimulatedCosts(candidate_names(lines), design, costs))
-
-
-def candidate_names(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Return a name for each choice: its scheme, and its protection if that is not unique."""
-    schemes = [line.choice.scheme for line in lines]
-    return tuple(
-        line.choice.scheme
-        if schemes.count(line.choice.scheme) == 1
-        else f"{line.choice.scheme} over {line.choice.protection}"
-        for line in lines
-    )
+    return OverPriors(lines, keys, SimulatedCosts(tuple(schemes), design, costs))
 
 
 def _steps(question: ResolvedJob) -> int:

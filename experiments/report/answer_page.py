@@ -151,8 +151,31 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     )
 
 
+def answer_texts(
+    costs: SimulatedCosts, labels: Mapping[str, str], remarks: Mapping[str, str]
+) -> tuple[list[str], Table]:
+    """Return the sentences and the ranking of the page, for a screen.
+
+    Parameters
+    ----------
+    costs : SimulatedCosts
+        Times to train of at least one candidate.
+    labels, remarks
+        As in `AnswerFacts`.
+    """
+    judgements, scales = judge(costs), scales_of(costs.design, _labels(costs, labels))
+    sentences = answer_sentences(
+        judgements, value_of_information(costs), switch_points(costs), scales
+    )
+    return sentences, _ranking_table(judgements, remarks)
+
+
+def _labels(costs: SimulatedCosts, labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: labels.get(name) or quantity(name).with_unit for name in costs.design.names}
+
+
 def _found(costs: SimulatedCosts, facts: AnswerFacts) -> _Found:
-    labels = {name: facts.labels.get(name, quantity(name).with_unit) for name in costs.design.names}
+    labels = _labels(costs, facts.labels)
     judgements = judge(costs)
     usable = finishing(costs)
     emulator = Emulator(costs) if len(usable.candidates) > 1 and labels else None

@@ -70,6 +70,13 @@ def declare(commands: Commands) -> None:
         help="steps of simulated jobs; default: enough for 1,000 failures, at most the whole job",
     )
     method.add_argument(
+        "--priors",
+        metavar="N",
+        type=shared.whole(": use a whole number from 16", 16),
+        help="simulate the leading choices at N samples of the uncertain inputs too, and report "
+        "how likely each is to be the best; --page then writes that answer (docs/uncertainty.md)",
+    )
+    method.add_argument(
         "--optimise",
         action="store_true",
         help="search the best redundancy and interval by simulation too",
@@ -89,5 +96,7 @@ def declare(commands: Commands) -> None:
         "FOLDER",
         "draw each scheme's time to train over redundancy and interval, with its table",
     )
-    plan.not_with("--verify", "--seeds", "--steps", "--output", "--optimise", values=("0",))
+    plan.not_with(
+        "--verify", "--seeds", "--steps", "--output", "--optimise", "--priors", values=("0",)
+    )
     plan.not_with("--json", "--all")
