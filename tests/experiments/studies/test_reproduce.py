@@ -40,6 +40,7 @@ from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask
+from tests.experiments.studies.shown import shown
 
 ROW_KEYS = ["quantity", "scheme", "setting", "published", "simulated", "low", "high", "unit"]
 
@@ -108,11 +109,11 @@ def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
         for redundancy, ratio in ((2, 3.0), (3, 2.0), (4, 2.5))
     ]
     columns = ["rules", "strategy", "groups", "redundancy", "distribution", "time_to_train_ratio"]
-    frame = study.printed_cells(pd.DataFrame(rows, columns=[*columns, "availability"])).frame
+    frame = shown(study.printed_cells(pd.DataFrame(rows, columns=[*columns, "availability"])))
     assert frame.failures.to_list() == ["weibull", "exponential"]
     assert set(frame["r simulated"]) == {"2 to 4"}
-    assert set(frame["best r"]) == {3}
-    assert set(frame.ratio) == {2.0}
+    assert set(frame["best r"]) == {"3"}
+    assert set(frame.ratio) == {"2.00"}
 
 
 def test_every_redundancy_has_a_cell_at_full_scale() -> None:
@@ -143,7 +144,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.Monke
     rows = [row for row, _ in study.at_best(runs)]
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
-    assert len(study.printed_sensitivity(table).frame) == len(ASSUMPTIONS)
+    assert len(study.printed_sensitivity(table).rows) == len(ASSUMPTIONS)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:

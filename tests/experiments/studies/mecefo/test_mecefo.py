@@ -131,7 +131,7 @@ def test_tables_and_the_figure_of_drops(
     runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
 ) -> None:
     results = list(drop_rows(runs))
-    assert len(study.shown_drops(results).frame) == len(MODELS) * len(SYSTEMS) + 1
+    assert len(study.shown_drops(results).rows) == len(MODELS) * len(SYSTEMS) + 1
     assert "350M 0.90" in study.account(results)
     assert saved_bytes(study.draw_drops(runs)) > 10_000
 

@@ -40,6 +40,8 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
 from matplotlib.figure import Figure
 
+from tests.experiments.studies.shown import shown
+
 COARSE = ("times.compute_s=33.48", "times.all_reduce_s=1.701")
 """Steps ten times as long: a tenth of them to run, and the same failures."""
 
@@ -179,7 +181,7 @@ def test_rows_tables_and_figures(loop: pd.DataFrame, saved_bytes: Callable[[Figu
     beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
     assert [row.scheme for row in beside] == ["dp-drop"]
     assert beside[0].simulated == pytest.approx(1.0)
-    assert len(tables.shown_loop(loop).frame) == len(VARIANTS)
+    assert len(tables.shown_loop(loop).rows) == len(VARIANTS)
     assert "NTP 80.0%" in tables.loop_sentence(loop)
     assert saved_bytes(figures.draw_loop(loop)) > 10_000
 
@@ -198,6 +200,6 @@ def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
     printed = list(listed_rows("ntp", {"domains": table}, ["domains"]))
     assert len(printed) == 2 * len(DOMAIN_SCHEMES) * 3
     goodput, batches = tables.shown_domains(table)
-    assert list(goodput.frame["NTP"]) == [0.8, 0.8]
-    assert list(batches.frame.domain) == ["TP8 PP8", "TP32 PP8"]
+    assert list(shown(goodput)["NTP"]) == ["80.0%", "80.0%"]
+    assert list(shown(batches)["domain"]) == ["TP8 PP8", "TP32 PP8"]
     assert saved_bytes(figures.draw_domains(table)) > 10_000

@@ -31,6 +31,7 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask
+from tests.experiments.studies.shown import shown
 
 HALF_A_POINT = 0.005
 FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
@@ -108,8 +109,7 @@ def test_packing_within_smaller_pods_loses_more() -> None:
     lost = table.set_index(["scheme", "pod_replicas"]).loss
     assert lost["dp-drop", 1] == pytest.approx(UNPACKED_DROP[-1], abs=0.02)
     assert lost["dp-drop", 128] == pytest.approx(PACKED["dp-drop"][-1], abs=HALF_A_POINT)
-    shown = tables.shown_pods(table).frame
-    assert list(shown.pod_replicas) == [1, 4, 16, 64, 128]
+    assert list(shown(tables.shown_pods(table)).iloc[:, 1]) == ["1", "4", "16", "64", "128"]
 
 
 def test_no_pace_takes_ntp_out_of_the_published_bound() -> None:
@@ -234,7 +234,7 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
     said = tables.placement_sentence(losses, traces, failing)
     assert "NTP 1.6%" in said
     assert f"{printed[0]} if spares never fail, {printed[1]} if they do (published: 90)" in said
-    table = tables.shown_spares(traces, failing).frame.set_index("spares")["DP-DROP"]
+    table = shown(tables.shown_spares(traces, failing)).set_index("spares")["DP-DROP"]
     assert table["fail too"] == printed[1]
     assert table["not said"] == "90"
 

@@ -145,7 +145,7 @@ def test_every_pair_has_its_row_and_a_lead_that_never_changes_says_so() -> None:
     assert [row.quantity for row in rows].count("closed_form_crossing_mtbf_s") == 2
     (never,) = (row for row in rows if row.quantity == "crossings")
     assert (never.scheme, never.simulated) == ("spare before replication", 0.0)
-    assert len(printed_crossings(table).frame) == 3
+    assert len(printed_crossings(table).rows) == 3
     assert crossing_sentence(table) == (
         "Under sound rules checkpoints alone overtake SPARe where something fails every 46 min to "
         "46 min; replication is never soonest."
@@ -242,7 +242,7 @@ def test_tables_figures_and_rows_are_made_of_it(
         assert saved_bytes(draw()) > 10_000
     # Groups rejoin under sound rules.
     assert len(core.curves) == 6 * 3 + 4
-    assert len(printed_curves(core.curves).frame) == 4
+    assert len(printed_curves(core.curves).rows) == 4
     json.dumps([row.as_dict() for row in crossing_rows(core.crossings)], allow_nan=False)
 
 
