@@ -211,18 +211,20 @@ def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
 def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
     """Return a choice for each redundancy, the best first."""
     settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
-    if has_course(settled[0]):
-        if wants_best_period(question):
-            found = predict_redundancies(question, redundancies)
-            settled = [
-                _at_complete_snapshots(each, found[each.redundancy].interval_steps)
-                for each in settled
-            ]
-        predictions = predict_settings(question, [_within_the_job(each) for each in settled])
-        choices = [_of_course(*pair) for pair in zip(settled, predictions, strict=True)]
-    else:
-        choices = [_of_plain_forms(each) for each in settled]
-    return sorted(choices, key=lambda choice: choice.ratio)
+    if wants_best_period(question):
+        found = predict_redundancies(question, redundancies)
+        settled = [
+            at_complete_snapshots(each, found[each.redundancy].interval_steps) for each in settled
+        ]
+    return sorted(choices_for(question, settled), key=lambda choice: choice.ratio)
+
+
+def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
+    """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
+    if not has_course(question):
+        return [_of_plain_forms(each) for each in settings]
+    predictions = predict_settings(question, [_within_the_job(each) for each in settings])
+    return [_of_course(*pair) for pair in zip(settings, predictions, strict=True)]
 
 
 def wants_best_period(question: ResolvedJob) -> bool:
@@ -236,7 +238,7 @@ def wants_best_period(question: ResolvedJob) -> bool:
     return takes_snapshots and question.scenario.protection.interval_steps is None
 
 
-def _at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+def at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job at an interval, or at the shortest in which each snapshot is completed."""
     protected = question.protected
     lag_s = 0.0
@@ -249,10 +251,7 @@ def _at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> Resolv
 
 def predicted_ratio(question: ResolvedJob) -> float | None:
     """Return the predicted time-to-train ratio of a job; None outside the forms' range."""
-    if has_course(question):
-        prediction = _within_the_job(question).predict()
-        return _of_course(question, prediction).predicted_ratio
-    return _of_plain_forms(question).predicted_ratio
+    return choices_for(question, [question])[0].predicted_ratio
 
 
 def has_course(question: ResolvedJob) -> bool:

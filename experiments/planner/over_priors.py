@@ -1,40 +1,58 @@
-"""Simulates the leading choices of a plan over the priors of its uncertain inputs.
+"""Simulates the leading schemes of a plan over the priors of its uncertain inputs.
 
-Each choice keeps the redundancy and the interval that the plan chose: an operator chooses before
-the inputs are known. All choices have the same samples and the same failures.
+An operator chooses before the inputs are known. So each scheme has one protection, one redundancy
+and one interval, those of the least expected cost over the priors. All schemes are tuned with the
+same effort, and then run at the same samples with the same failures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
 import numpy as np
-from faultline.experiments.analysis.design import Design, Quantile, SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import path_of, value_at
 from faultline.experiments.config.priors import UncertainKey, priors_of
-from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.uncertain import Prior
-from faultline.experiments.job.choices import at_interval
-from faultline.experiments.job.durations import recovery_prices
-from faultline.experiments.job.failure_model import failure_model
-from faultline.experiments.job.resolved_job import ResolvedJob, resolve
+from faultline.experiments.job.choices import (
+    Choice,
+    at_complete_snapshots,
+    choices_for,
+)
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.sampled_job import at_sample, chosen_as, quantiles_of
 from faultline.experiments.planner.plan import Line, Plan
+from faultline.experiments.planner.situation import Situation, choices_of
 from faultline.experiments.planner.verification import run_points
 from faultline.experiments.runs.point import Point
 from numpy.typing import NDArray
+
+SAMPLES = 64
+"""Samples of the inputs, unless the user states another number."""
+
+QUICK_SAMPLES = 16
+"""The same for a quick plan."""
 
 SEEDS = 2
 """Runs of a choice at each sample: two separate luck from unknown inputs."""
 
 LEADING = 1.5
-"""Choices that the plan finds within this factor of its soonest one are simulated."""
+"""Schemes that the plan finds within this factor of its soonest choice are simulated."""
 
-MOST_CHOICES = 10
+MOST_SCHEMES = 10
+
+RIVALLING = 1.1
+"""Protections that the plan finds within this factor of their scheme's soonest are tuned."""
+
+INTERVAL_FACTORS = (0.4, 0.5, 0.63, 0.8, 1.0, 1.25, 1.6, 2.0, 2.5)
+"""Intervals that are tried for each redundancy, over the best at the point values."""
+
+_TUNING_SAMPLES = 32
+_SCREENING_SAMPLES = 16
+_SCREENING_SEED = 1_000_000
+"""First seed of the runs that decide between protections; others judge the scheme later."""
 
 _FAILURES_WANTED = 200
 """Failures of a simulated job at the point values; a sample needs fewer than a plan."""
@@ -42,45 +60,35 @@ _FAILURES_WANTED = 200
 _GIVE_UP = 20.0
 """A run is stopped at this multiple of the undisturbed time, and counts as not finished."""
 
-_MTBF = "failures.mtbf_s"
+OnDone = Callable[[], None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class OverPriors:
-    """Costs of the leading choices of a plan over its priors.
+    """Costs of the leading schemes of a plan over its priors.
 
     Attributes
     ----------
-    lines : tuple of Line
-        The choices, in the order of the candidates of `costs`.
+    choices : tuple of Choice
+        Each scheme as it is tuned, in the order of the candidates of `costs`; predictions are those
+        at the point values.
     keys : tuple of UncertainKey
         The uncertain keys.
     costs : SimulatedCosts
         Times to train, in seconds of the whole job.
     """
 
-    lines: tuple[Line, ...]
+    choices: tuple[Choice, ...]
     keys: tuple[UncertainKey, ...]
     costs: SimulatedCosts
 
 
-def leading_lines(plan: Plan) -> tuple[Line, ...]:
-    """Return each scheme's soonest choice if it finishes near the plan's soonest one.
-
-    At most `MOST_CHOICES`. A UserError if none finishes.
-    """
-    finished = [line for line in plan.first_of_schemes() if line.finished]
-    if not finished:
-        raise UserError("--priors: no choice finishes the job at the values of the scenario")
-    soonest = min(line.ratio for line in finished)
-    near = [line for line in finished if line.ratio <= LEADING * soonest]
-    return tuple(near[:MOST_CHOICES])
-
-
 def simulate_over_priors(
-    plan: Plan, samples: int, on_done: Callable[[], None] | None = None, seed: int = 0
-) -> OverPriors:
-    """Simulate the leading choices at samples of the priors.
+    plan: Plan, samples: int, on_done: OnDone = None, seed: int = 0
+) -> OverPriors | None:
+    """Tune the leading schemes of a plan for its priors, and simulate them at samples of these.
+
+    None if no choice of the plan finishes at the point values.
 
     Parameters
     ----------
@@ -92,27 +100,107 @@ def simulate_over_priors(
         Called after each run.
     seed : int
         Seed of the samples.
-
-    Raises
-    ------
-    UserError
-        If no choice of the plan finishes, or a sample has impossible values.
     """
-    lines, keys = leading_lines(plan), tuple(priors_of(plan.situation.scenario))
-    schemes = [line.choice.scheme for line in lines]
-    design = sobol_design(_inputs(keys, schemes, plan.situation.mtbf_s), samples, seed)
-    steps = _steps(lines[0].choice.question)
-    tasks = [
-        Point.of(job, SEEDS * sample + run)
-        for line in lines
-        for sample in range(samples)
-        for job in [_at_sample(line, design, sample, steps)]
-        for run in range(SEEDS)
+    rivals = leading_lines(plan)
+    if not rivals:
+        return None
+    situation, keys = plan.situation, tuple(priors_of(plan.situation.scenario))
+    schemes = [lines[0].choice.scheme for lines in rivals]
+    design = sobol_design(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
+    steps = _steps(rivals[0][0].choice.question)
+    choices = tuned_schemes(situation, rivals, design, steps, on_done)
+    ratios = _ratios(choices, design, steps, SEEDS, 0, on_done)
+    costs = SimulatedCosts(tuple(schemes), design, ratios * situation.ideal_s)
+    return OverPriors(tuple(choices), keys, costs)
+
+
+def leading_lines(plan: Plan) -> list[list[Line]]:
+    """Return the lines of each scheme that finishes near the plan's soonest choice.
+
+    A scheme has its best line per protection, the soonest first; those of more than `RIVALLING`
+    times its soonest are left out. At most `MOST_SCHEMES` schemes, the soonest first.
+    """
+    finished = [line for line in plan.lines if line.finished and line.is_best]
+    soonest = min((line.ratio for line in finished), default=nan)
+    lines: dict[str, list[Line]] = {}
+    for line in sorted(finished, key=lambda line: line.ratio):
+        of_scheme = lines.setdefault(line.choice.scheme, [])
+        if line.ratio <= (RIVALLING * of_scheme[0].ratio if of_scheme else LEADING * soonest):
+            of_scheme.append(line)
+    return [of_scheme for of_scheme in lines.values() if of_scheme][:MOST_SCHEMES]
+
+
+def tuned_schemes(
+    situation: Situation,
+    rivals: Sequence[Sequence[Line]],
+    design: Design,
+    steps: int,
+    on_done: OnDone = None,
+) -> list[Choice]:
+    """Return each scheme's choice of the least expected cost over the samples.
+
+    Closed forms choose redundancy and interval over each protection. Simulations of a few samples
+    choose between the protections.
+
+    Parameters
+    ----------
+    situation : Situation
+        The job.
+    rivals : sequence of sequence of Line
+        The lines of each scheme, one per protection.
+    design : Design
+        The samples.
+    steps : int
+        Steps of simulated jobs.
+    on_done : callable, optional
+        Called after each run.
+    """
+    pairs = [[(line.choice.scheme, line.choice.protection) for line in of] for of in rivals]
+    tuned = [[tune(choices_of(situation, *pair), design) for pair in of] for of in pairs]
+    contested = [choice for of in tuned if len(of) > 1 for choice in of]
+    screened = design.first(_SCREENING_SAMPLES)
+    ratios = _ratios(contested, screened, steps, 1, _SCREENING_SEED, on_done)
+    found = np.nan_to_num(ratios, nan=_GIVE_UP).mean(axis=(1, 2))
+    expected = {id(choice): ratio for choice, ratio in zip(contested, found, strict=True)}
+    return [min(of, key=lambda choice: expected.get(id(choice), 0.0)) for of in tuned]
+
+
+def tune(choices: Sequence[Choice], design: Design) -> Choice:
+    """Return the redundancy and interval of the least expected cost by closed forms.
+
+    Parameters
+    ----------
+    choices : sequence of Choice
+        All redundancies of a scheme over a protection, at their best intervals at the point values.
+    design : Design
+        The samples.
+    """
+    settings = [
+        at_complete_snapshots(choice.question, max(1, round(factor * choice.interval_steps)))
+        for choice in choices
+        for factor in (INTERVAL_FACTORS if _interval_is_open(choice.question) else (1.0,))
     ]
-    records = run_points(tasks, on_done)
-    ratios = np.array([_ratio(record) for record in records])
-    costs = ratios.reshape(len(lines), samples, SEEDS) * plan.situation.ideal_s
-    return OverPriors(lines, keys, SimulatedCosts(tuple(schemes), design, costs))
+    samples = min(_TUNING_SAMPLES, len(design))
+    costs = [_predicted(settings, design.sample(sample)) for sample in range(samples)]
+    best = settings[int(np.mean(costs, axis=0).argmin())]
+    return choices_for(best, [best])[0]
+
+
+def _interval_is_open(question: ResolvedJob) -> bool:
+    scenario = question.scenario
+    if question.protected.snapshot_interval_steps:
+        return scenario.protection.interval_steps is None
+    return scenario.checkpoint.interval_steps is None and scenario.checkpoint.policy == "fixed"
+
+
+def _predicted(settings: Sequence[ResolvedJob], sample: Mapping[str, float]) -> list[float]:
+    """Return the ratios of settings of one scheme and protection at a sample, by closed forms."""
+    try:
+        job = at_sample(settings[0], sample)
+    except UserError:
+        return [_GIVE_UP] * len(settings)
+    predicted = choices_for(job, [chosen_as(job, setting) for setting in settings])
+    return [min(choice.ratio, _GIVE_UP) for choice in predicted]
 
 
 def _steps(question: ResolvedJob) -> int:
@@ -120,71 +208,33 @@ def _steps(question: ResolvedJob) -> int:
     return max(1, min(question.scenario.job.steps, round(wanted)))
 
 
-def _inputs(
-    keys: Sequence[UncertainKey], schemes: Sequence[str], mtbf_s: float
-) -> dict[str, Quantile]:
-    """Return the quantile function of each input; a key of each scheme is one input per scheme."""
-    inputs: dict[str, Quantile] = {}
-    for key in keys:
-        factor = mtbf_s if key.times and key.dotted == _MTBF else 1.0
-        names = [_own(key.dotted, scheme) for scheme in schemes] if key.each_scheme else []
-        for name in names or [key.dotted]:
-            inputs[name] = partial(_scaled, key.prior, factor)
-    return inputs
+def _ratios(
+    choices: Sequence[Choice],
+    design: Design,
+    steps: int,
+    seeds: int,
+    first_seed: int,
+    on_done: OnDone,
+) -> NDArray[np.float64]:
+    """Return simulated ratios, nan without an end: shape (choices, samples, seeds).
 
-
-def _scaled(prior: Prior, factor: float, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    return factor * prior.quantile(share)
-
-
-def _own(dotted: str, scheme: str) -> str:
-    return f"{dotted} of {scheme}"
-
-
-def _at_sample(line: Line, design: Design, sample: int, steps: int) -> ResolvedJob:
-    """Return the shortened job of a choice at one sample."""
-    question, choice = line.choice.question, line.choice
-    values = _of_scheme(design.sample(sample), choice.scheme)
-    scenario = with_values(question.scenario, {**values, "strategy.redundancy": choice.redundancy})
-    durations = replace(
-        question.durations, recovery=recovery_prices(scenario, question.durations.save_s)
-    )
-    changed = at_interval(resolve(scenario, durations), choice.interval_steps)
-    return changed.shortened(steps, _GIVE_UP * steps * question.ideal_step_s)
-
-
-def _of_scheme(values: Mapping[str, float], scheme: str) -> dict[str, float]:
-    """Return the values by keys: of a key that each scheme has of its own, the scheme's."""
-    common = {name: value for name, value in values.items() if " of " not in name}
-    own = {
-        name.removesuffix(f" of {scheme}"): value
-        for name, value in values.items()
-        if name.endswith(f" of {scheme}")
-    }
-    return common | own
-
-
-def with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
-    """Return a scenario with other values of some keys; whole numbers stay whole.
-
-    A mean time between failures scales the rates of a failure mix.
+    A job that is refused at a sample, as its restarts would never end, does not end.
     """
-    changed: Any = scenario
-    if _MTBF in values and scenario.failures.model == "mix":
-        changed = _with(changed, ("failures", "rate"), "mtbf")
-    for dotted, value in values.items():
-        path = path_of(dotted)
-        is_whole = isinstance(value_at(scenario, path), int) and isinstance(value, float)
-        changed = _with(changed, path, round(value) if is_whole else value)  # type: ignore[call-overload]
-    assert isinstance(changed, Scenario)
-    failure_model(changed)
-    return changed
-
-
-def _with(table: Any, path: tuple[str, ...], value: object) -> Any:
-    first, *rest = path
-    inner = _with(getattr(table, first), tuple(rest), value) if rest else value
-    return table.model_copy(update={first: inner})
+    tasks, places = [], []
+    for row, choice in enumerate(choices):
+        for sample in range(len(design)):
+            try:
+                job = at_sample(choice.question, design.sample(sample))
+            except UserError:
+                continue
+            short = job.shortened(steps, _GIVE_UP * steps * choice.question.ideal_step_s)
+            for run in range(seeds):
+                tasks.append(Point.of(short, first_seed + seeds * sample + run))
+                places.append((row, sample, run))
+    ratios = np.full((len(choices), len(design), seeds), nan)
+    for place, record in zip(places, run_points(tasks, on_done), strict=True):
+        ratios[place] = _ratio(record)
+    return ratios
 
 
 def _ratio(record: Mapping[str, Any]) -> float:

@@ -41,7 +41,7 @@ def over_priors_page(
     from faultline.experiments.report.answer_page import AnswerFacts, answer_page
 
     title, *job = job_texts(plan)
-    schemes = [line.choice.scheme for line in over.lines]
+    schemes = [choice.scheme for choice in over.choices]
     facts = AnswerFacts(
         title=title,
         question="Which fault-tolerance scheme trains this model soonest on this cluster?",

@@ -1,0 +1,126 @@
+"""A job at one sample of its uncertain inputs: the sample's values, and what was chosen before.
+
+An operator chooses redundancy and intervals before the inputs are known. They stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from faultline.experiments.config.keys import path_of, value_at
+from faultline.experiments.config.priors import UncertainKey
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.uncertain import Prior
+from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.job.failure_model import failure_model
+from faultline.experiments.job.resolved_job import ResolvedJob, open_job
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_MTBF = "failures.mtbf_s"
+
+
+def quantiles_of(
+    keys: Sequence[UncertainKey], schemes: Sequence[str], mtbf_s: float
+) -> dict[str, Callable[[Floats], Floats]]:
+    """Return the quantile function of each input.
+
+    A key that each scheme has of its own is an input per scheme.
+
+    Parameters
+    ----------
+    keys : sequence of UncertainKey
+        The uncertain keys.
+    schemes : sequence of str
+        The schemes of all candidates.
+    mtbf_s : float
+        Mean time between failures of the job at the point values, in seconds.
+    """
+    inputs: dict[str, Callable[[Floats], Floats]] = {}
+    for key in keys:
+        factor = mtbf_s if key.times and key.dotted == _MTBF else 1.0
+        names = [_own(key.dotted, scheme) for scheme in schemes] if key.each_scheme else []
+        for name in names or [key.dotted]:
+            inputs[name] = partial(_scaled, key.prior, factor)
+    return inputs
+
+
+def _scaled(prior: Prior, factor: float, share: Floats) -> Floats:
+    return factor * prior.quantile(share)
+
+
+def _own(dotted: str, scheme: str) -> str:
+    return f"{dotted} of {scheme}"
+
+
+def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
+    """Return a job with the values of a sample, at its redundancy and intervals.
+
+    Parameters
+    ----------
+    question : ResolvedJob
+        The job at the point values.
+    sample : mapping of str to float
+        Values by the names of `quantiles_of`.
+
+    Raises
+    ------
+    UserError
+        If a value is impossible.
+    """
+    values = _of_scheme(sample, question.scenario.strategy.name)
+    chosen = {**values, "strategy.redundancy": question.redundancy}
+    scenario = with_values(question.scenario, chosen)
+    recovery = recovery_prices(scenario, question.durations.save_s)
+    changed, _ = open_job(scenario, replace(question.durations, recovery=recovery))
+    return chosen_as(changed, question)
+
+
+def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
+    """Return a job at the redundancy and the intervals of another."""
+    snapshots = other.protected.snapshot_interval_steps
+    return replace(
+        question,
+        redundancy=other.redundancy,
+        interval_steps=other.interval_steps,
+        protected=replace(question.protected, snapshot_interval_steps=snapshots),
+    )
+
+
+def _of_scheme(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
+    """Return the values by keys: of a key that each scheme has of its own, the scheme's."""
+    common = {name: value for name, value in sample.items() if " of " not in name}
+    own = {
+        name.removesuffix(f" of {scheme}"): value
+        for name, value in sample.items()
+        if name.endswith(f" of {scheme}")
+    }
+    return common | own
+
+
+def with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
+    """Return a scenario with other values of some keys; whole numbers stay whole.
+
+    A mean time between failures scales the rates of a failure mix.
+    """
+    changed: Any = scenario
+    if _MTBF in values and scenario.failures.model == "mix":
+        changed = _with(changed, ("failures", "rate"), "mtbf")
+    for dotted, value in values.items():
+        path = path_of(dotted)
+        is_whole = isinstance(value_at(scenario, path), int) and isinstance(value, float)
+        changed = _with(changed, path, round(value) if is_whole else value)  # type: ignore[call-overload]
+    assert isinstance(changed, Scenario)
+    failure_model(changed)
+    return changed
+
+
+def _with(table: Any, path: tuple[str, ...], value: object) -> Any:
+    first, *rest = path
+    inner = _with(getattr(table, first), tuple(rest), value) if rest else value
+    return table.model_copy(update={first: inner})
