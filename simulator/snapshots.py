@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 
+import numpy as np
 from faultline.simulator.background import Write
 from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
@@ -120,12 +121,19 @@ class SnapshotSlot:
         ends_s : mapping of int to float
             The ends of consecutive steps, in seconds and in order, by the steps completed then.
         """
-        every, lag_s, taken = self.every_steps, self.tier.lag_s, []
+        steps = np.fromiter(ends_s, int, len(ends_s))
+        due_s = np.fromiter(ends_s.values(), float, len(ends_s))
+        is_due = steps % self.every_steps == 0
+        steps, due_s = steps[is_due], due_s[is_due]
         whole_s = -inf if self._coming is None else self._whole_s(self._coming)
-        for steps, at_s in ends_s.items():
-            if whole_s <= at_s and steps % every == 0:
-                taken.append(steps)
-                whole_s = at_s + lag_s
+        lag_s, place = self.tier.lag_s, int(due_s.searchsorted(whole_s))
+        if (due_s[:-1] + lag_s <= due_s[1:]).all():
+            # Each snapshot is complete before the next is due.
+            return list(map(int, steps[place:]))
+        taken = []
+        while place < len(steps):
+            taken.append(int(steps[place]))
+            place = int(due_s.searchsorted(due_s[place] + lag_s))
         return taken
 
     def put(self, saved: Saved, write: Write | None = None) -> None:

@@ -10,7 +10,7 @@ Statistical Decision Theory*: opportunity loss (here regret) and value of inform
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 import numpy as np
@@ -150,12 +150,14 @@ def bands(costs: SimulatedCosts) -> list[Bands]:
     -----
     Law of total variance: var T = var E[T | inputs] + E var[T | inputs]. A mean over S seeds keeps
     1 / S of the luck; its spread over samples is shrunk by that much. With one seed, luck is
-    unknown: it is NaN, and the band of the inputs includes it.
+    unknown: it is NaN, and the band of the inputs includes it. A run that simulates a share of the
+    job has more luck than the whole job, whose failures are more: by 1 / sqrt(share).
     """
-    return [_bands_of(rows[~np.isnan(rows).any(axis=1)], len(rows)) for rows in costs.costs]
+    share = costs.simulated_share
+    return [_bands_of(rows[~np.isnan(rows).any(axis=1)], len(rows), share) for rows in costs.costs]
 
 
-def _bands_of(finished: Floats, samples: int) -> Bands:
+def _bands_of(finished: Floats, samples: int, simulated_share: float) -> Bands:
     """Return the bands of the finished samples of one candidate: shape (samples, seeds)."""
     if len(finished) == 0:
         return Bands(inf, inf, inf, (inf, inf), (inf, inf), 1.0)
@@ -168,9 +170,12 @@ def _bands_of(finished: Floats, samples: int) -> Bands:
         within = float(finished.var(axis=1, ddof=1).mean())
         between = max(0.0, whole - within / seeds)
         shrinking = sqrt(between / whole) if whole > 0 else 0.0
+        within *= simulated_share
         share = between / (between + within) if between + within > 0 else 1.0
-        rests = (finished - means[:, None]) * sqrt(seeds / (seeds - 1))
+        rests = (finished - means[:, None]) * sqrt(simulated_share * seeds / (seeds - 1))
         luck = _pair(np.quantile(rests, BAND))
+        expected = mean + shrinking * (means[:, None] - mean)
+        low, high = np.quantile(expected + rests, BAND)
     parameters = mean + shrinking * (np.quantile(means, BAND) - mean)
     return Bands(
         mean if len(finished) == samples else inf,
@@ -240,7 +245,7 @@ def finishing(costs: SimulatedCosts) -> SimulatedCosts:
     """Return the costs of the candidates that finish in each sample."""
     kept = ~np.isnan(costs.costs).any(axis=(1, 2))
     names = tuple(np.array(costs.candidates, dtype=object)[kept])
-    return SimulatedCosts(names, costs.design, costs.costs[kept])
+    return replace(costs, candidates=names, costs=costs.costs[kept])
 
 
 def value_of_information(costs: SimulatedCosts) -> list[Information]:

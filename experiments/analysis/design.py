@@ -74,11 +74,14 @@ class SimulatedCosts:
     costs : ndarray of float, shape (candidates, samples, seeds)
         Time to train, in seconds; nan if a job does not finish. All candidates have the same
         failures at a sample and seed.
+    simulated_share : float
+        Share of the job that a run simulates. Its luck is that of a shorter job.
     """
 
     candidates: tuple[str, ...]
     design: Design
     costs: Floats
+    simulated_share: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse costs of another shape."""

@@ -15,8 +15,14 @@ from faultline.experiments.commands.output import (
     progress_of,
     waiting,
 )
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
-from faultline.experiments.planner.over_priors import simulate_over_priors
+from faultline.experiments.planner.over_priors import (
+    QUICK_SAMPLES,
+    SAMPLES,
+    OverPriors,
+    simulate_over_priors,
+)
 from faultline.experiments.planner.over_priors_printing import (
     over_priors_data,
     over_priors_page,
@@ -28,7 +34,7 @@ from faultline.experiments.planner.plan import (
     chosen_schemes,
     make_plan,
 )
-from faultline.experiments.planner.printing import decision_page, print_plan
+from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import check_searchable, optimise_schemes
 from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.screen import Screen, text_column
@@ -82,9 +88,9 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.optimise:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
         over = None
-        if arguments.priors is not None:
+        if samples := _samples(arguments):
             progress.update(task, description="simulating over the priors")
-            over = simulate_over_priors(plan, arguments.priors, partial(progress.advance, task))
+            over = simulate_over_priors(plan, samples, partial(progress.advance, task))
     advice = advise(plan)
     if arguments.json:
         data = plan_data(plan, advice, optimised, arguments.price)
@@ -95,17 +101,31 @@ def execute(arguments: argparse.Namespace) -> int:
         if over is not None:
             print_over_priors(Screen(), over)
     if arguments.page is not None:
-        command = shlex.join(("faultline", *sys.argv[1:]))
-        if over is None:
-            page = decision_page(plan, advice, command, arguments.price)
-        else:
-            page = over_priors_page(plan, over, command, arguments.price)
-        with explained(f"--page {arguments.page}"):
-            write_file(arguments.page, page)
-        _report_written(arguments, str(arguments.page))
+        _write_page(plan, over, arguments)
     if arguments.output is not None:
         _draw(plan, arguments)
     return 0 if plan.lines else 1
+
+
+def _samples(arguments: argparse.Namespace) -> int:
+    """Return the number of samples of the priors; 0 leaves the priors out."""
+    if arguments.priors is not None:
+        return int(arguments.priors)
+    if arguments.verify == 0:
+        return 0
+    return QUICK_SAMPLES if arguments.quick else SAMPLES
+
+
+def _write_page(plan: Plan, over: OverPriors | None, arguments: argparse.Namespace) -> None:
+    if over is None:
+        raise UserError(
+            f"--page {arguments.page}: no choice finishes the job at the values of the scenario, "
+            "so that there is nothing to compare over the priors"
+        )
+    page = over_priors_page(plan, over, shlex.join(("faultline", *sys.argv[1:])), arguments.price)
+    with explained(f"--page {arguments.page}"):
+        write_file(arguments.page, page)
+    _report_written(arguments, str(arguments.page))
 
 
 def _draw(plan: Plan, arguments: argparse.Namespace) -> None:

@@ -133,15 +133,15 @@ def unmet_condition(
         return None
     for dotted, values in _conditions(known[path]).items():
         needed = tuple(dotted.split("."))
-        if _in_force(scenario, needed) in values or dotted in open_keys:
+        if value_in_force(scenario, needed) in values or dotted in open_keys:
             continue
         if unmet_condition(needed, scenario, open_keys) is None:
             return dotted, values
     return None
 
 
-def _in_force(scenario: Scenario, path: KeyPath) -> Any:
-    """Return the value that holds for a key: of [recovery], the preset may have stated it."""
+def value_in_force(scenario: Scenario, path: KeyPath) -> Any:
+    """Return the value that holds for a key; the preset may have stated one of [recovery]."""
     value = value_at(scenario, path)
     if value is None and path[0] == "recovery" and path[-1] in OPEN_PRICES:
         return scenario.recovery.price(path[-1])
@@ -155,7 +155,7 @@ def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ())
         return None
     key, values = unmet
     return (
-        f"has no effect with {key} = {quote(_in_force(scenario, path_of(key)))}; set {key} to "
+        f"has no effect with {key} = {quote(value_in_force(scenario, path_of(key)))}; set {key} to "
         f"{' or '.join(values)}, or leave it out"
     )
 

@@ -194,10 +194,11 @@ def _next_best(soonest: Line, later: Sequence[Line]) -> str:
 def _choice_text(line: Line) -> str:
     choice = line.choice
     name = pair_name(choice.scheme, choice.protection)
-    return f"{name} with r = {choice.redundancy} and {_interval_text(choice)}"
+    return f"{name} with r = {choice.redundancy} and {interval_text(choice)}"
 
 
-def _interval_text(choice: Choice) -> str:
+def interval_text(choice: Choice) -> str:
+    """Return how often a choice saves the state."""
     if choice.question.scenario.checkpoint.policy == "dynamic":
         return "checkpoints by the dynamic policy"
     every = choice.question.protected.kept_every_steps(choice.question.interval_steps)

@@ -16,6 +16,7 @@ import numpy as np
 from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.priors import UncertainKey, priors_of
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import (
     Choice,
     at_complete_snapshots,
@@ -54,8 +55,12 @@ _SCREENING_SAMPLES = 16
 _SCREENING_SEED = 1_000_000
 """First seed of the runs that decide between protections; others judge the scheme later."""
 
-_FAILURES_WANTED = 200
-"""Failures of a simulated job at the point values; a sample needs fewer than a plan."""
+_FAILURES_WANTED = 100
+_MOST_STEPS = 50_000
+"""A simulated job has so many failures at the point values, and at most so many steps.
+
+A plan at one point needs more: here 128 runs of a choice count together.
+"""
 
 _GIVE_UP = 20.0
 """A run is stopped at this multiple of the undisturbed time, and counts as not finished."""
@@ -110,7 +115,9 @@ def simulate_over_priors(
     steps = _steps(rivals[0][0].choice.question)
     choices = tuned_schemes(situation, rivals, design, steps, on_done)
     ratios = _ratios(choices, design, steps, SEEDS, 0, on_done)
-    costs = SimulatedCosts(tuple(schemes), design, ratios * situation.ideal_s)
+    labels = tuple(look_of(scheme).label for scheme in schemes)
+    share = steps / situation.scenario.job.steps
+    costs = SimulatedCosts(labels, design, ratios * situation.ideal_s, share)
     return OverPriors(tuple(choices), keys, costs)
 
 
@@ -205,7 +212,7 @@ def _predicted(settings: Sequence[ResolvedJob], sample: Mapping[str, float]) -> 
 
 def _steps(question: ResolvedJob) -> int:
     wanted = _FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
-    return max(1, min(question.scenario.job.steps, round(wanted)))
+    return max(1, min(question.scenario.job.steps, round(wanted), _MOST_STEPS))
 
 
 def _ratios(

@@ -9,19 +9,36 @@ from typing import Any
 from faultline.experiments.analysis.decision import judge, value_of_information
 from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.config.distribution import own_version
+from faultline.experiments.config.keys import path_of
+from faultline.experiments.config.reference import unmet_condition, value_in_force
+from faultline.experiments.config.toml_text import written
+from faultline.experiments.job.choices import Choice
+from faultline.experiments.planner.advice import interval_text
 from faultline.experiments.planner.over_priors import OverPriors
 from faultline.experiments.planner.plan import Plan
-from faultline.experiments.planner.printing import job_texts
+from faultline.experiments.planner.printing import job_texts, left_out_texts
 from rich.console import Console
+
+_GIVEN = (
+    "recovery.hardware",
+    "recovery.standbys",
+    "recovery.shortage",
+    "model.virtual_stages",
+    "model.optimizer_backup",
+)
+"""Facts that decide, and that an operator knows: they are stated, and never averaged over."""
+
+_MOST_LEFT_OUT = 4
+"""More reasons would leave no room on the page."""
 
 
 def print_over_priors(console: Console, over: OverPriors) -> None:
-    """Print the answer in sentences, and the ranking by expected regret."""
+    """Print the answer in sentences, the ranking by expected regret, and what is taken as given."""
     # Importing the emulator's libraries takes a second.
     from faultline.experiments.report.answer_page import answer_texts
     from faultline.experiments.report.tables import on_screen
 
-    sentences, table = answer_texts(over.costs, _labels(over), {})
+    sentences, table = answer_texts(over.costs, _labels(over), _set_ups(over))
     stated = sum(key.is_stated for key in over.keys)
     console.print(
         f"over the priors of {len(over.keys)} inputs ({stated} stated, the others shipped), at "
@@ -30,8 +47,33 @@ def print_over_priors(console: Console, over: OverPriors) -> None:
         soft_wrap=True,
     )
     console.print(on_screen(table))
+    console.print(given_text(over), soft_wrap=True)
     for sentence in sentences:
-        console.print(sentence, soft_wrap=True)
+        console.print(sentence, style="bold", soft_wrap=True)
+
+
+def given_text(over: OverPriors) -> str:
+    """Return a line with the facts that the scenario takes as given, by their keys."""
+    scenario = over.choices[0].question.scenario
+    facts = [
+        f"{dotted} = {written(value)}"
+        for dotted in _GIVEN
+        if unmet_condition(path_of(dotted), scenario) is None
+        and (value := value_in_force(scenario, path_of(dotted))) is not None
+    ]
+    return (
+        f"taken as given, as an operator knows it: {', '.join(facts)}; another value may change "
+        "the answer (--set KEY=VALUE). Steps on approximate gradients, and batches whose rest is "
+        "trained later, count as full ones (--schemes leaves such schemes out)."
+    )
+
+
+def _set_ups(over: OverPriors) -> dict[str, str]:
+    """Return how each candidate is set up: its protection, redundancy and interval."""
+    return {
+        candidate: f"{choice.protection}, r = {choice.redundancy}, {interval_text(choice)}"
+        for candidate, choice in zip(over.costs.candidates, over.choices, strict=True)
+    }
 
 
 def over_priors_page(
@@ -42,11 +84,14 @@ def over_priors_page(
 
     title, *job = job_texts(plan)
     schemes = [choice.scheme for choice in over.choices]
+    assumptions = [text.removeprefix("- ") for text in job if text.startswith("- ")]
+    left_out = [text.capitalize() for text in left_out_texts(plan)[:_MOST_LEFT_OUT]]
+    given = given_text(over)
     facts = AnswerFacts(
         title=title,
         question="Which fault-tolerance scheme trains this model soonest on this cluster?",
         job=tuple(text for text in job if not text.startswith("- ")),
-        assumptions=tuple(text.removeprefix("- ") for text in job if text.startswith("- ")),
+        assumptions=(given[0].upper() + given[1:], *assumptions, *left_out),
         command=command,
         version=own_version(),
         labels=_labels(over),
@@ -58,11 +103,23 @@ def over_priors_page(
 
 def over_priors_data(over: OverPriors) -> dict[str, Any]:
     """Return the judgements and the values of information as JSON data; times in seconds."""
+    choices = dict(zip(over.costs.candidates, over.choices, strict=True))
     return {
         "inputs": {key.dotted: key.prior.model_dump(exclude_none=True) for key in over.keys},
         "samples": len(over.costs.design),
-        "candidates": [asdict(one) for one in judge(over.costs)],
+        "candidates": [
+            {**asdict(one), **_set_up_data(choices[one.candidate])} for one in judge(over.costs)
+        ],
         "information": [asdict(one) for one in value_of_information(over.costs)],
+    }
+
+
+def _set_up_data(choice: Choice) -> dict[str, Any]:
+    return {
+        "strategy.name": choice.scheme,
+        "protection.name": choice.protection,
+        "strategy.redundancy": choice.redundancy,
+        "checkpoint.interval_steps": choice.interval_steps,
     }
 
 
@@ -76,11 +133,11 @@ def _labels(over: OverPriors) -> dict[str, str]:
 
 
 def _remarks(plan: Plan, over: OverPriors, price_per_gpu_hour: float | None) -> dict[str, str]:
-    """Return each candidate's GPU-hours at its expected time and, with a price, their cost."""
-    remarks = {}
+    """Return each candidate's set-up, its GPU-hours at its expected time, and their cost."""
+    remarks = _set_ups(over)
     for one in judge(over.costs):
         if isfinite(one.bands.mean):
             hours = plan.situation.gpu_hours(one.bands.mean / plan.situation.ideal_s)
             price = "" if price_per_gpu_hour is None else f", {hours * price_per_gpu_hour:,.0f}"
-            remarks[one.candidate] = f"{hours:,.0f} GPU-hours{price}"
+            remarks[one.candidate] += f"; {hours:,.0f} GPU-hours{price}"
     return remarks

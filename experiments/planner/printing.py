@@ -1,23 +1,19 @@
-"""A plan as a table with one sentence of advice, and as one A4 page of HTML."""
+"""A plan as a table with one sentence of advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import steps_text, time_text, with_unit
-from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.model_numbers import model_flop_utilisation
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.advice import Advice, pair_name
 from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
-from jinja2 import Environment, StrictUndefined
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -290,54 +286,4 @@ def optimised_text(each: Optimised) -> str:
         f"{head}simulation finds r = {best.redundancy}, every {best.interval_steps:,} steps; the "
         f"closed forms' choice takes {change.mean:+.1%} in comparison (95 % interval "
         f"{change.low:+.1%} to {change.high:+.1%} on fresh seeds; {tail})"
-    )
-
-
-_NOT_SHOWN = ("predicted", "error")
-"""Columns that check the closed forms and are no part of the decision."""
-
-_MOST_ROWS = 10
-"""More rows would leave no room on the page for their meaning."""
-
-_MOST_ASSUMPTIONS = 5
-_MOST_LEFT_OUT = 4
-
-
-def decision_page(
-    plan: Plan, advice: Advice, command: str, price_per_gpu_hour: float | None = None
-) -> str:
-    """Return the page as HTML that loads nothing from the network.
-
-    The command reproduces the plan; a price is in any currency.
-    """
-    table = choices_table(plan, price_per_gpu_hour, tied=advice.undecided)
-    columns = [column for column in table.columns if column.header not in _NOT_SHOWN]
-    rows = list(zip(*(column.cells for column in columns), strict=True))
-    title, job, *assumptions = job_texts(plan)
-    situation = plan.situation
-    mfu = model_flop_utilisation(situation.scenario, situation.ideal_step_s)
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = files("faultline.experiments.planner").joinpath("decision.html")
-    return environment.from_string(template.read_text(encoding="utf-8")).render(
-        title=title,
-        job=job,
-        mfu=None if mfu is None else f"{mfu:.1%}",
-        ideal_time=f"{situation.span(1.0):,.1f} {situation.unit}",
-        sentence=advice.sentence,
-        headings=[str(column.header) for column in columns],
-        left=[column.justify == "left" for column in columns],
-        rows=[tuple(map(str, row)) for row in rows[:_MOST_ROWS]],
-        more=max(0, len(rows) - _MOST_ROWS),
-        taken=next((place for place, line in enumerate(plan.lines) if line is advice.taken), None),
-        assumptions=[text.removeprefix("- ") for text in assumptions[:_MOST_ASSUMPTIONS]],
-        left_out=[
-            text.removeprefix("left out: ") for text in left_out_texts(plan)[:_MOST_LEFT_OUT]
-        ],
-        seeds=len(plan.seeds),
-        tied=_TIED if advice.undecided else None,
-        price=price_per_gpu_hour,
-        command=command,
-        version=own_version(),
     )

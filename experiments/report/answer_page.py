@@ -232,11 +232,13 @@ def answer_sentences(
         return [take]
     ties = [one.candidate for one in others if one.tied]
     tied = f"; {_listed(ties)} {'ties' if len(ties) == 1 else 'tie'} with it" if ties else ""
+    against = f"{_regret(others[0])} on average for {others[0].candidate}{tied}."
     loss = (
         f"If that is wrong, it loses {time_text(first.regret.mean)} on average and "
-        f"at least {time_text(first.regret_95)} with a probability of 5 %, against "
-        f"{_regret(others[0])} on average for {others[0].candidate}{tied}."
+        f"at least {time_text(first.regret_95)} with a probability of 5 %, against {against}"
     )
+    if first.regret.mean == 0.0:
+        loss = f"It is the soonest at every sample; the loss is {against}"
     return [take, loss, _measure(information, switches, scales)]
 
 
@@ -310,7 +312,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
     if any(one.unfinished for one in judgements):
         columns.append(percent("does not finish", "unfinished"))
     if remarks:
-        columns.append(text("remark", "remark", "prose"))
+        columns.append(text("set-up", "remark", "prose"))
     more = len(judgements) - len(rows)
     caption = "Candidates by expected regret" + (f"; {more} more are worse" if more else "")
     return table_of("ranking-table", caption, columns, rows, lambda row: bool(row["first"]))

@@ -7,6 +7,13 @@ from pathlib import Path
 from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
+_least_samples = shared.whole(": use 0, or a whole number from 16", 16)
+
+
+def _samples(text: str) -> int:
+    """Return a number of samples; 0 leaves the priors out."""
+    return 0 if text == "0" else _least_samples(text)
+
 
 def declare(commands: Commands) -> None:
     """Declare the planner."""
@@ -16,7 +23,8 @@ def declare(commands: Commands) -> None:
         "recommend a scheme with its redundancy and checkpoint interval",
         "plan:execute",
         description="Find the best redundancy and checkpoint interval of each scheme by closed "
-        "forms, verify the best by simulation, and recommend a scheme.",
+        "forms, verify the best by simulation, and recommend a scheme: at the values of the "
+        "scenario, and over the priors of those inputs that nobody knows exactly.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
     shared.add_scenario(plan)
@@ -72,9 +80,14 @@ def declare(commands: Commands) -> None:
     method.add_argument(
         "--priors",
         metavar="N",
-        type=shared.whole(": use a whole number from 16", 16),
-        help="simulate the leading choices at N samples of the uncertain inputs too, and report "
-        "how likely each is to be the best; --page then writes that answer (docs/uncertainty.md)",
+        type=_samples,
+        help="samples of the uncertain inputs at which the leading schemes are simulated, to "
+        "report how likely each is to be the best (docs/uncertainty.md); 0: none; default 64",
+    )
+    method.add_argument(
+        "--quick",
+        action="store_true",
+        help="16 samples: the probabilities are then known to about 20 %%, not 10",
     )
     method.add_argument(
         "--optimise",
@@ -89,7 +102,10 @@ def declare(commands: Commands) -> None:
     )
     shared.add_price(plan)
     plan.add_argument(
-        "--page", metavar="FILE", type=Path, help="write a page of A4 with the decision (HTML)"
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="write a page with the answer, its figures and sliders for the inputs (HTML)",
     )
     shared.add_output(
         plan,
@@ -97,6 +113,16 @@ def declare(commands: Commands) -> None:
         "draw each scheme's time to train over redundancy and interval, with its table",
     )
     plan.not_with(
-        "--verify", "--seeds", "--steps", "--output", "--optimise", "--priors", values=("0",)
+        "--verify",
+        "--seeds",
+        "--steps",
+        "--output",
+        "--optimise",
+        "--priors",
+        "--quick",
+        "--page",
+        values=("0",),
     )
+    plan.not_with("--priors", "--page", values=("0",))
+    plan.not_with("--priors", "--quick")
     plan.not_with("--json", "--all")

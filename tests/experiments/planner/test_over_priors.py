@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 from faultline.experiments.analysis.decision import judge, value_of_information
+from faultline.experiments.analysis.design import sobol_design
+from faultline.experiments.config.priors import priors_of
 from faultline.experiments.config.uncertain import Prior
-from faultline.experiments.planner.over_priors import simulate_over_priors
+from faultline.experiments.figures.palette import look_of
+from faultline.experiments.job.choices import at_interval, choices_for
+from faultline.experiments.job.resolved_job import ResolvedJob
+from faultline.experiments.job.sampled_job import at_sample, quantiles_of
+from faultline.experiments.planner.over_priors import simulate_over_priors, tune
 from faultline.experiments.planner.plan import Plan, make_plan
-from faultline.experiments.planner.situation import read_situation
+from faultline.experiments.planner.situation import choices_of, read_situation
 
 SETTINGS = ("job.steps=300", "job.groups=20", "failures.mtbf_s=1500")
 
@@ -28,7 +35,9 @@ def with_prior(plan: Plan, dotted: str, prior: Prior) -> Plan:
 def test_samples_and_costs_are_the_same_each_time() -> None:
     plan = planned()
     first, again = (simulate_over_priors(plan, 16) for _ in range(2))
-    assert first.costs.candidates == ("spare", "replication")
+    assert first is not None
+    assert again is not None
+    assert [choice.scheme for choice in first.choices] == ["spare", "replication"]
     assert first.costs.costs.shape == (2, 16, 2)
     assert np.array_equal(first.costs.design.unit, again.costs.design.unit)
     assert np.array_equal(first.costs.costs, again.costs.costs)
@@ -43,6 +52,7 @@ def test_an_input_without_effect_is_not_worth_knowing() -> None:
         Prior(kind="uniform", low=0.29, high=0.7, source="a test"),
     )
     over = simulate_over_priors(alone, 16)
+    assert over is not None
     worth = {one.name: one.value.mean for one in value_of_information(over.costs)}
     assert worth["strategy.approximation_loss"] == 0.0
 
@@ -51,6 +61,7 @@ def test_a_restart_that_takes_longer_costs_time() -> None:
     plan = planned()
     prior = Prior(kind="uniform", low=100.0, high=4000.0, source="a test")
     over = simulate_over_priors(with_prior(plan, "times.restart_s", prior), 32)
+    assert over is not None
     place = over.costs.design.names.index("times.restart_s")
     restart_s, cost_s = over.costs.design.values[:, place], over.costs.costs.mean(axis=2)
     for row in cost_s:
@@ -63,4 +74,36 @@ def test_a_narrow_prior_gives_the_answer_at_the_point() -> None:
     assert restart_s is not None
     prior = Prior(kind="uniform", low=restart_s, high=restart_s + 1e-6, source="a test")
     over = simulate_over_priors(with_prior(plan, "times.restart_s", prior), 16)
-    assert judge(over.costs)[0].candidate == plan.lines[0].choice.scheme
+    assert over is not None
+    assert judge(over.costs)[0].candidate == look_of(plan.lines[0].choice.scheme).label
+
+
+def test_a_tuned_choice_costs_least_over_the_priors() -> None:
+    """Failures are so uncertain that the interval of the point values is too long for many."""
+    plan = planned("failures.mtbf_s=6000", "times.checkpoint_write_s=60")
+    prior = Prior(kind="log-uniform", low=800.0, high=40_000.0, source="a test")
+    situation = with_prior(plan, "failures.mtbf_s", prior).situation
+    keys = [key for key in priors_of(situation.scenario) if key.is_stated]
+    design = sobol_design(quantiles_of(keys, ["spare"], situation.mtbf_s), 32, 0)
+    choices = choices_of(situation, "spare", "storage")
+    tuned = tune(choices, design)
+
+    def expected(question: ResolvedJob) -> float:
+        jobs = [at_sample(question, design.sample(sample)) for sample in range(32)]
+        return fmean(choices_for(job, [job])[0].ratio for job in jobs)
+
+    cost = expected(tuned.question)
+    assert tuned.interval_steps != choices[0].interval_steps
+    assert cost < expected(choices[0].question)
+    for factor in (0.7, 1.4):
+        near = at_interval(tuned.question, round(factor * tuned.interval_steps))
+        assert cost < 1.001 * expected(near)
+
+
+def test_one_scheme_under_two_names_is_best_half_of_the_time() -> None:
+    over = simulate_over_priors(planned(), 16)
+    assert over is not None
+    twice = replace(over.costs, candidates=("one", "other"), costs=over.costs.costs[[0, 0]])
+    assert [one.best.mean for one in judge(twice)] == [0.5, 0.5]
+    assert all(one.tied for one in judge(twice))
+    assert all(one.value.mean == 0.0 for one in value_of_information(twice))

@@ -17,10 +17,11 @@ JOB = [
     *("--set", "job.steps=300", "--set", "restart.failure_during=absorbed"),
     *("--protections", "storage"),
 ]
+AT_A_POINT = ("--priors", "0")
 
 
 def test_json_has_all_that_was_planned(ask: Ask) -> None:
-    content = ask.json(*JOB, "--schemes", "spare,replication", "--verify", "2")
+    content = ask.json(*JOB, *AT_A_POINT, "--schemes", "spare,replication", "--verify", "2")
     assert (content["gpus"], content["groups"], content["mtbf_s"]) == (3000, 30, 1200.0)
     assert content["restart_s"] == 1200.0
     assert {line["scheme"] for line in content["choices"]} == {"spare", "replication"}
@@ -44,8 +45,28 @@ def test_json_has_all_that_was_planned(ask: Ask) -> None:
 
 
 def test_the_answer_is_the_same_every_time(ask: Ask) -> None:
-    first, again = (ask(*JOB, "--json", "--verify", "1", "--steps", "50") for _ in range(2))
+    few = ("--schemes", "spare,replication", "--verify", "1", "--steps", "50", "--quick")
+    first, again = (ask(*JOB, "--json", *few) for _ in range(2))
     assert first == again
+
+
+def test_the_answer_over_the_priors_has_a_page(ask: Ask, tmp_path: Path) -> None:
+    few = ("--schemes", "spare,replication", "--steps", "50", "--quick", "--price", "2.5")
+    printed = ask(*JOB, *few, "--page", tmp_path / "answer.html")
+    assert "Candidates by expected regret" in printed
+    assert "taken as given" in printed
+    page = (tmp_path / "answer.html").read_text(encoding="utf-8")
+    for sentence in printed.splitlines()[-4:-1]:
+        assert sentence in page
+
+
+def test_priors_that_are_points_give_the_answer_at_the_point(ask: Ask) -> None:
+    """Every input is stated, so that samples differ by luck alone."""
+    few = ("--schemes", "spare,replication", "--steps", "100", "--quick")
+    content = ask.json(*JOB, *few)
+    soonest = min(content["choices"], key=lambda line: line["simulated"]["time_to_train_ratio"])
+    first = content["over_priors"]["candidates"][0]
+    assert first["strategy.name"] == soonest["scheme"]
 
 
 def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
@@ -58,7 +79,9 @@ def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
 
 
 def test_optimise_reports_its_runs(ask: Ask) -> None:
-    found = ask.json(*JOB, "--optimise", "--schemes", "spare", "--steps", "40")["optimised"][0]
+    found = ask.json(*JOB, *AT_A_POINT, "--optimise", "--schemes", "spare", "--steps", "40")[
+        "optimised"
+    ][0]
     assert found["runs"] > 0
     assert found["steps"] == 40
     change = found["closed_form_takes_longer"]
@@ -70,7 +93,7 @@ def test_optimise_reports_its_runs(ask: Ask) -> None:
 def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
     folder = tmp_path / "new"
     arguments = ["--schemes", "replication", "--verify", "1", "--seeds", "2", "--steps", "20"]
-    printed = ask(*JOB, *arguments, "-o", folder)
+    printed = ask(*JOB, *AT_A_POINT, *arguments, "-o", folder)
     assert imread(folder / "plan-replication.png").ndim == 3
     table = pd.read_csv(folder / "plan-replication.csv")
     assert set(table["source"]) == {"closed form", "simulation"}
@@ -90,6 +113,8 @@ def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
         (["--set", "job.groups=30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "without another failure is only"),
         (["--verify", "0", "-o", "figures"], "has no effect with --verify 0"),
+        (["--priors", "7"], "use 0, or a whole number from 16"),
+        (["--priors", "0", "--page", "page.html"], "has no effect with --priors 0"),
         (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
     ],
 )

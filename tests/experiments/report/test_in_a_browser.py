@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from faultline.experiments.cli import main
 
 from tests.experiments.report.browsing import DESKTOP, PHONE, Open, violations
 from tests.experiments.report.conftest import copy_with_errors, report, simulate
@@ -288,51 +286,3 @@ def test_the_policy_stops_what_escaping_would_let_through(
     assert opened.mistakes
     assert all("Content Security Policy" in mistake for mistake in opened.mistakes)
     opened.mistakes.clear()
-
-
-PLAN = [
-    *("plan", "spare-study", "--set", "job.groups=24", "--seeds", "2", "--steps", "60"),
-    *("--schemes", "checkpoint,replication,spare", "--price", "2.5"),
-]
-
-
-@pytest.fixture(scope="module")
-def sheet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("decision") / "decision.html"
-    assert main([*PLAN, "--page", str(path)]) == 0
-    return path
-
-
-def test_the_sheet_says_what_to_take_and_what_it_costs(sheet: Path) -> None:
-    text = sheet.read_text(encoding="utf-8")
-    assert re.search(r'class="answer">(Take|No advice)', text)
-    places = [
-        text.index(f">{name}<") for name in ("goodput", "every", "M GPU-h", "M cost", "ratio")
-    ]
-    assert places == sorted(places)
-    assert "plan again with half and twice of each" in text
-    assert text.count("<tr") <= 11
-
-
-@pytest.mark.parametrize(
-    ("size", "colours"), [(DESKTOP, "light"), pytest.param(PHONE, "dark", marks=pytest.mark.slow)]
-)
-def test_axe_finds_nothing_on_the_sheet(
-    open_page: Open, sheet: Path, size: dict[str, int], colours: str
-) -> None:
-    assert violations(open_page(sheet, size, colours, bypass_csp=True).page) == []
-
-
-@pytest.mark.parametrize("width", [640, 900, 1280])
-def test_no_column_of_the_sheet_is_cut(open_page: Open, sheet: Path, width: int) -> None:
-    page = open_page(sheet, {"width": width, "height": 800}).page
-    wider = page.evaluate("(b => b.scrollWidth - b.clientWidth)(document.querySelector('.box'))")
-    assert wider <= 0
-    assert page.locator(".narrow").is_visible() is False
-
-
-def test_the_sheet_is_one_page_of_a4(open_page: Open, sheet: Path) -> None:
-    printed = open_page(sheet).page.pdf(prefer_css_page_size=True, print_background=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
-    (box,) = set(re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", printed))
-    assert [round(float(side) / 72 * 25.4) for side in box] == [210, 297]
