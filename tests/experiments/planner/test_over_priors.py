@@ -14,7 +14,7 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import at_interval, choices_for
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
-from faultline.experiments.planner.over_priors import simulate_over_priors, tune
+from faultline.experiments.planner.over_priors import is_behind, simulate_over_priors, tune
 from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.situation import choices_of, read_situation
 
@@ -107,3 +107,12 @@ def test_one_scheme_under_two_names_is_best_half_of_the_time() -> None:
     assert [one.best.mean for one in judge(twice)] == [0.5, 0.5]
     assert all(one.tied for one in judge(twice))
     assert all(one.value.mean == 0.0 for one in value_of_information(twice))
+
+
+def test_a_scheme_that_is_slower_without_failures_is_not_simulated() -> None:
+    """Replication of degree 2 takes about twice as long per step."""
+    plan = planned()
+    replication = next(line.choice for line in plan.lines if line.choice.scheme == "replication")
+    assert is_behind(replication, np.array([[[1.1, 1.2], [1.3, 1.2]]]))
+    assert not is_behind(replication, np.array([[[1.1, 1.2], [1.3, 2.5]]]))
+    assert not is_behind(replication, np.array([[[1.1, np.nan]]]))
