@@ -312,11 +312,6 @@ def _basis(unit: Floats) -> Floats:
     return np.asarray(legendre.legvander(2.0 * unit - 1.0, _DEGREE), dtype=float)
 
 
-def perfect_information(costs: SimulatedCosts) -> Interval:
-    """Return the value of knowing all inputs, in seconds: the advised candidate's regret."""
-    return expected_regret(costs)[ranking(costs)[0]]
-
-
 def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
     """Return where knowing one input alone would change the advice, by input.
 

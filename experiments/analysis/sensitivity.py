@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from faultline.experiments.analysis.decision import expected_costs, finishing
-from faultline.experiments.analysis.design import Floats, SimulatedCosts
+from faultline.experiments.analysis.design import Floats
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.simulator.random_streams import Purpose, stream
 from SALib.analyze import sobol as sobol_analysis
 from SALib.sample import sobol as sobol_sample
-from scipy.stats import ks_2samp
 
 _BASE_SAMPLES = 512
-_LEAST_SIDE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +32,6 @@ class Effect:
     name: str
     total: float
     error: float
-
-
-@dataclass(frozen=True, slots=True)
-class Separation:
-    """How differently an input is distributed where the first is best and where it is not.
-
-    Attributes
-    ----------
-    distance
-        Kolmogorov and Smirnov's: 0, equal distributions; 1, the input alone decides.
-    probability
-        Of such a distance or a larger one, if the input had no effect.
-    """
-
-    name: str
-    distance: float
-    probability: float
 
 
 def total_effects(
@@ -123,22 +103,3 @@ def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str,
         for rival, name in enumerate(emulator.candidates)
         if rival != place
     }
-
-
-def separations(costs: SimulatedCosts, first: str) -> list[Separation]:
-    """Return how well each input alone separates the samples in which a candidate is the best.
-
-    The regional sensitivity analysis of Spear & Hornberger 1980, *Eutrophication in Peel Inlet II*:
-    the two-sample test of Kolmogorov and Smirnov for each input. It is empty if the candidate is
-    the best, or is not, in fewer than 8 samples.
-    """
-    usable = finishing(costs)
-    means = expected_costs(usable)
-    best = means[usable.candidates.index(first)] <= means.min(axis=0)
-    if min(best.sum(), (~best).sum()) < _LEAST_SIDE:
-        return []
-    found = []
-    for name, column in zip(costs.design.names, costs.design.unit.T, strict=True):
-        test = ks_2samp(column[best], column[~best])
-        found.append(Separation(name, float(test.statistic), float(test.pvalue)))
-    return sorted(found, key=lambda one: -one.distance)

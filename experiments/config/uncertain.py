@@ -1,4 +1,4 @@
-"""Priors: distributions of numeric keys whose value nobody knows exactly.
+"""Priors: distributions of numeric keys whose exact value is unknown.
 
 A scenario states them under ``[uncertain]``; the shipped ones are in ``tables/priors.toml``. The
 scenario's own value stays the point estimate: a run uses it, a plan draws from the prior.
@@ -136,14 +136,14 @@ def limits_of(known: Key) -> tuple[float, float]:
     low, high = -inf, inf
     for limit in known.field.metadata:
         match limit:
-            case Ge(ge=least):
-                low = float(least)  # type: ignore[arg-type]
-            case Gt(gt=least):
-                low = nextafter(float(least), inf)  # type: ignore[arg-type]
-            case Le(le=most):
-                high = float(most)  # type: ignore[arg-type]
-            case Lt(lt=most):
-                high = nextafter(float(most), -inf)  # type: ignore[arg-type]
+            case Ge(ge=float() | int() as least):
+                low = float(least)
+            case Gt(gt=float() | int() as least):
+                low = nextafter(float(least), inf)
+            case Le(le=float() | int() as most):
+                high = float(most)
+            case Lt(lt=float() | int() as most):
+                high = nextafter(float(most), -inf)
     return low, high
 
 

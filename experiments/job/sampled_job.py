@@ -113,11 +113,15 @@ def with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:
         changed = _with(changed, ("failures", "rate"), "mtbf")
     for dotted, value in values.items():
         path = path_of(dotted)
-        is_whole = isinstance(value_at(scenario, path), int) and isinstance(value, float)
-        changed = _with(changed, path, round(value) if is_whole else value)  # type: ignore[call-overload]
+        changed = _with(changed, path, _whole_as(value_at(scenario, path), value))
     assert isinstance(changed, Scenario)
     failure_model(changed)
     return changed
+
+
+def _whole_as(before: object, value: object) -> object:
+    """Return a value, rounded if it replaces a whole number."""
+    return round(value) if isinstance(before, int) and isinstance(value, float) else value
 
 
 def _with(table: Any, path: tuple[str, ...], value: object) -> Any:

@@ -255,15 +255,10 @@ def _line(plan: Plan, line: Line, price_per_gpu_hour: float | None) -> dict[str,
     if off is None and not choice.rough and predicted is not None:
         off = plan.largest_error()
     question = choice.question
-    snapshots = question.protected.snapshot_interval_steps
     return {
-        "scheme": choice.scheme,
-        "protection": choice.protection,
-        "redundancy": choice.redundancy,
-        "checkpoint_interval_steps": question.interval_steps,
+        **choice_data(choice),
         "checkpoint_interval_s": question.interval_steps * step_s,
-        "snapshot_interval_steps": snapshots,
-        "snapshot_interval_s": snapshots * step_s,
+        "snapshot_interval_s": question.protected.snapshot_interval_steps * step_s,
         "best_of_scheme": line.is_best,
         "rough": choice.rough,
         "predicted": None
@@ -276,6 +271,17 @@ def _line(plan: Plan, line: Line, price_per_gpu_hour: float | None) -> dict[str,
         "simulated": _simulated(situation, line, price_per_gpu_hour),
         "error": _interval(line.error()),
         "may_be_off": off,
+    }
+
+
+def choice_data(choice: Choice) -> dict[str, Any]:
+    """Return a choice as JSON data: a scheme with its protection, redundancy and intervals."""
+    return {
+        "scheme": choice.scheme,
+        "protection": choice.protection,
+        "redundancy": choice.redundancy,
+        "checkpoint_interval_steps": choice.question.interval_steps,
+        "snapshot_interval_steps": choice.question.protected.snapshot_interval_steps,
     }
 
 

@@ -13,7 +13,7 @@ from math import nan
 from typing import Any
 
 import numpy as np
-from faultline.experiments.analysis.design import Design, SimulatedCosts, sobol_design
+from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts, sobol_design
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.priors import UncertainKey, priors_of
 from faultline.experiments.figures.palette import look_of
@@ -28,7 +28,6 @@ from faultline.experiments.planner.plan import Line, Plan
 from faultline.experiments.planner.situation import Situation, choices_of
 from faultline.experiments.planner.verification import run_points
 from faultline.experiments.runs.point import Point
-from numpy.typing import NDArray
 
 SAMPLES = 64
 """Samples of the inputs, unless the user states another number."""
@@ -113,18 +112,20 @@ def simulate_over_priors(
     schemes = [lines[0].choice.scheme for lines in rivals]
     design = sobol_design(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
     steps = _steps(rivals[0][0].choice.question)
-    tuned = tuned_schemes(situation, rivals, design, steps, on_done)
-    first = _ratios(tuned[:1], design, steps, SEEDS, 0, on_done)
-    others = [choice for choice in tuned[1:] if not is_behind(choice, first)]
-    ratios = np.concatenate([first, _ratios(others, design, steps, SEEDS, 0, on_done)])
-    choices = [tuned[0], *others]
+    first, *others = tuned_schemes(situation, rivals, design)
+    choices = best_of_protections([first], design, steps, on_done)
+    ratios = _ratios(choices, design, steps, SEEDS, 0, on_done)
+    # Their simulation may be the dearest: each new state of a scheme is measured on the platform.
+    ahead = [[choice for choice in of if not is_behind(choice, ratios)] for of in others]
+    choices += best_of_protections([of for of in ahead if of], design, steps, on_done)
+    ratios = np.concatenate([ratios, _ratios(choices[1:], design, steps, SEEDS, 0, on_done)])
     labels = tuple(look_of(choice.scheme).label for choice in choices)
     share = steps / situation.scenario.job.steps
     costs = SimulatedCosts(labels, design, ratios * situation.ideal_s, share)
     return OverPriors(tuple(choices), keys, costs)
 
 
-def is_behind(choice: Choice, first: NDArray[np.float64]) -> bool:
+def is_behind(choice: Choice, first: Floats) -> bool:
     """Return whether a scheme is slower without failures than the first with them, everywhere.
 
     Its simulation is not needed, however the samples turn out.
@@ -158,23 +159,22 @@ def leading_lines(plan: Plan) -> list[list[Line]]:
 
 
 def tuned_schemes(
-    situation: Situation,
-    rivals: Sequence[Sequence[Line]],
-    design: Design,
-    steps: int,
-    on_done: OnDone = None,
-) -> list[Choice]:
-    """Return each scheme's choice of the least expected cost over the samples.
+    situation: Situation, rivals: Sequence[Sequence[Line]], design: Design
+) -> list[list[Choice]]:
+    """Return the tuned choices of each scheme, one per protection, from its lines."""
+    pairs = [[(line.choice.scheme, line.choice.protection) for line in of] for of in rivals]
+    return [[tune(choices_of(situation, *pair), design) for pair in of] for of in pairs]
 
-    Closed forms choose redundancy and interval over each protection. Simulations of a few samples
-    choose between the protections.
+
+def best_of_protections(
+    tuned: Sequence[Sequence[Choice]], design: Design, steps: int, on_done: OnDone = None
+) -> list[Choice]:
+    """Return each scheme's choice of the least expected cost, by simulations of a few samples.
 
     Parameters
     ----------
-    situation : Situation
-        The job.
-    rivals : sequence of sequence of Line
-        The lines of each scheme, one per protection.
+    tuned : sequence of sequence of Choice
+        The choices of each scheme, one per protection; a scheme with one has no simulation.
     design : Design
         The samples.
     steps : int
@@ -182,8 +182,6 @@ def tuned_schemes(
     on_done : callable, optional
         Called after each run.
     """
-    pairs = [[(line.choice.scheme, line.choice.protection) for line in of] for of in rivals]
-    tuned = [[tune(choices_of(situation, *pair), design) for pair in of] for of in pairs]
     contested = [choice for of in tuned if len(of) > 1 for choice in of]
     screened = design.first(_SCREENING_SAMPLES)
     ratios = _ratios(contested, screened, steps, 1, _SCREENING_SEED, on_done)
@@ -242,7 +240,7 @@ def _ratios(
     seeds: int,
     first_seed: int,
     on_done: OnDone,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return simulated ratios, nan without an end: shape (choices, samples, seeds).
 
     A job that is refused at a sample, as its restarts would never end, does not end.

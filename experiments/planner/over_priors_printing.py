@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -12,8 +13,7 @@ from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import path_of
 from faultline.experiments.config.reference import unmet_condition, value_in_force
 from faultline.experiments.config.toml_text import written
-from faultline.experiments.job.choices import Choice
-from faultline.experiments.planner.advice import interval_text
+from faultline.experiments.planner.advice import choice_data, interval_text
 from faultline.experiments.planner.over_priors import OverPriors
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.printing import job_texts, left_out_texts
@@ -85,13 +85,13 @@ def over_priors_page(
     title, *job = job_texts(plan)
     schemes = [choice.scheme for choice in over.choices]
     assumptions = [text.removeprefix("- ") for text in job if text.startswith("- ")]
-    left_out = [text.capitalize() for text in left_out_texts(plan)[:_MOST_LEFT_OUT]]
-    given = given_text(over)
+    sentences = [given_text(over), *left_out_texts(plan)[:_MOST_LEFT_OUT]]
+    given, *left_out = [text[0].upper() + text[1:] for text in sentences]
     facts = AnswerFacts(
         title=title,
         question="Which fault-tolerance scheme trains this model soonest on this cluster?",
         job=tuple(text for text in job if not text.startswith("- ")),
-        assumptions=(given[0].upper() + given[1:], *assumptions, *left_out),
+        assumptions=(given, *assumptions, *left_out),
         command=command,
         version=own_version(),
         labels=_labels(over),
@@ -108,28 +108,26 @@ def over_priors_data(over: OverPriors) -> dict[str, Any]:
         "inputs": {key.dotted: key.prior.model_dump(exclude_none=True) for key in over.keys},
         "samples": len(over.costs.design),
         "candidates": [
-            {**asdict(one), **_set_up_data(choices[one.candidate])} for one in judge(over.costs)
+            {**asdict(one), **choice_data(choices[one.candidate])} for one in judge(over.costs)
         ],
         "information": [asdict(one) for one in value_of_information(over.costs)],
     }
 
 
-def _set_up_data(choice: Choice) -> dict[str, Any]:
-    return {
-        "strategy.name": choice.scheme,
-        "protection.name": choice.protection,
-        "strategy.redundancy": choice.redundancy,
-        "checkpoint.interval_steps": choice.interval_steps,
-    }
-
-
 def _labels(over: OverPriors) -> dict[str, str]:
-    """Return the label of each input; one that each scheme has of its own names the scheme."""
+    """Return the label of each input; one that each scheme has of its own names the scheme.
+
+    Inputs of two tables that share a label name the table: launch_s of recovery and protection.
+    """
     labels = {}
     for name in over.costs.design.names:
         dotted, of, scheme = name.partition(" of ")
         labels[name] = f"{quantity(dotted).with_unit}{' of ' + scheme if of else ''}"
-    return labels
+    shared = Counter(labels.values())
+    return {
+        name: f"{name.partition('.')[0]} {label}" if shared[label] > 1 else label
+        for name, label in labels.items()
+    }
 
 
 def _remarks(plan: Plan, over: OverPriors, price_per_gpu_hour: float | None) -> dict[str, str]:

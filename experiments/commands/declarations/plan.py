@@ -24,7 +24,7 @@ def declare(commands: Commands) -> None:
         "plan:execute",
         description="Find the best redundancy and checkpoint interval of each scheme by closed "
         "forms, verify the best by simulation, and recommend a scheme: at the values of the "
-        "scenario, and over the priors of those inputs that nobody knows exactly.",
+        "scenario, and over the priors of inputs whose exact value is unknown.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
     shared.add_scenario(plan)

@@ -12,7 +12,6 @@ from faultline.experiments.analysis.decision import (
     expected_regret,
     judge,
     leads_over_input,
-    perfect_information,
     probability_of_best,
     probability_within,
     ranking,
@@ -65,7 +64,6 @@ def test_a_linear_race_has_its_analytic_probability_and_regret(race: SimulatedCo
     first, second = expected_regret(race)
     assert first.low < loss(1.0, sqrt(5)) < first.high
     assert second.low < loss(-1.0, sqrt(5)) < second.high
-    assert perfect_information(race) == first
     # Regret exceeds t with the probability that the difference is below -t.
     exact_quantile = -(1.0 + sqrt(5) * norm.ppf(0.05))
     assert regret_quantile(race)[0] == pytest.approx(exact_quantile, rel=0.1)
@@ -152,7 +150,6 @@ def test_samples_in_which_nothing_finishes_have_no_regret() -> None:
     costs.costs[:, 0] = np.nan
     assert ranking(costs) == [0, 1]
     assert expected_regret(costs)[0].mean == 0.0
-    assert perfect_information(costs).mean == 0.0
 
 
 def test_candidates_within_the_indifference_zone_tie() -> None:

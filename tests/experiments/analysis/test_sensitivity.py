@@ -10,7 +10,6 @@ from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator, OutOfDesignError
 from faultline.experiments.analysis.sensitivity import (
     decisive_effects,
-    separations,
     total_effects,
 )
 from scipy.stats import norm
@@ -112,11 +111,3 @@ def test_an_input_without_effect_has_no_index(emulator: Emulator) -> None:
     assert totals["none"] < 0.01
     assert totals["own"] < 0.1
     assert decisive_effects(emulator, "first")["second"] == effects
-
-
-def test_the_decisive_input_separates_the_samples(noisy: SimulatedCosts) -> None:
-    found = separations(noisy, "first")
-    assert found[0].name == "restart"
-    assert found[0].probability < 1e-6
-    assert {one.name: one.probability for one in found}["none"] > 0.01
-    assert separations(SimulatedCosts(("a",), noisy.design, noisy.costs[:1]), "a") == []

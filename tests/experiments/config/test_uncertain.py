@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario, read_source
-from faultline.experiments.config.uncertain import Prior
+from faultline.experiments.config.uncertain import Kind, Prior
 from faultline.experiments.job.resolved_keys import resolve_source, scenario_toml
 from faultline.experiments.runs.single_run import run, stated_hash
 from scipy import stats
@@ -80,8 +80,8 @@ def test_bounded_priors_are_the_named_distributions(prior: Prior, expected: rv_f
 
 
 @pytest.mark.parametrize("kind", ["normal", "lognormal"])
-def test_normal_priors_state_their_5_and_95_percent_quantiles(kind: str) -> None:
-    prior = Prior(kind=kind, low=400, high=800, source="s")  # type: ignore[arg-type]
+def test_normal_priors_state_their_5_and_95_percent_quantiles(kind: Kind) -> None:
+    prior = Prior(kind=kind, low=400, high=800, source="s")
     assert prior.quantile(np.array([0.05, 0.95])) == pytest.approx([400, 800])
     centred = prior.quantile(_SHARES) if kind == "normal" else np.log(prior.quantile(_SHARES))
     np.testing.assert_allclose(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
+import pytest
 from faultline.experiments.analysis.decision import judge, value_of_information
 from faultline.experiments.analysis.design import sobol_design
 from faultline.experiments.config.priors import priors_of
@@ -14,6 +15,7 @@ from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import at_interval, choices_for
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.job.sampled_job import at_sample, quantiles_of
+from faultline.experiments.planner import over_priors
 from faultline.experiments.planner.over_priors import is_behind, simulate_over_priors, tune
 from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.situation import choices_of, read_situation
@@ -66,6 +68,23 @@ def test_a_restart_that_takes_longer_costs_time() -> None:
     restart_s, cost_s = over.costs.design.values[:, place], over.costs.costs.mean(axis=2)
     for row in cost_s:
         assert np.corrcoef(restart_s, row)[0, 1] > 0.5
+
+
+def test_without_uncertain_inputs_the_answer_is_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All priors have collapsed to points, so that samples differ by luck alone."""
+    monkeypatch.setattr(over_priors, "priors_of", lambda _scenario: [])
+    plan = planned()
+    over = simulate_over_priors(plan, 16)
+    assert over is not None
+    assert over.costs.design.names == ()
+    assert value_of_information(over.costs) == []
+    lines = {line.choice.scheme: line for line in plan.first_of_schemes()}
+    for choice, costs in zip(over.choices, over.costs.costs, strict=True):
+        ratios = costs.ravel() / plan.situation.ideal_s
+        of_plan = lines[choice.scheme].ratios
+        error = ratios.std(ddof=1) * np.sqrt(1 / ratios.size + 1 / len(of_plan))
+        assert abs(ratios.mean() - np.mean(of_plan)) < 4 * error
+    assert [choice.scheme for choice in over.choices] == list(lines)
 
 
 def test_a_narrow_prior_gives_the_answer_at_the_point() -> None:
