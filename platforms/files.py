@@ -124,6 +124,19 @@ def own_folder(path: Path) -> Path:
     return path
 
 
+def check_readable(path: Path) -> None:
+    """Check that a path is a regular file that can be read, before it is read line by line.
+
+    Raises
+    ------
+    OSError
+        As for `read_file`.
+    """
+    _check_regular(path.stat(), path)
+    if not os.access(path, os.R_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
 def check_writable(path: Path) -> None:
     """Check before long work that `write_file` could write a file.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from faultline.experiments.analysis.job_lives import goodput_log_text
 from faultline.experiments.config.errors import UserError
 from faultline.platforms.files import read_file, read_text, write_file
 from faultline.simulator.timeline import Event, EventKind
@@ -151,7 +152,7 @@ def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     return Window(max(0.0, window.start_s), min(end_s, window.end_s))
 
 
-TRACE, TABLES, LINKS = ".json", (".csv", ".parquet"), ".trace"
+TRACE, GOODPUT_LOG, TABLES, LINKS = ".json", ".jsonl", (".csv", ".parquet"), ".trace"
 """The last is not a timeline but SimGrid's trace of its links."""
 _LARGEST_BYTES = 2**28
 _MOST_EVENTS = 2_000_000
@@ -173,24 +174,27 @@ _TOLD = {
 def check_suffix(path: Path, *drawings: str) -> None:
     """Refuse, by a UserError, a file that ends otherwise than a trace, a table or a drawing."""
     suffix = path.suffix.lower()
-    if suffix not in (TRACE, *TABLES) and suffix.removeprefix(".") not in drawings:
+    if suffix not in (TRACE, GOODPUT_LOG, *TABLES) and suffix.removeprefix(".") not in drawings:
         drawn = f", .{', .'.join(drawings)} (drawings)" if drawings else ""
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            f"chrome://tracing), .csv or .parquet (tables){drawn}, or .trace (Paje of SimGrid's "
-            "links)"
+            f"chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables){drawn}, or "
+            ".trace (Paje of SimGrid's links)"
         )
 
 
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
-    ``.json`` is a trace; ``.csv`` and ``.parquet`` are a table, a row an event. A name that ends
+    ``.json`` is a trace, and ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are a table, a row an event. A name that ends
     otherwise is a UserError.
     """
     check_suffix(path)
     if path.suffix.lower() == TRACE:
         write_file(path, _trace_text(events, record))
+    elif path.suffix.lower() == GOODPUT_LOG:
+        groups, end_s = int(record["groups"]), float(record["time_s"])
+        write_file(path, goodput_log_text(events, end_s, groups, str(record["scenario"])))
     elif path.suffix.lower() == ".csv":
         write_file(path, _csv_text(events))
     else:

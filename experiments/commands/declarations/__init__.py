@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from faultline.experiments.commands.declarations import (
     failures,
+    learn,
     plan,
     platform,
     plot,
@@ -36,7 +37,18 @@ def parser() -> Parser:
     whole.add_argument("--version", action=_Version, help="print versions, and exit")
     add_common(whole)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for topic in (run, plan, sweep, plot, reproduce, scenario, platform, failures, preparing):
+    for topic in (
+        run,
+        plan,
+        sweep,
+        plot,
+        reproduce,
+        scenario,
+        platform,
+        failures,
+        learn,
+        preparing,
+    ):
         topic.declare(commands)
     return whole
 

@@ -1,0 +1,267 @@
+"""Predicts the second part of a job's log from the first, by the training loop, and compares.
+
+Times and the distribution of starts are fitted on the first part alone. Each run of the second part
+draws them anew, as uncertain as the fit leaves them, and simulates the job for as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from faultline.experiments.analysis.job_fit import JobFit, fit_job
+from faultline.experiments.analysis.job_lives import lives_of
+from faultline.experiments.analysis.learned_job import learned_job
+from faultline.experiments.config.logs.goodput_log import GoodputLog
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.job.sampled_job import with_values
+from faultline.experiments.runs.single_run import run
+from faultline.simulator.timeline import Event
+from numpy.typing import NDArray
+from scipy import stats
+
+RUNS = 200
+"""Runs of a prediction, unless the user states another number."""
+
+BAND = 0.80
+_Z95 = 1.959964
+_LEAST_S = 1e-3
+_AHEAD = 5.0
+"""Runs last for so many mean lives beyond the window: it begins with a start."""
+
+Floats = NDArray[np.float64]
+OnDone = Callable[[], None] | None
+
+
+class Measures(NamedTuple):
+    """What a stretch of a job brought."""
+
+    steps_kept: float
+    goodput: float
+    starts: float
+    lives_without_save: float  # Share of the lives that ended.
+
+
+MEASURES = {
+    "steps_kept": "steps kept",
+    "goodput": "goodput",
+    "starts": "starts",
+    "lives_without_save": "lives that saved nothing",
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Simulated courses of a job over a window that begins with a start.
+
+    Attributes
+    ----------
+    span_s : float
+        Length of the window, in seconds.
+    measures : dict of str to ndarray of float
+        Value of each run, by measure.
+    times_s : ndarray of float
+        Times in the window, in seconds.
+    kept : ndarray of float, shape (runs, times)
+        Steps kept by these times.
+    """
+
+    span_s: float
+    measures: dict[str, Floats]
+    times_s: Floats
+    kept: Floats
+
+    def band(self, measure: str) -> tuple[float, float, float]:
+        """Return the bounds of the 80 % band of a measure, and the median between them."""
+        low, middle, high = np.quantile(
+            self.measures[measure], [(1 - BAND) / 2, 0.5, (1 + BAND) / 2]
+        ).tolist()
+        return low, middle, high
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """A prediction of the second part of a log beside what it brought.
+
+    Attributes
+    ----------
+    first, second : GoodputLog
+        The parts.
+    fit : JobFit
+        What was fitted on the first.
+    predicted : Prediction
+        Of the second part.
+    measured : Measures
+        What the second part brought.
+    changes : tuple of str
+        What differs between the two parts beyond chance, in words.
+    """
+
+    first: GoodputLog
+    second: GoodputLog
+    fit: JobFit
+    predicted: Prediction
+    measured: Measures
+    changes: tuple[str, ...]
+
+    def is_inside(self, measure: str) -> bool:
+        """Return whether the measured value is in the predicted band."""
+        low, _, high = self.predicted.band(measure)
+        return bool(low <= getattr(self.measured, measure) <= high)
+
+
+def measures_of(log: GoodputLog, step_s: float) -> Measures:
+    """Return what a log brought, at a step time in seconds.
+
+    Goodput is the time of the steps kept over the whole time, as in AI-Hypercomputer/resiliency.
+    """
+    ended = log.lives[:-1]
+    empty = sum(not life.saves for life in ended)
+    kept = log.steps_kept
+    share = empty / len(ended) if ended else 0.0
+    return Measures(kept, kept * step_s / log.span_s, len(log.lives), share)
+
+
+def backtest(
+    log: GoodputLog,
+    share: float = 0.5,
+    runs: int = RUNS,
+    seed: int = 0,
+    on_done: OnDone = None,
+) -> Backtest:
+    """Fit the first part of a log, and predict the second.
+
+    Parameters
+    ----------
+    log : GoodputLog
+        The log.
+    share : float
+        Share of the time of the first part.
+    runs : int
+        Runs of the prediction.
+    seed : int
+        Seed of the first run.
+    on_done : callable, optional
+        Called after each run.
+
+    Raises
+    ------
+    UserError
+        If a part has too few starts.
+    """
+    first, second = log.split(share)
+    fit = fit_job(first)
+    predicted = predict(first, fit, second.span_s, runs, seed, on_done)
+    measured = measures_of(second, fit.step_s.mean)
+    return Backtest(first, second, fit, predicted, measured, _changes(first, second))
+
+
+def predict(
+    log: GoodputLog,
+    fit: JobFit,
+    span_s: float,
+    runs: int = RUNS,
+    seed: int = 0,
+    on_done: OnDone = None,
+) -> Prediction:
+    """Simulate the job of a fit for a time, many times.
+
+    Parameters
+    ----------
+    log : GoodputLog
+        The log.
+    fit : JobFit
+        What was fitted to it.
+    span_s : float
+        Time to simulate, in seconds.
+    runs : int
+        Runs; each draws the fitted times anew.
+    seed : int
+        Seed of the first run.
+    on_done : callable, optional
+        Called after each run.
+    """
+    scenario = learned_job(fit, log)
+    times_s = np.linspace(0.0, span_s, 201)
+    measures, curves = [], []
+    for number in range(seed, seed + runs):
+        log = _simulated(fit, scenario, span_s, number)
+        measures.append(measures_of(log, fit.step_s.mean))
+        curves.append(kept_by(log, times_s))
+        if on_done is not None:
+            on_done()
+    columns = np.array(measures, dtype=float)
+    names = Measures._fields
+    return Prediction(span_s, dict(zip(names, columns.T, strict=True)), times_s, np.array(curves))
+
+
+def kept_by(log: GoodputLog, times_s: Floats) -> Floats:
+    """Return the steps that a log has kept by times after its first start, in seconds."""
+    saves = [(time_s - log.start_s, step) for life in log.lives for time_s, step in life.saves]
+    loads = [life.loaded[1] for life in log.lives if life.loaded]
+    if not saves or not loads:
+        return np.zeros(len(times_s))
+    when = np.array([time_s for time_s, _ in saves])
+    most = np.maximum.accumulate(np.array([step for _, step in saves], dtype=float))
+    done = np.concatenate([[0.0], most - min(loads)])
+    return done[np.searchsorted(when, times_s, side="right")]
+
+
+def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> GoodputLog:
+    """Return the window of a run: from its first restart on."""
+    rng = np.random.default_rng([number, 0])
+    mean_s, shape = fit.between_starts.drawn(rng)
+    draws_s = [
+        max(_LEAST_S, rng.normal(one.mean, (one.high - one.low) / (2 * _Z95)))
+        for one in (fit.step_s, fit.start_to_load_s, fit.warm_up_s)
+    ]
+    step_s = draws_s[0]
+    values = {
+        "times.compute_s": step_s,
+        "times.restart_s": draws_s[1] + draws_s[2],
+        "failures.mtbf_s": mean_s,
+        "failures.shape": shape,
+        "job.steps": int((span_s + _AHEAD * mean_s) / step_s) + fit.interval_steps,
+        "job.time_limit_s": span_s + _AHEAD * mean_s,
+    }
+    events: list[Event] = []
+    record = run(resolve(with_values(scenario, values)), number, "replay", events.append)
+    log = lives_of(events, float(record["time_s"]))
+    # The window begins with a start, as the second part of a log does.
+    return replace(log, lives=log.lives[1:] or log.lives).within(span_s)
+
+
+def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
+    """Return which times differ between two parts beyond chance (Mann and Whitney's test)."""
+    changes = []
+    for what, early, late in (
+        ("loading", _loads_s(first), _loads_s(second)),
+        ("a step", _steps_s(first), _steps_s(second)),
+        ("the time between starts", _between_s(first), _between_s(second)),
+    ):
+        if min(len(early), len(late)) < 3:
+            continue
+        if stats.mannwhitneyu(early, late).pvalue < 0.01:
+            ratio = float(np.median(late) / np.median(early))
+            word = "longer" if ratio > 1.0 else "shorter"
+            changes.append(f"{what} is {abs(ratio - 1.0):.0%} {word} in the second part")
+    return tuple(changes)
+
+
+def _loads_s(log: GoodputLog) -> list[float]:
+    return [life.loaded[0] - life.start_s for life in log.lives if life.loaded]
+
+
+def _between_s(log: GoodputLog) -> list[float]:
+    return [life.duration_s for life in log.lives[:-1]]
+
+
+def _steps_s(log: GoodputLog) -> list[float]:
+    return [
+        (late[0] - early[0]) / (late[1] - early[1])
+        for life in log.lives
+        for early, late in zip(life.saves, life.saves[1:], strict=False)
+    ]

@@ -1,0 +1,200 @@
+"""What the log of a job says of its times: phases of a life, steps, and the time between starts.
+
+The time between starts gets a Weibull distribution by maximum likelihood; the last life, which is
+under way when the log ends, counts as censored (Cohen 1965, Technometrics 7). Intervals of its
+scale and shape are those of the likelihood's curvature, in logarithms. Other times are means with
+Student's interval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gamma, log
+
+import numpy as np
+from faultline.experiments.analysis.intervals import Interval, interval_of
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.goodput_log import GoodputLog, Life
+from numpy.typing import NDArray
+from scipy import optimize
+
+_LEAST_LIVES = 3
+_Z95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimes:
+    """A Weibull distribution of the times between starts of a job.
+
+    Attributes
+    ----------
+    log_scale, log_shape : float
+        Logarithms of scale (in seconds) and shape.
+    covariance : ndarray of float, shape (2, 2)
+        Covariance of the two.
+    starts : int
+        Times between starts that ended within the log.
+    """
+
+    log_scale: float
+    log_shape: float
+    covariance: NDArray[np.float64]
+    starts: int
+
+    @property
+    def shape(self) -> Interval:
+        """The shape with its 95 % interval."""
+        return _exponential(self.log_shape, float(self.covariance[1, 1]))
+
+    @property
+    def mean_s(self) -> Interval:
+        """The mean with its 95 % interval, in seconds."""
+        mean_s = _mean_s(self.log_scale, self.log_shape)
+        step = 1e-5
+        slopes = np.array(
+            [1.0, log(_mean_s(0.0, self.log_shape + step) / _mean_s(0.0, self.log_shape)) / step]
+        )
+        return _exponential(log(mean_s), float(slopes @ self.covariance @ slopes))
+
+    def drawn(self, rng: np.random.Generator) -> tuple[float, float]:
+        """Return a mean, in seconds, and a shape, as uncertain as the fit leaves them."""
+        scale, shape = rng.multivariate_normal([self.log_scale, self.log_shape], self.covariance)
+        return _mean_s(scale, shape), float(np.exp(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class JobFit:
+    """The times of a job from its log, in seconds, with 95 % intervals.
+
+    Attributes
+    ----------
+    step_s : Interval
+        A step, with its share of a checkpoint.
+    step_spread_s : float
+        Standard deviation of steps, from checkpoint to checkpoint.
+    interval_steps : int
+        Steps between checkpoints.
+    start_to_load_s : Interval
+        From the start of the first node to the loaded checkpoint.
+    warm_up_s : Interval
+        What the steps up to the first checkpoint take longer than later ones.
+    between_starts : StartTimes
+        Times from start to start.
+    counts : dict of str to int
+        Values that each rests on.
+    """
+
+    step_s: Interval
+    step_spread_s: float
+    interval_steps: int
+    start_to_load_s: Interval
+    warm_up_s: Interval
+    between_starts: StartTimes
+    counts: dict[str, int]
+
+    @property
+    def restart_s(self) -> float:
+        """Time from a start to the first step at full speed, in seconds."""
+        return self.start_to_load_s.mean + self.warm_up_s.mean
+
+
+def fit_job(log: GoodputLog) -> JobFit:
+    """Fit the times of a job.
+
+    Raises
+    ------
+    UserError
+        If the log has too few lives, loads or saves.
+    """
+    lives = log.lives
+    loads_s = [life.loaded[0] - life.start_s for life in lives if life.loaded]
+    gaps = [pair for life in lives for pair in zip(life.saves, life.saves[1:], strict=False)]
+    if len(lives) <= _LEAST_LIVES or len(loads_s) < _LEAST_LIVES or len(gaps) < _LEAST_LIVES:
+        raise UserError(
+            f"{log.name}: {len(lives)} starts, {len(loads_s)} loads and {len(gaps)} times between "
+            f"checkpoints are too few; each needs {_LEAST_LIVES} and more, so take a longer log"
+        )
+    interval = Counter(late[1] - early[1] for early, late in gaps).most_common(1)[0][0]
+    steps_s = [(late[0] - early[0]) / (late[1] - early[1]) for early, late in gaps]
+    step_s = interval_of(steps_s)
+    warm_ups = [warm for life in lives if (warm := _warm_up_s(life, step_s.mean)) is not None]
+    counts = {"step": len(gaps), "load": len(loads_s), "warm-up": len(warm_ups)}
+    spread_s = float(np.std([late[0] - early[0] for early, late in gaps], ddof=1))
+    return JobFit(
+        step_s,
+        spread_s / interval**0.5,
+        interval,
+        interval_of(loads_s),
+        interval_of(warm_ups or [0.0]),
+        fit_start_times([life.duration_s for life in lives[:-1]], [lives[-1].duration_s]),
+        counts,
+    )
+
+
+def _warm_up_s(life: Life, step_s: float) -> float | None:
+    """Return by how much the steps to a life's first checkpoint take longer than later ones."""
+    if life.loaded is None or not life.saves:
+        return None
+    (loaded_s, loaded), (saved_s, saved) = life.loaded, life.saves[0]
+    return saved_s - loaded_s - (saved - loaded) * step_s
+
+
+def fit_start_times(ended_s: Sequence[float], under_way_s: Sequence[float]) -> StartTimes:
+    """Fit a Weibull distribution to times, of which some are still under way.
+
+    Parameters
+    ----------
+    ended_s, under_way_s : sequence of float
+        Times that ended, and that last at least so long, in seconds.
+    """
+    ended = np.maximum(np.asarray(ended_s, dtype=float), 1e-3)
+    every = np.concatenate([ended, np.maximum(np.asarray(under_way_s, dtype=float), 1e-3)])
+    logs, logs_ended = np.log(every), np.log(ended)
+    largest = float(logs.max())
+
+    def slope(log_shape: float) -> float:
+        """Return the likelihood's slope by the shape, at the best scale (Cohen 1965, eq. 2.5)."""
+        shape = np.exp(log_shape)
+        weights = np.exp(shape * (logs - largest))
+        return float(1.0 / shape + logs_ended.mean() - (weights @ logs) / weights.sum())
+
+    least, most = log(0.01), log(1000.0)
+    # Equal times have an infinite shape.
+    log_shape = most if slope(most) >= 0.0 else float(optimize.brentq(slope, least, most))
+    shape = np.exp(log_shape)
+    weights = np.exp(shape * (logs - largest))
+    log_scale = largest + log(weights.sum() / len(ended)) / shape
+    return StartTimes(
+        float(log_scale), log_shape, _covariance(log_scale, shape, logs, len(ended)), len(ended)
+    )
+
+
+def _covariance(
+    log_scale: float, shape: float, logs: NDArray[np.float64], ended: int
+) -> NDArray[np.float64]:
+    """Return the inverse of the observed information of both logarithms.
+
+    With z = log t - log scale and shape k, the log-likelihood of an ended time t is
+    log k + k z - log t - e^(k z), and that of one under way is -e^(k z).
+    """
+    scaled = shape * (logs - log_scale)
+    hazards = np.exp(scaled)
+    of_scale = shape**2 * hazards.sum()
+    of_both = shape * (ended - hazards.sum() - (scaled * hazards).sum())
+    of_shape = (scaled * hazards).sum() + (scaled**2 * hazards).sum() - scaled[:ended].sum()
+    information = np.array([[of_scale, of_both], [of_both, of_shape]])
+    # Equal times tell nothing of the shape: its variance is then zero.
+    inverse: NDArray[np.float64] = np.linalg.pinv(information)
+    return inverse
+
+
+def _mean_s(log_scale: float, log_shape: float) -> float:
+    return float(np.exp(log_scale) * gamma(1.0 + np.exp(-log_shape)))
+
+
+def _exponential(center: float, variance: float) -> Interval:
+    half = _Z95 * variance**0.5
+    low, mean, high = np.exp([center - half, center, center + half]).tolist()
+    return Interval(mean, low, high)

@@ -1,0 +1,316 @@
+"""Goodput event logs: what each node of a job wrote when it started, loaded and saved.
+
+Each line is a JSON object with ``timestamp``, ``event_type`` and ``node_rank`` or ``step``, as in
+AI-Hypercomputer/resiliency (tests/resiliency/goodput_measure). Lines may have any order. The file
+is read line by line: a start costs 8 bytes of memory, a load or a save some 100.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from pathlib import Path
+from sys import maxsize
+from typing import Any
+
+import numpy as np
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.trace_file import parse_timestamp
+from faultline.platforms.files import check_readable
+
+STARTED, ENDED = "job_started", "job_terminated"
+LOADED, SAVED = "checkpoint_loaded", "checkpoint_saved"
+_EVENTS = (STARTED, ENDED, LOADED, SAVED)
+_MOST_BYTES_PER_LINE = 2**20
+_FORMAT = (
+    'one JSON object a line, such as {"timestamp": "2025-04-02T06:08:24", "event_type": '
+    '"job_started", "node_rank": 0, "job_name": "train"}; event_type is one of '
+    f"{', '.join(_EVENTS)}, and the latter two have a step"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The time from one start of a job to the next.
+
+    Attributes
+    ----------
+    start_s : float
+        When its first node started, in seconds after the first event of the log.
+    end_s : float
+        Start of the next life; the last event of the log for the last life.
+    nodes : int
+        Nodes that started.
+    loaded : tuple of (float, int) or None
+        When the first checkpoint was loaded, and its step; None if the life ended before.
+    saves : tuple of (float, int)
+        When checkpoints were saved, and their steps, ascending.
+    """
+
+    start_s: float
+    end_s: float
+    nodes: int
+    loaded: tuple[float, int] | None
+    saves: tuple[tuple[float, int], ...]
+
+    @property
+    def duration_s(self) -> float:
+        """Time from start to end, in seconds."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, slots=True)
+class GoodputLog:
+    """The lives of a job, in order; the last one is still under way when the log ends.
+
+    Attributes
+    ----------
+    name : str
+        The file.
+    lives : tuple of Life
+        At least one.
+    nodes : int
+        Nodes that the log names.
+    jobs : tuple of str
+        Names of the job.
+    note : str
+        What was read, and what was not, in one line.
+    """
+
+    name: str
+    lives: tuple[Life, ...]
+    nodes: int
+    jobs: tuple[str, ...]
+    note: str
+
+    @property
+    def start_s(self) -> float:
+        """Start of the first life."""
+        return self.lives[0].start_s
+
+    @property
+    def span_s(self) -> float:
+        """Time from the first start to the last event, in seconds."""
+        return self.lives[-1].end_s - self.start_s
+
+    @property
+    def steps_kept(self) -> int:
+        """Steps from the first checkpoint that was loaded to the last that was saved."""
+        loads = [life.loaded[1] for life in self.lives if life.loaded]
+        saves = [step for life in self.lives for _, step in life.saves]
+        return max(saves) - min(loads) if loads and saves else 0
+
+    def within(self, span_s: float) -> GoodputLog:
+        """Return the log up to a time after its first start, in seconds."""
+        end_s = self.start_s + span_s
+        lives = [
+            replace(
+                life,
+                end_s=min(life.end_s, end_s),
+                loaded=life.loaded if life.loaded and life.loaded[0] <= end_s else None,
+                saves=tuple(save for save in life.saves if save[0] <= end_s),
+            )
+            for life in self.lives
+            if life.start_s <= end_s
+        ]
+        return replace(self, lives=tuple(lives))
+
+    def split(self, share: float) -> tuple[GoodputLog, GoodputLog]:
+        """Return the log before and after the start of a life nearest to a share of its time.
+
+        Raises
+        ------
+        UserError
+            If one of the two is empty.
+        """
+        starts = [life.start_s for life in self.lives]
+        wanted = self.start_s + share * self.span_s
+        at = int(np.argmin([abs(start - wanted) for start in starts]))
+        if not 0 < at < len(starts):
+            raise UserError(
+                f"{self.name}: {len(starts)} starts are too few to fit on one part and to predict "
+                "the other; take a longer log, or another --fit-share"
+            )
+        return replace(self, lives=self.lives[:at]), replace(self, lives=self.lives[at:])
+
+
+def read_goodput_log(path: Path) -> GoodputLog:
+    """Read a goodput event log.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, or no life of a job in it.
+    """
+    try:
+        check_readable(path)
+        with path.open("rb") as file:
+            found = _Found()
+            for number, line in enumerate(_lines(file), 1):
+                found.take(number, line)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
+    if not found.starts:
+        first = f"line {found.first_unreadable}: " if found.first_unreadable else ""
+        raise UserError(f"{path}: {first}no {STARTED} event; write {_FORMAT}")
+    return _log(str(path), found)
+
+
+def is_goodput_log(first_line: str) -> bool:
+    """Return whether a file with this first line is a goodput event log."""
+    try:
+        entry = json.loads(first_line)
+    except ValueError:
+        return False
+    return isinstance(entry, dict) and "event_type" in entry and "timestamp" in entry
+
+
+def _lines(file: Any) -> Iterator[bytes]:
+    """Yield the lines of a file; of one without end, parts."""
+    while line := file.readline(_MOST_BYTES_PER_LINE):
+        if line.strip():
+            yield line
+
+
+@dataclass
+class _Found:
+    """What the lines have said so far."""
+
+    lines: int = 0
+    unreadable: int = 0
+    first_unreadable: int = 0
+    others: Counter[str] = field(default_factory=Counter)
+    starts: dict[str, array[float]] = field(default_factory=dict)  # Times by node.
+    ends: int = 0
+    # Times of the first report of a step; several nodes may report it.
+    loads: set[tuple[float, int]] = field(default_factory=set)
+    saves: set[tuple[float, int]] = field(default_factory=set)
+    repeated: int = 0
+    last_s: float = float("-inf")
+    jobs: dict[str, None] = field(default_factory=dict)
+
+    def take(self, number: int, line: bytes) -> None:
+        """Take a line; one that cannot be read is counted."""
+        self.lines += 1
+        try:
+            entry = json.loads(line)
+            kind, time_s = entry["event_type"], _seconds(entry["timestamp"])
+            if kind in (LOADED, SAVED):
+                events, event = getattr(self, _PLACES[kind]), (time_s, _whole(entry["step"]))
+                self.repeated += event in events
+                events.add(event)
+            elif kind == STARTED:
+                self.starts.setdefault(str(entry["node_rank"]), array("d")).append(time_s)
+            elif kind == ENDED:
+                self.ends += 1
+            else:
+                self.others[str(kind)] += 1
+                return
+        except (ValueError, KeyError, TypeError):
+            self.unreadable += 1
+            self.first_unreadable = self.first_unreadable or number
+            return
+        self.last_s = max(self.last_s, time_s)
+        self.jobs.setdefault(str(entry.get("job_name", "")))
+
+    def note(self, lives: int, repeated: int) -> str:
+        """Return what was read in one line."""
+        parts = f"{len(self.starts):,} nodes, {lives:,} starts, {len(self.loads):,} loads, "
+        text = f"{self.lines:,} lines: {parts}{len(self.saves):,} saves"
+        if self.ends:
+            text += f", {self.ends:,} ends of nodes"
+        if repeated:
+            text += f"; {repeated:,} lines twice"
+        if self.others:
+            kinds = ", ".join(sorted(self.others))
+            text += f"; {self.others.total():,} lines of other events left out ({kinds})"
+        if self.unreadable:
+            text += f"; {self.unreadable:,} lines unreadable, first at line "
+            text += f"{self.first_unreadable:,}"
+        return text
+
+
+_PLACES: Mapping[str, str] = {LOADED: "loads", SAVED: "saves"}
+
+
+def _seconds(value: object) -> float:
+    """Return a timestamp, of ISO 8601 or in seconds, in seconds."""
+    if isinstance(value, str):
+        return parse_timestamp(value).timestamp()
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
+        return float(value)
+    raise ValueError("no timestamp")
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, (int, float)) and value == int(value) >= 0:
+        return int(value)
+    raise ValueError("no step")
+
+
+def _log(name: str, found: _Found) -> GoodputLog:
+    times, nodes, repeated = _sorted_starts(found.starts)
+    lives = list(_lives(times, nodes))
+    origin_s, ends_s = lives[0][0], [start for start, _ in lives[1:]]
+    ends_s.append(max(found.last_s, lives[-1][0]))
+    loads, saves = sorted(found.loads), sorted(found.saves)
+    return GoodputLog(
+        name,
+        tuple(
+            Life(
+                start_s - origin_s,
+                end_s - origin_s,
+                count,
+                next(iter(_within(loads, start_s, end_s, origin_s)), None),
+                _first_reports(_within(saves, start_s, end_s, origin_s)),
+            )
+            for (start_s, count), end_s in zip(lives, ends_s, strict=True)
+        ),
+        len(found.starts),
+        tuple(job for job in found.jobs if job),
+        found.note(len(lives), found.repeated + repeated),
+    )
+
+
+def _sorted_starts(
+    starts: Mapping[str, array[float]],
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return all starts in order, with their nodes by number, and how many were there twice."""
+    own = [np.unique(np.frombuffer(times)) for times in starts.values()]
+    times = np.concatenate(own)
+    nodes = np.repeat(np.arange(len(own)), [len(one) for one in own])
+    order = np.argsort(times, kind="stable")
+    return times[order], nodes[order], sum(map(len, starts.values())) - len(times)
+
+
+def _lives(times: np.ndarray, nodes: np.ndarray) -> Iterator[tuple[float, int]]:
+    """Yield the start and the nodes of each life: it begins when a node starts again."""
+    seen: set[int] = set()
+    start_s = float(times[0])
+    for time_s, node in zip(times.tolist(), nodes.tolist(), strict=True):
+        if node in seen:
+            yield start_s, len(seen)
+            seen, start_s = set(), time_s
+        seen.add(node)
+    yield start_s, len(seen)
+
+
+def _within(
+    events: list[tuple[float, int]], start_s: float, end_s: float, origin_s: float
+) -> list[tuple[float, int]]:
+    """Return the events of a life; the last event of the log belongs to it."""
+    first, last = bisect_left(events, (start_s, -1)), bisect_right(events, (end_s, maxsize))
+    return [(time_s - origin_s, step) for time_s, step in events[first:last]]
+
+
+def _first_reports(events: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Return the first report of each step."""
+    first: dict[int, float] = {}
+    for time_s, step in events:
+        first.setdefault(step, time_s)
+    return tuple((time_s, step) for step, time_s in sorted(first.items()))

@@ -1,0 +1,124 @@
+"""``faultline learn`` and ``backtest``: from a run's own log back to its scenario."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faultline.experiments.config.logs.goodput_log import read_goodput_log
+
+from tests.experiments.asking import Ask
+
+PUBLISHED = Path(__file__).parents[4] / "shared/data/goodput-events-112-nodes-first-half.jsonl"
+JOB = """
+version = 2
+name = "our-job"
+description = "A job whose times are known."
+[job]
+gpus = 64
+groups = 1
+steps = 4000
+[strategy]
+name = "checkpoint"
+[failures]
+distribution = "weibull"
+shape = 1.3
+mtbf_s = 900.0
+[restart]
+failure_during = "begins-anew"
+[checkpoint]
+interval_steps = 20
+[times]
+compute_s = 8.0
+all_reduce_s = 0.0
+checkpoint_write_s = 0.001
+checkpoint_load_s = 0.0
+restart_s = 240.0
+"""
+
+
+def simulated_log(folder: Path, ask: Ask) -> Path:
+    (folder / "job.toml").write_text(JOB)
+    log = folder / "events.jsonl"
+    ask("run", folder / "job.toml", "--timeline", log)
+    return log
+
+
+def test_a_run_writes_the_log_of_its_lives(tmp_path: Path, ask: Ask) -> None:
+    log = read_goodput_log(simulated_log(tmp_path, ask))
+    record = ask.json("run", tmp_path / "job.toml")
+    assert log.lives[-1].saves[-1][1] == 4000
+    assert log.jobs == ("our-job",)
+    # All but the first start follow a failure.
+    assert len(log.lives) - 1 == record["failures"]
+
+
+def test_a_scenario_is_learned_from_a_runs_log(tmp_path: Path, ask: Ask) -> None:
+    learned = tmp_path / "learned.toml"
+    printed = ask("learn", simulated_log(tmp_path, ask), "-o", learned)
+    assert "not in the log: job.groups" in printed
+    tables = tomllib.loads(learned.read_text())
+    assert tables["times"]["compute_s"] == pytest.approx(8.0, rel=1e-3)
+    assert tables["times"]["restart_s"] == pytest.approx(240.0, rel=1e-3)
+    assert tables["checkpoint"]["interval_steps"] == 20
+    assert tables["failures"]["mtbf_s"] == pytest.approx(900.0, rel=0.35)
+    prior = tables["uncertain"]["failures.mtbf_s"]
+    assert prior["low"] < tables["failures"]["mtbf_s"] < prior["high"]
+    assert "ok" in ask("scenario", "check", learned)
+
+
+def test_a_backtest_predicts_a_runs_second_half(tmp_path: Path, ask: Ask) -> None:
+    log, figure = simulated_log(tmp_path, ask), tmp_path / "progress.png"
+    status, out, _ = ask.all("backtest", log, "--seeds", "20", "-o", figure)
+    assert status == 0
+    assert figure.stat().st_size > 10_000
+    assert "goodput is" in out
+    found = json.loads(ask.all("backtest", log, "--seeds", "20", "--json")[1])
+    assert set(found["inside"]) == {"steps_kept", "goodput", "starts", "lives_without_save"}
+    low, high = (found["predicted"]["goodput"][bound] for bound in ("low", "high"))
+    assert 0.0 < low < high < 1.0
+
+
+def test_bands_hold_as_often_as_they_say(tmp_path: Path, ask: Ask) -> None:
+    """Eight runs of the same job: the measured second half is outside of a few bands at most."""
+    (tmp_path / "job.toml").write_text(JOB)
+    inside = 0
+    for seed in range(8):
+        log = tmp_path / f"{seed}.jsonl"
+        ask("run", tmp_path / "job.toml", "--seed", seed, "--timeline", log)
+        words = ("backtest", log, "--seeds", "40", "--json")
+        inside += json.loads(ask.all(*words)[1])["inside"]["goodput"]
+    # Of eight bands of 80 %, fewer than four hold once in a hundred times.
+    assert inside >= 4
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="the published log is not here")
+def test_the_published_log_predicts_its_own_second_half(ask: Ask) -> None:
+    found: dict[str, Any] = json.loads(ask.all("backtest", PUBLISHED, "--json")[1])
+    assert found["read"].startswith("3,895 lines: 112 nodes, 33 starts, 25 loads, 49 saves")
+    assert found["inside"]["goodput"]
+    assert found["inside"]["starts"]
+    assert found["fit"]["interval_steps"] == 20
+    assert found["fit"]["step"]["mean"] == pytest.approx(8.0, rel=0.02)
+    assert any("loading" in change for change in found["changes"])
+
+
+@pytest.mark.parametrize("command", ["learn", "backtest"])
+def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask) -> None:
+    target = ["-o", tmp_path / "x.toml"] if command == "learn" else []
+    assert "name a goodput event log" in ask.refused(command, tmp_path / "none", *target)
+    other = tmp_path / "other.csv"
+    other.write_text("time,node\n1,a\n")
+    assert "no job_started event" in ask.refused(command, other, *target)
+    short = tmp_path / "short.jsonl"
+    start = '{"timestamp": "2025-01-01T00:00:00", "event_type": "job_started", "node_rank": 0}'
+    short.write_text(start + "\n")
+    assert "too few" in ask.refused(command, short, *target)
+
+
+def test_a_figure_of_another_kind_is_refused(tmp_path: Path, ask: Ask) -> None:
+    log = simulated_log(tmp_path, ask)
+    assert "name a file that ends in .png" in ask.refused("backtest", log, "-o", "progress.txt")
