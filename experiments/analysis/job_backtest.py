@@ -201,12 +201,11 @@ def predict(
 def kept_by(log: GoodputLog, times_s: Floats) -> Floats:
     """Return the steps that a log has kept by times after its first start, in seconds."""
     saves = [(time_s - log.start_s, step) for life in log.lives for time_s, step in life.saves]
-    loads = [life.loaded[1] for life in log.lives if life.loaded]
-    if not saves or not loads:
+    if not saves:
         return np.zeros(len(times_s))
     when = np.array([time_s for time_s, _ in saves])
     most = np.maximum.accumulate(np.array([step for _, step in saves], dtype=float))
-    done = np.concatenate([[0.0], most - min(loads)])
+    done = np.concatenate([[0.0], most - log.first_step])
     return done[np.searchsorted(when, times_s, side="right")]
 
 

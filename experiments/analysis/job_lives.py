@@ -36,7 +36,7 @@ def lives_of(events: Iterable[Event], end_s: float, name: str = "simulated") -> 
     """
     lives: list[Life] = []
     start_s, saves = 0.0, list[tuple[float, int]]()
-    known: tuple[float, int] | None = (0.0, 0)
+    known: tuple[float, int] | None = None
     for event in events:
         if event.kind in _STARTS:
             lives.append(Life(start_s, event.time_s, 1, known, tuple(saves)))

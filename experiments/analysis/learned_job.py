@@ -110,7 +110,8 @@ def _priors(keys: Iterable[tuple[str, str, Interval]], source: str) -> list[str]
         else:
             low = interval.mean + ratio * (interval.low - interval.mean)
             high = interval.mean + ratio * (interval.high - interval.mean)
+        low, high = float(f"{low:.6g}"), float(f"{high:.6g}")
         if 0.0 < low < high:
-            fields = f'kind = "{kind}", low = {low:.6g}, high = {high:.6g}'
+            fields = f'kind = "{kind}", low = {low!r}, high = {high!r}'
             lines.append(f'"{dotted}" = {{ {fields}, source = {json.dumps(source)} }}')
     return lines

@@ -99,11 +99,18 @@ class GoodputLog:
         return self.lives[-1].end_s - self.start_s
 
     @property
+    def first_step(self) -> int:
+        """Step of the first checkpoint that was loaded; 0 if a checkpoint was saved before."""
+        for life in self.lives:
+            if life.loaded or life.saves:
+                return life.loaded[1] if life.loaded else 0
+        return 0
+
+    @property
     def steps_kept(self) -> int:
-        """Steps from the first checkpoint that was loaded to the last that was saved."""
-        loads = [life.loaded[1] for life in self.lives if life.loaded]
+        """Steps from the first to the last checkpoint that was saved."""
         saves = [step for life in self.lives for _, step in life.saves]
-        return max(saves) - min(loads) if loads and saves else 0
+        return max(saves) - self.first_step if saves else 0
 
     def within(self, span_s: float) -> GoodputLog:
         """Return the log up to a time after its first start, in seconds."""
