@@ -74,9 +74,7 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
 
         tested = backtest(log, runs=arguments.seeds, seed=arguments.seed, on_done=on_done)
         progress.update(task, description="simulating what comes next")
-        ahead = predict(
-            log, fit_job(log), log.span_s, arguments.seeds, arguments.seed, on_done
-        )
+        ahead = predict(log, fit_job(log), log.span_s, arguments.seeds, arguments.seed, on_done)
     if arguments.output is not None:
         # Importing Matplotlib takes a second: only a command that draws imports it.
         from faultline.experiments.figures.backtest import draw_backtest

@@ -84,7 +84,11 @@ def test_a_zone_shifts_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lines", "why"),
-    [(["{}"], "line 1: no job_started event"), ([LINES[5]], "no job_started event"), ([], "no job")],
+    [
+        (["{}"], "line 1: no job_started event"),
+        ([LINES[5]], "no job_started event"),
+        ([], "no job"),
+    ],
 )
 def test_a_log_without_a_start_is_refused(lines: list[str], why: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=why):
