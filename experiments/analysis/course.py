@@ -178,16 +178,16 @@ def check_suffix(path: Path, *drawings: str) -> None:
         drawn = f", .{', .'.join(drawings)} (drawings)" if drawings else ""
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            f"chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables){drawn}, or "
-            ".trace (Paje of SimGrid's links)"
+            "chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables)"
+            f"{drawn}, or .trace (Paje of SimGrid's links)"
         )
 
 
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
-    ``.json`` is a trace, and ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are a table, a row an event. A name that ends
-    otherwise is a UserError.
+    ``.json`` is a trace, and ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are a table,
+    a row an event. A name that ends otherwise is a UserError.
     """
     check_suffix(path)
     if path.suffix.lower() == TRACE:
