@@ -43,6 +43,10 @@ LEADING = 1.5
 
 MOST_SCHEMES = 10
 
+BEYOND = f"{LEADING:g} times the soonest and more at the scenario's values"
+BEHIND = "slower without failures than the first with them, at every sample"
+"""Why schemes are not simulated."""
+
 RIVALLING = 1.1
 """Protections that the plan finds within this factor of their scheme's soonest are tuned."""
 
@@ -80,11 +84,14 @@ class OverPriors:
         The uncertain keys.
     costs : SimulatedCosts
         Times to train, in seconds of the whole job.
+    left_out : dict of str to str
+        Why other schemes of the plan were not simulated, by their names.
     """
 
     choices: tuple[Choice, ...]
     keys: tuple[UncertainKey, ...]
     costs: SimulatedCosts
+    left_out: dict[str, str]
 
 
 def simulate_over_priors(
@@ -117,12 +124,19 @@ def simulate_over_priors(
     ratios = _ratios(choices, design, steps, SEEDS, 0, on_done)
     # Their simulation may be the dearest: each new state of a scheme is measured on the platform.
     ahead = [[choice for choice in of if not is_behind(choice, ratios)] for of in others]
+    left_out = {of[0].scheme: BEHIND for of, left in zip(others, ahead, strict=True) if not left}
     choices += best_of_protections([of for of in ahead if of], design, steps, on_done)
     ratios = np.concatenate([ratios, _ratios(choices[1:], design, steps, SEEDS, 0, on_done)])
     labels = tuple(look_of(choice.scheme).label for choice in choices)
     share = steps / situation.scenario.job.steps
     costs = SimulatedCosts(labels, design, ratios * situation.ideal_s, share)
-    return OverPriors(tuple(choices), keys, costs)
+    return OverPriors(tuple(choices), keys, costs, left_out | _beyond(plan, schemes))
+
+
+def _beyond(plan: Plan, leading: Sequence[str]) -> dict[str, str]:
+    """Return the schemes that the plan finds too slow at the scenario's values."""
+    finished = {line.choice.scheme for line in plan.lines if line.finished}
+    return dict.fromkeys(sorted(finished - {*leading}), BEYOND)
 
 
 def is_behind(choice: Choice, first: Floats) -> bool:

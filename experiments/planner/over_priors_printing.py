@@ -13,6 +13,7 @@ from faultline.experiments.config.distribution import own_version
 from faultline.experiments.config.keys import path_of
 from faultline.experiments.config.reference import unmet_condition, value_in_force
 from faultline.experiments.config.toml_text import written
+from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.advice import choice_data, interval_text
 from faultline.experiments.planner.over_priors import OverPriors
 from faultline.experiments.planner.plan import Plan
@@ -48,6 +49,8 @@ def print_over_priors(console: Console, over: OverPriors) -> None:
     )
     console.print(on_screen(table))
     console.print(given_text(over), soft_wrap=True)
+    for line in not_simulated_texts(over):
+        console.print(line, soft_wrap=True)
     for sentence in sentences:
         console.print(sentence, style="bold", soft_wrap=True)
 
@@ -68,6 +71,17 @@ def given_text(over: OverPriors) -> str:
     )
 
 
+def not_simulated_texts(over: OverPriors) -> list[str]:
+    """Return a line for each reason why schemes of the plan are not simulated over the priors."""
+    by_reason: dict[str, list[str]] = {}
+    for scheme, reason in over.left_out.items():
+        by_reason.setdefault(reason, []).append(look_of(scheme).label)
+    return [
+        f"not simulated over the priors ({reason}): {', '.join(schemes)}"
+        for reason, schemes in by_reason.items()
+    ]
+
+
 def _set_ups(over: OverPriors) -> dict[str, str]:
     """Return how each candidate is set up: its protection, redundancy and interval."""
     return {
@@ -85,7 +99,8 @@ def over_priors_page(
     title, *job = job_texts(plan)
     schemes = [choice.scheme for choice in over.choices]
     assumptions = [text.removeprefix("- ") for text in job if text.startswith("- ")]
-    sentences = [given_text(over), *left_out_texts(plan)[:_MOST_LEFT_OUT]]
+    reasons = [*not_simulated_texts(over), *left_out_texts(plan)]
+    sentences = [given_text(over), *reasons[:_MOST_LEFT_OUT]]
     given, *left_out = [text[0].upper() + text[1:] for text in sentences]
     facts = AnswerFacts(
         title=title,
@@ -107,6 +122,7 @@ def over_priors_data(over: OverPriors) -> dict[str, Any]:
     return {
         "inputs": {key.dotted: key.prior.model_dump(exclude_none=True) for key in over.keys},
         "samples": len(over.costs.design),
+        "not_simulated": over.left_out,
         "candidates": [
             {**asdict(one), **choice_data(choices[one.candidate])} for one in judge(over.costs)
         ],

@@ -135,3 +135,12 @@ def test_a_scheme_that_is_slower_without_failures_is_not_simulated() -> None:
     assert is_behind(replication, np.array([[[1.1, 1.2], [1.3, 1.2]]]))
     assert not is_behind(replication, np.array([[[1.1, 1.2], [1.3, 2.5]]]))
     assert not is_behind(replication, np.array([[[1.1, np.nan]]]))
+
+
+def test_a_scheme_is_simulated_or_named_with_its_reason() -> None:
+    plan = planned()
+    over = simulate_over_priors(plan, 16)
+    assert over is not None
+    simulated = {choice.scheme for choice in over.choices}
+    assert simulated.isdisjoint(over.left_out)
+    assert simulated | {*over.left_out} == {line.choice.scheme for line in plan.lines}
