@@ -124,7 +124,7 @@ import sys
 from pathlib import Path
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
-from tests.experiments.runs.test_runner import slowly
+from tests.experiments.runs.test_execution import slowly
 
 calls = Call.each(slowly, range(12))
 for row in simulate(calls, Path(sys.argv[1]), workers=2):
