@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from faultline.experiments.analysis.down_nodes import MEASURES as DOWN_MEASURES
+from faultline.experiments.analysis.down_nodes import backtest_down, down_share
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_backtest import (
     BAND,
@@ -19,12 +24,17 @@ from faultline.experiments.analysis.job_fit import JobFit, fit_job
 from faultline.experiments.analysis.learned_job import scenario_text
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
-from faultline.experiments.commands.output import explained, print_json, progress_of
+from faultline.experiments.commands.output import explained, print_json, progress_of, refuse_idle
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.failure_log import LogFile
+from faultline.experiments.config.logs.fault_records import is_fault_records, outages_of
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
+from faultline.experiments.config.trace_file import LARGEST_BYTES
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable, write_file
+from faultline.platforms.files import check_writable, read_text, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+_GRAIN = 1e-9  # Shares that differ by rounding only are equal.
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -58,6 +68,10 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
             raise UserError(f"-o {arguments.output}: name a file that ends in .png, .svg or .pdf")
         with explained(f"-o {arguments.output}", "name a file that can be written"):
             check_writable(arguments.output)
+    if _is_fault_records(arguments.log):
+        _backtest_down(arguments)
+        return
+    refuse_idle(arguments, ["nodes"], "with a goodput event log, which names its nodes")
     log = read_goodput_log(arguments.log)
     columns = (
         text_column("{task.description}"),
@@ -87,6 +101,69 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
     _print_backtest(tested, ahead)
     if arguments.output is not None:
         print(f"-o: {arguments.output}")
+
+
+def _is_fault_records(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_fault_records(file.read(100).decode("utf-8", "replace"))
+    except OSError:
+        return False  # The reader says why.
+
+
+def _backtest_down(arguments: argparse.Namespace) -> None:
+    """Predict the share of nodes down in the second half of fault records."""
+    refuse_idle(arguments, ["output"], "with fault records")
+    if arguments.nodes is None:
+        raise UserError(f"{arguments.log}: healthy nodes are not in fault records; give --nodes N")
+    with explained(arguments.log, "name a JSON list of fault records"):
+        text = read_text(arguments.log, LARGEST_BYTES)
+    file = LogFile(arguments.log, text, arguments.nodes, arguments.gpus_per_node, None)
+    outages, note, span_s = outages_of(file)
+    share = down_share(outages, span_s, len(file.all_nodes(one.node for one in outages)))
+    tested = backtest_down(share, arguments.seeds, arguments.seed, str(arguments.log))
+    bands, ahead = (
+        np.quantile(of, [(1 - BAND) / 2, 0.5, (1 + BAND) / 2], axis=0).T.tolist()
+        for of in (tested.predicted, tested.ahead)
+    )
+    if arguments.json:
+        keys = ("low", "median", "high")
+        print_json(
+            {
+                "read": note,
+                "measured": dict(zip(DOWN_MEASURES, tested.measured.tolist(), strict=True)),
+                **{
+                    name: {
+                        measure: dict(zip(keys, band, strict=True))
+                        for measure, band in zip(DOWN_MEASURES, of, strict=True)
+                    }
+                    for name, of in (("predicted", bands), ("ahead", ahead))
+                },
+            }
+        )
+        return
+    console = Screen()
+    console.print(note, soft_wrap=True)
+    console.print(
+        f"share of nodes down: fitted on the first {tested.first_days:.0f} days, predicted the "
+        f"next {tested.second_days:.0f}; the last column is a time as long as the log, after it:",
+        soft_wrap=True,
+    )
+    rows = []
+    for name, (low, middle, high), measured, later in zip(
+        DOWN_MEASURES, bands, tested.measured.tolist(), ahead, strict=True
+    ):
+        verdict = "inside" if low - _GRAIN <= measured <= high + _GRAIN else "outside"
+        texts = (f"{middle:.1%}", f"{low:.1%} to {high:.1%}", f"{measured:.1%}", verdict)
+        rows.append((name, *texts, f"{later[0]:.1%} to {later[2]:.1%}"))
+    names = ("", "predicted", f"{BAND:.0%} band", "measured", "", f"after: {BAND:.0%} band")
+    console.print(text_table(rows, _right(names), box=None, pad_edge=False))
+
+
+def _right(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return headers of numbers; the first column is text."""
+    justify = ["left", *["right"] * (len(names) - 1)]
+    return [{"header": name, "justify": one} for name, one in zip(names, justify, strict=True)]
 
 
 def _rows(fit: JobFit) -> list[tuple[str, Interval, str, str]]:
@@ -132,9 +209,7 @@ def _print_backtest(tested: Backtest, ahead: Prediction) -> None:
         verdict = "inside" if tested.is_inside(name) else "outside"
         rows.append((label, middle, f"{low} to {high}", measured, verdict))
     names = ("", "predicted", f"{BAND:.0%} band", "measured", "")
-    headers: list[dict[str, Any]] = [{"header": name, "justify": "right"} for name in names]
-    headers[0]["justify"] = "left"
-    console.print(text_table(rows, headers, box=None, pad_edge=False))
+    console.print(text_table(rows, _right(names), box=None, pad_edge=False))
     console.print(_verdict(tested), style="bold", soft_wrap=True)
     low, middle, high = (_shown("goodput", value) for value in ahead.band("goodput"))
     console.print(

@@ -86,7 +86,8 @@ def _add_log(parser: Parser) -> None:
         "log",
         metavar="LOG",
         type=Path,
-        help="sacct --parsable2, a CSV file with time,node, or a trace",
+        help="sacct --parsable2, a CSV file with time,node, a JSON list of fault records, "
+        "or a trace",
     )
     parser.add_argument(
         "--nodes",

@@ -32,6 +32,12 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline backtest events.jsonl -o progress.png",
     )
     _add_log(backtest)
+    backtest.add_argument(
+        "--nodes",
+        metavar="N",
+        type=shared.whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+        help="nodes of the cluster: predicts, from a JSON list of fault records, how many are down",
+    )
     shared.add_seed(backtest)
     backtest.add_argument(
         "--seeds",

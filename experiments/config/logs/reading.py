@@ -25,6 +25,7 @@ from faultline.experiments.config.logs.failure_log import (
     first_mistake,
     left_out,
 )
+from faultline.experiments.config.logs.fault_records import is_fault_records, read_fault_records
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
@@ -42,7 +43,7 @@ from faultline.simulator.failures.failure import KINDS, JobLayout
 
 _FORMATS = (
     "sacct --parsable2, a CSV file with columns time,node,cause,kind,repair or "
-    "time,badput,seconds,node, or a trace with time,component"
+    "time,badput,seconds,node, a JSON list of fault records, or a trace with time,component"
 )
 _COLUMNS = ("time", "node", "cause", "kind", "repair")
 _BADPUT_COLUMNS = ("time", "badput", "seconds", "node")
@@ -136,6 +137,8 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
     read: Callable[[LogFile], FailureLog]
     if is_sacct(first):
         read = read_sacct
+    elif is_fault_records(first):
+        read = read_fault_records
     elif "component" in cells and not file.columns:
         read = _read_own_trace
     elif len(cells) > 1:

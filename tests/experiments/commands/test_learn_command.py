@@ -127,3 +127,29 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask
 def test_a_figure_of_another_kind_is_refused(tmp_path: Path, ask: Ask) -> None:
     log = simulated_log(tmp_path, ask)
     assert "name a file that ends in .png" in ask.refused("backtest", log, "-o", "progress.txt")
+
+
+def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask) -> None:
+    """A node in ten is down all the time: so is it predicted, and measured."""
+    fault = {"Level": "Hardware Failure", "Class": "GPU", "Desc": "GPU Lost"}
+    records = []
+    for day in range(200):
+        at = {"node_id": f"node-{day % 7}", "fault_type": fault}
+        records.append({**at, "event_time": day, "event_type": "fault_start"})
+        records.append({**at, "event_time": day + 1, "event_type": "fault_end"})
+    path = tmp_path / "faults.json"
+    path.write_text(json.dumps(records))
+    found = ask.json("backtest", path, "--nodes", 10)
+    for measure in ("mean", "P90"):
+        assert found["measured"][measure] == pytest.approx(0.1, abs=0.001)
+        assert found["predicted"][measure]["median"] == pytest.approx(0.1, abs=0.001)
+    assert "outside" not in ask("backtest", path, "--nodes", 10).splitlines()[3]
+    assert "give --nodes N" in ask.refused("backtest", path)
+    few = tmp_path / "few.json"
+    few.write_text(json.dumps(records[:100]))
+    assert "too few" in ask.refused("backtest", few, "--nodes", 10)
+
+
+def test_nodes_are_for_fault_records(tmp_path: Path, ask: Ask) -> None:
+    log = simulated_log(tmp_path, ask)
+    assert "--nodes: has no effect" in ask.refused("backtest", log, "--nodes", 10)

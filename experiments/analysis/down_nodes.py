@@ -1,0 +1,100 @@
+"""The share of a cluster's nodes that are down, and a prediction of it from the time before.
+
+Outages come in bursts, and repairs last for weeks. So the prediction draws whole blocks of four
+weeks of the past, with replacement (moving blocks: Kuensch 1989, Annals of Statistics 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.fault_records import Outage
+from numpy.typing import NDArray
+
+_HOUR_S = 3600.0
+_BLOCK_HOURS = 28 * 24
+MEASURES = ("mean", "P50", "P90", "P99", "most")
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DownBacktest:
+    """Shares of nodes down in the second part of a log, predicted and measured.
+
+    Attributes
+    ----------
+    first_days, second_days : float
+        Length of the parts.
+    predicted : ndarray of float, shape (runs, measures)
+        Values of `MEASURES` of each run.
+    measured : ndarray of float, shape (measures,)
+        Those of the second part.
+    ahead : ndarray of float, shape (runs, measures)
+        Predictions of a time as long as the log, after it, from all of it.
+    """
+
+    first_days: float
+    second_days: float
+    predicted: Floats
+    measured: Floats
+    ahead: Floats
+
+
+def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
+    """Return the share of nodes that are down at each full hour of a log.
+
+    Parameters
+    ----------
+    outages : sequence of Outage
+        Outages; those of one node do not overlap.
+    span_s : float
+        Length of the log, in seconds.
+    nodes : int
+        Nodes of the cluster.
+    """
+    change = np.zeros(int(span_s // _HOUR_S) + 2)
+    for one in outages:
+        change[int(np.ceil(one.start_s / _HOUR_S))] += 1
+        change[min(int(np.ceil(one.end_s / _HOUR_S)), len(change) - 1)] -= 1
+    share: Floats = np.cumsum(change)[:-1] / nodes
+    return share
+
+
+def backtest_down(share: Floats, runs: int, seed: int, name: str) -> DownBacktest:
+    """Predict the second half of a course of shares from the first.
+
+    Raises
+    ------
+    UserError
+        If the log is shorter than four blocks.
+    """
+    if len(share) < 4 * _BLOCK_HOURS:
+        raise UserError(
+            f"{name}: {len(share) / 24:.0f} days are too few to predict a half from the other; "
+            f"take a log of {4 * _BLOCK_HOURS / 24:.0f} days and more"
+        )
+    half = len(share) // 2
+    rng = np.random.default_rng([seed, 0])
+    return DownBacktest(
+        half / 24,
+        (len(share) - half) / 24,
+        _predicted(share[:half], len(share) - half, runs, rng),
+        _measured(share[half:]),
+        _predicted(share, len(share), runs, rng),
+    )
+
+
+def _predicted(share: Floats, hours: int, runs: int, rng: np.random.Generator) -> Floats:
+    blocks = -(-hours // _BLOCK_HOURS)
+    starts = rng.integers(0, len(share) - _BLOCK_HOURS + 1, (runs, blocks))
+    places = (starts[:, :, None] + np.arange(_BLOCK_HOURS)).reshape(runs, -1)[:, :hours]
+    return np.array([_measured(share[one]) for one in places])
+
+
+def _measured(share: Floats) -> Floats:
+    quantiles = np.quantile(share, [0.5, 0.9, 0.99, 1.0])
+    return np.concatenate([[share.mean()], quantiles])
