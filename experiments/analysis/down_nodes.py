@@ -45,7 +45,7 @@ class DownBacktest:
 
 
 def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
-    """Return the share of nodes that are down at each full hour of a log.
+    """Return the share of nodes that are down at each full hour before the end of a log.
 
     Parameters
     ----------
@@ -56,11 +56,12 @@ def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
     nodes : int
         Nodes of the cluster.
     """
-    change = np.zeros(int(span_s // _HOUR_S) + 2)
+    hours = int(span_s // _HOUR_S)
+    change = np.zeros(hours + 2)
     for one in outages:
         change[int(np.ceil(one.start_s / _HOUR_S))] += 1
         change[min(int(np.ceil(one.end_s / _HOUR_S)), len(change) - 1)] -= 1
-    share: Floats = np.cumsum(change)[:-1] / nodes
+    share: Floats = np.cumsum(change)[:hours] / nodes
     return share
 
 
