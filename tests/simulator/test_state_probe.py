@@ -307,7 +307,7 @@ def test_the_load_of_links_tells_what_simgrid_measures(
     assert asdict(loaded) == pytest.approx(asdict(simulated), rel=1e-9, abs=2e-9)
 
 
-def test_twelve_thousand_servers_take_seconds() -> None:
+def test_twelve_thousand_servers() -> None:
     """98,304 GPUs on a rail; the transfers of GEMINI, whose peers are far apart."""
     spec = servers(domains=12_288, domains_per_leaf=32)
     peers = tuple((node, node + 6144) for node in range(6144))
