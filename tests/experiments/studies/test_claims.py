@@ -23,6 +23,7 @@ from faultline.experiments.studies.claims import (
     verdict_of,
 )
 from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.operators import scale
 from faultline.experiments.studies.operators.study import outputs
 from faultline.experiments.studies.recovery.study import with_repeated
 from faultline.experiments.studies.step_time.published import cases
