@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -124,8 +125,8 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-def check_readable(path: Path) -> None:
-    """Check that a path is a regular file that can be read, before it is read line by line.
+def lines_of(path: Path, most_bytes_per_line: int) -> Iterator[bytes]:
+    """Yield the lines of a regular file of any size; of a longer line, its pieces.
 
     Raises
     ------
@@ -133,8 +134,9 @@ def check_readable(path: Path) -> None:
         As for `read_file`.
     """
     _check_regular(path.stat(), path)
-    if not os.access(path, os.R_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    with path.open("rb") as file:
+        while line := file.readline(most_bytes_per_line):
+            yield line
 
 
 def check_writable(path: Path) -> None:

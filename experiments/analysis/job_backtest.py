@@ -227,7 +227,8 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
         "job.time_limit_s": span_s + _AHEAD * mean_s,
     }
     events: list[Event] = []
-    record = run(resolve(with_values(scenario, values)), number, "replay", events.append)
+    job = resolve(with_values(scenario, values))
+    record = run(job, number, "replay", events.append, records_steps=False)
     log = lives_of(events, float(record["time_s"]))
     # The window begins with a start, as the second part of a log does.
     return replace(log, lives=log.lives[1:] or log.lives).within(span_s)

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 _LEAST_LIVES = 3
+_MOST_SPREAD = 1.5
+"""A log is refused if the slowest tenth of its steps takes this much longer than the fastest."""
 _Z95 = 1.959964
 
 
@@ -106,7 +108,7 @@ def fit_job(log: GoodputLog) -> JobFit:
     Raises
     ------
     UserError
-        If the log has too few lives, loads or saves.
+        If the log has too few lives, loads or saves, or if its steps have no single duration.
     """
     lives = log.lives
     loads_s = [life.loaded[0] - life.start_s for life in lives if life.loaded]
@@ -118,6 +120,13 @@ def fit_job(log: GoodputLog) -> JobFit:
         )
     interval = Counter(late[1] - early[1] for early, late in gaps).most_common(1)[0][0]
     steps_s = [(late[0] - early[0]) / (late[1] - early[1]) for early, late in gaps]
+    fast_s, slow_s = np.quantile(steps_s, [0.1, 0.9]).tolist()
+    if slow_s > _MOST_SPREAD * fast_s:
+        raise UserError(
+            f"{log.name}: a tenth of its steps take {fast_s:.4g} s or less, another tenth "
+            f"{slow_s:.4g} s or more; take the log of a job that restarts at full speed after a "
+            "failure (one that goes on with fewer GPUs has no single step time)"
+        )
     step_s = interval_of(steps_s)
     warm_ups = [warm for life in lives if (warm := _warm_up_s(life, step_s.mean)) is not None]
     counts = {"step": len(gaps), "load": len(loads_s), "warm-up": len(warm_ups)}

@@ -31,9 +31,10 @@ from faultline.experiments.config.logs.fault_records import is_fault_records, ou
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
 from faultline.experiments.config.trace_file import LARGEST_BYTES
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable, read_text, write_file
+from faultline.platforms.files import check_writable, lines_of, read_text, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
+_BYTES_OF_A_START = 100
 _GRAIN = 1e-9  # Shares that differ by rounding only are equal.
 
 
@@ -105,10 +106,10 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
 
 def _is_fault_records(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            return is_fault_records(file.read(100).decode("utf-8", "replace"))
+        first = next(lines_of(path, _BYTES_OF_A_START), b"")
     except OSError:
         return False  # The reader says why.
+    return is_fault_records(first.decode("utf-8", "replace"))
 
 
 def _backtest_down(arguments: argparse.Namespace) -> None:

@@ -33,6 +33,8 @@ def run(
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
     links: Path | None = None,
+    *,
+    records_steps: bool = True,
 ) -> Record:
     """Simulate a scenario with one seed, and return its record.
 
@@ -50,12 +52,22 @@ def run(
         Called with completed steps and simulated seconds at checkpoints (replay engine only).
     links : Path, optional
         File for the trace of the links' traffic (SimGrid engine only).
+    records_steps : bool
+        Whether steps are events, too: without them, runs are several times as fast (replay
+        engine only).
     """
     question = resolve(job) if isinstance(job, Scenario) else job
     if engine == "replay":
         seeded = question.job(seed)
         strategy = question.strategy()
-        training = Training(seeded.work, seeded.rules, strategy, record_event, on_checkpoint)
+        training = Training(
+            seeded.work,
+            seeded.rules,
+            strategy,
+            record_event,
+            on_checkpoint,
+            records_steps=records_steps,
+        )
         simulate(training, ReplayEngine(seeded))
         progress = training.progress
     else:

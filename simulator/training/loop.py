@@ -39,6 +39,8 @@ class Training:
         The scheme.
     record : callable, optional
         Called with every `Event`; leave it out to run faster.
+    records_steps : bool
+        Whether it is called with the events of steps, too.
     on_checkpoint : callable, optional
         Called with the completed steps and the simulated time after every checkpoint; for progress
         displays.
@@ -58,8 +60,10 @@ class Training:
         strategy: Strategy,
         record: Callable[[Event], None] | None = None,
         on_checkpoint: Callable[[int, float], None] | None = None,
+        *,
+        records_steps: bool = True,
     ) -> None:
-        self.state = TrainingState(work, rules, strategy, record)
+        self.state = TrainingState(work, rules, strategy, record, records_steps=records_steps)
         self.saver = Saver(self.state, on_checkpoint)
         self.machines = Machines(self.state)
         self.restarter = Restarter(self.state, self.saver, self.machines)
@@ -156,7 +160,7 @@ class Training:
             progress.ledger.take_back(state.loaded.booked)
             batches = state.loaded.last
         progress.train(1, batches)
-        if state.record:
+        if state.records_steps:
             state.log(EventKind.STEP, stacks=step.compute.stacks)
         is_below = progress.completed_steps < state.due_step and progress.now_s < state.due_s
         return not is_below or state.is_done()
@@ -204,7 +208,7 @@ class Training:
         state, progress, memory = self.state, self.progress, self.state.memory
         now_s, done, down = progress.now_s, progress.completed_steps, step.down
         state.due_step, every = 0, 0
-        if self.saver.has_postponed or state.record:
+        if self.saver.has_postponed or state.records_steps:
             return None
         if done < state.loaded.steps or not step.compute.members:
             return None
@@ -246,7 +250,7 @@ class Training:
     def _saves_on_the_way(self, step: StepPhases, first: int, steps_left: int) -> Saves | None:
         """Return the checkpoints between the next steps if nothing else is due."""
         state, every = self.state, self.state.saves_every
-        if first + every >= steps_left or not self.strategy.checkpoint_waits:
+        if state.record or first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
         if step.mirrors or (state.readmits and step.down):
             return None

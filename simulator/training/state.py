@@ -44,6 +44,8 @@ class TrainingState:
         The state that survivors of the last failure hold, if a restart can use it.
     unsaved_since_s : float
         Start of the work that no checkpoint holds.
+    records_steps : bool
+        Whether steps are events.
     restarts_since_save : int
         Restarts since the last checkpoint or snapshot.
     disturbed : bool
@@ -60,12 +62,15 @@ class TrainingState:
         rules: Rules,
         strategy: Strategy,
         record: Callable[[Event], None] | None = None,
+        *,
+        records_steps: bool = True,
     ) -> None:
         self.work, self.rules, self.strategy = work, rules, strategy
         self.contract = Contract(strategy, work.groups)
         self.progress = Progress()
         self.seconds = self.progress.seconds
         self.record = record
+        self.records_steps = record is not None and records_steps
         self.plan = strategy.plan()
         self.saved = self.saved_before = self.loaded = self.before_failure = self.to_save(0.0)
         self.unsaved_since_s = 0.0

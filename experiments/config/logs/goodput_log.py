@@ -16,12 +16,11 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from sys import maxsize
-from typing import Any
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.trace_file import parse_timestamp
-from faultline.platforms.files import check_readable
+from faultline.platforms.files import lines_of
 
 STARTED, ENDED = "job_started", "job_terminated"
 LOADED, SAVED = "checkpoint_loaded", "checkpoint_saved"
@@ -141,7 +140,7 @@ class GoodputLog:
         if not 0 < at < len(starts):
             raise UserError(
                 f"{self.name}: {len(starts)} starts are too few to fit on one part and to predict "
-                "the other; take a longer log, or another --fit-share"
+                "the other; take a longer log"
             )
         return replace(self, lives=self.lives[:at]), replace(self, lives=self.lives[at:])
 
@@ -155,10 +154,9 @@ def read_goodput_log(path: Path) -> GoodputLog:
         If there is no such file, or no life of a job in it.
     """
     try:
-        check_readable(path)
-        with path.open("rb") as file:
-            found = _Found()
-            for number, line in enumerate(_lines(file), 1):
+        found = _Found()
+        for number, line in enumerate(lines_of(path, _MOST_BYTES_PER_LINE), 1):
+            if line.strip():
                 found.take(number, line)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
@@ -166,22 +164,6 @@ def read_goodput_log(path: Path) -> GoodputLog:
         first = f"line {found.first_unreadable}: " if found.first_unreadable else ""
         raise UserError(f"{path}: {first}no {STARTED} event; write {_FORMAT}")
     return _log(str(path), found)
-
-
-def is_goodput_log(first_line: str) -> bool:
-    """Return whether a file with this first line is a goodput event log."""
-    try:
-        entry = json.loads(first_line)
-    except ValueError:
-        return False
-    return isinstance(entry, dict) and "event_type" in entry and "timestamp" in entry
-
-
-def _lines(file: Any) -> Iterator[bytes]:
-    """Yield the lines of a file; of one without end, parts."""
-    while line := file.readline(_MOST_BYTES_PER_LINE):
-        if line.strip():
-            yield line
 
 
 @dataclass

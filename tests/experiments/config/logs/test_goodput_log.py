@@ -13,7 +13,6 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.goodput_log import (
     GoodputLog,
-    is_goodput_log,
     read_goodput_log,
 )
 
@@ -107,12 +106,6 @@ def test_a_log_is_split_at_the_start_nearest_to_a_share(tmp_path: Path) -> None:
 def test_a_log_is_cut_after_a_time(tmp_path: Path) -> None:
     (life,) = read(tmp_path, LINES).within(500.0).lives
     assert (life.end_s, life.saves) == (500.0, ((400.0, 60),))
-
-
-def test_a_log_is_known_by_its_first_line() -> None:
-    assert is_goodput_log(LINES[0])
-    assert not is_goodput_log("JobID|Start|End")
-    assert not is_goodput_log("[1, 2]")
 
 
 @pytest.mark.slow
