@@ -32,9 +32,15 @@ def test_a_job_with_many_failures_that_gets_on_is_simulated_to_its_end(ask: Ask)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "redundancy"), [("checkpoint", 1), ("spare", 9)])
-def test_a_hundred_thousand_groups_are_simulated(scheme: str, redundancy: int, ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "redundancy", "mtbf_s"), [("checkpoint", 1, 30_000), ("spare", 9, 300)]
+)
+def test_a_hundred_thousand_groups_are_simulated(
+    scheme: str, redundancy: int, mtbf_s: float, ask: Ask
+) -> None:
+    # A step of 100,000 groups takes 1,064 s: without redundancy none ends between two failures
+    # that are 300 s apart.
     settings = ["job.groups=100000", "job.steps=1000", f"strategy.name={scheme}"]
-    settings.append(f"strategy.redundancy={redundancy}")
+    settings += [f"strategy.redundancy={redundancy}", f"failures.mtbf_s={mtbf_s}"]
     words = [word for setting in settings for word in ("--set", setting)]
     assert ask.json("run", "spare-study", *words)["completed_steps"] == 1000
