@@ -59,7 +59,7 @@ def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator
     NVLink lets the GPUs of a scale-up domain share all its adapters. Each domain gets a share of a
     switch's uplinks, in proportion to its adapters below the switch.
     """
-    ways = _Ways(platform)
+    ways = _ways_of(platform)
     for component in components:
         yield ways.outage(component)
 
@@ -71,7 +71,7 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     result is None if a leaf switch breaks this rule.
     """
     levels = switch_levels(platform)
-    ways = _Ways(platform)
+    ways = _ways_of(platform)
     numbers = {name: number for number, name in enumerate(platform.gpu_names)}
     runs = [
         sorted(numbers[name] for name in ways.cut_off({switch}))
@@ -97,7 +97,7 @@ def cables_with_a_way_around(platform: Platform) -> tuple[str, ...]:
 
 
 def _with_a_way_around(platform: Platform, parts: Iterable[str]) -> tuple[str, ...]:
-    ways = _Ways(platform)
+    ways = _ways_of(platform)
     return tuple(part for part in parts if not ways.cut_off({part}))
 
 
@@ -154,7 +154,7 @@ def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict
     """
     if not parts:
         return {}
-    ways = _Ways(platform)
+    ways = _ways_of(platform)
     outage = ways.outage(FailureDomain(parts[0], "switch", (), tuple(parts)))
     left = dict.fromkeys(platform.domains, 1.0)
     for gpu in platform.gpus:
@@ -172,6 +172,17 @@ def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict
         if ways.domains_at(link)
     }
     return {link: share for link, share in shares.items() if share < 1.0}
+
+
+_last: list[tuple[Platform, _Ways]] = []
+"""The platform whose paths were found last: to find them takes a second for 4,096 GPUs."""
+
+
+def _ways_of(platform: Platform) -> _Ways:
+    """Return the paths of a platform; those of the last one are kept."""
+    if not (_last and _last[0][0] is platform):
+        _last[:] = [(platform, _Ways(platform))]
+    return _last[0][1]
 
 
 class _Ways:

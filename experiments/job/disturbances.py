@@ -103,7 +103,9 @@ def disturbances(
         return None
     effects: Effects
     if step is None:
-        around = _around(platform_file(scenario)) if on_network else {}
+        path = platform_file(scenario)
+        levels: tuple[Level, ...] = ("switch", "cable") if on_network else ()
+        around = {level: _around(path, level) for level in levels}
         stages = scenario.model.pipeline
         effects = StatedEffects(all_reduce_s, scenario.job.groups, around, stages)
         if on_network:
@@ -162,13 +164,11 @@ def _in_order(sources: tuple[Callable[[], Iterator[Failure]], ...]) -> Iterator[
     return merge(*(begin() for begin in sources), key=attrgetter("time_s"))
 
 
-def _around(platform: Path) -> Mapping[Level, Sequence[tuple[str, ...]]]:
+def _around(platform: Path, level: Level) -> Sequence[tuple[str, ...]]:
     """Return the names that are down with each switch or cable that has a detour; () if none."""
-    cables = cables_with_detours(platform)
-    return {
-        "switch": [(switch,) for switch in switches_with_detours(platform)[0]],
-        "cable": [(cable,) if has_way else () for cable, has_way in cables.items()],
-    }
+    if level == "switch":
+        return [(switch,) for switch in switches_with_detours(platform)[0]]
+    return [(cable,) if has_way else () for cable, has_way in cables_with_detours(platform).items()]
 
 
 def _links_of(platform: Path, level: Level, number: int) -> tuple[str, ...]:
@@ -310,7 +310,7 @@ class SimulatedEffects:
     def _parts(self, failure: Failure) -> tuple[str, ...]:
         if failure.level in TO_THE_NETWORK:
             return _links_of(self.platform, failure.level, failure.number)
-        around = _around(self.platform)[failure.level]
+        around = _around(self.platform, failure.level)
         return around[failure.number % len(around)] if around else ()
 
     def _slow_ranks(self, failure: Failure) -> tuple[tuple[Rank, float], ...]:

@@ -397,9 +397,18 @@ def _step_time(
 
     def simulate() -> StepTime:
         bandwidths = _narrower(bandwidths_with_parts_down(platform_at(path), parts_down), slow)
-        arguments = step.hosts, step.pattern, bandwidths, shares
-        look_up_on(path, look_up_step, *arguments)
-        return simulate_on(path, time_step, *arguments, dict(ranks))
+
+        def simulate_with_left() -> StepTime:
+            arguments = step.hosts, step.pattern, bandwidths, shares
+            look_up_on(path, look_up_step, *arguments)
+            return simulate_on(path, time_step, *arguments, dict(ranks))
+
+        if not parts_down:
+            return simulate_with_left()
+        # Any rail of some servers may be down: their GPUs share the other rails alike.
+        left = map(repr, sorted(bandwidths.items()))
+        same = [_SIMULATE_VERSION, repr(step), repr(shares), "left", *left, *map(repr, ranks)]
+        return cached(path, same, simulate_with_left, from_cache)
 
     key = [_SIMULATE_VERSION, repr(step), repr(shares), *parts_down, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):

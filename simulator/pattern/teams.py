@@ -8,7 +8,7 @@ exchanges each weight's gradients with the teams that hold the same weight.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
@@ -126,11 +126,16 @@ class Teams:
         if any(team.hides for team in self.teams):
             self.teams = tuple(self._ringed(*one) for one in enumerate(self.teams))
 
-    def kinds(self) -> tuple[list[Team], list[Team]]:
+    def kinds(self, classes: Mapping[int, object]) -> tuple[list[Team], list[Team]]:
         """Return teams that represent all, if teams with the same work are alike.
 
         First one of each kind; then those that have to be simulated at once: gradients go from one
         kind to another behind their passes, or a node computes for several teams.
+
+        Parameters
+        ----------
+        classes : mapping of int to object
+            The class of each group: teams on groups of other classes are of another kind.
         """
         shared = self._shared_nodes()
         apart: dict[object, Team] = {}
@@ -142,7 +147,8 @@ class Teams:
             elif not shared.isdisjoint(team.nodes):
                 near[team] = None
             else:
-                apart.setdefault(team.kind, team)
+                on = tuple(classes[group] for group, _ in team.nodes)
+                apart.setdefault((team.kind, on), team)
         return list(apart.values()), list(near)
 
     def beside_each_other(

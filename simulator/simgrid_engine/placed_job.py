@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from math import inf
@@ -17,6 +17,9 @@ from faultline.simulator.simgrid_engine.routes import Way, way_between
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 """Kinds of messages, by their receiver."""
+
+_SLACK = 1.0 + 1e-9
+"""Sums of bandwidths that should be equal differ by rounding."""
 
 
 def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
@@ -83,7 +86,7 @@ class PlacedJob:
         to the other, so that a rank's incoming links carry its neighbour's messages.
         """
         whole = Fold.whole(self._pattern)
-        if not self.is_even:
+        if not self.classes:
             return whole.positions
         tensor, others = (
             {link for kind in kinds for link in self.load(kind)}
@@ -159,27 +162,71 @@ class PlacedJob:
             self._loads[kind] = self._load(kind, Fold.whole(self._pattern))
         return self._loads[kind]
 
-    @cached_property
+    @property
     def is_even(self) -> bool:
         """Whether the unchanged platform is the same for all replicas and positions."""
+        return len(set(self.classes)) == 1
+
+    @cached_property
+    def classes(self) -> tuple[int, ...]:
+        """Classes of replicas whose passes take equally long, by replica.
+
+        Of one class are replicas whose messages have routes of the same latency, and the same share
+        of their narrowest link while all ranks send. A switch that is down makes two: the replicas
+        below it, and the others. Empty if positions of a replica differ, or if a link may limit
+        messages of several classes, which do not send at the same times.
+        """
         whole = Fold.whole(self._pattern)
-        speeds = {self.host(rank).speed for rank in self._names}
-        if len(speeds) > 1:
-            return False
+        if len({self.host(rank).speed for rank in self._names}) > 1:
+            return ()
+        routes: dict[int, list[tuple[float, float]]] = {one: [] for one in whole.replicas}
         for kind in MESSAGES:
             load = self.load(kind)
-            # All replicas send gradients: only positions represent each other there.
             seen: dict[tuple[int, ...], set[tuple[float, float]]] = {}
             for here, there in self._messages(kind, whole):
-                place: tuple[int, ...] = (here.stage,)
-                if kind == "gradient":
-                    place = (here.stage, here.replica, there.replica)
+                # All replicas send gradients: only positions represent each other there.
+                other = (there.replica,) if kind == "gradient" else ()
                 way = self._way(here, there)
                 share = _rounded(self._share(way, load))
+                place = here.replica, here.stage, *other
                 seen.setdefault(place, set()).add((share, _rounded(way.latency_s)))
             if any(len(each) > 1 for each in seen.values()):
-                return False
-        return True
+                return ()
+            if kind != "gradient":
+                for (replica, *_), each in seen.items():
+                    routes[replica] += each
+        numbers: dict[tuple[tuple[float, float], ...], int] = {}
+        classes = [numbers.setdefault(tuple(one), len(numbers)) for one in routes.values()]
+        return () if len(numbers) > 1 and self._meet(classes) else tuple(classes)
+
+    def _meet(self, classes: Sequence[int]) -> bool:
+        """Return whether a link that carries several classes could limit them together.
+
+        It cannot if it is as wide as all narrowest other links, together, on the routes over it.
+        """
+        whole = Fold.whole(self._pattern)
+        ways = [
+            (classes[here.replica], self._way(here, there))
+            for kind in MESSAGES
+            if kind != "gradient"
+            for here, there in self._messages(kind, whole)
+        ]
+        classes_on: dict[str, set[int]] = {}
+        for one, way in ways:
+            for name, _ in way.shared:
+                classes_on.setdefault(name, set()).add(one)
+        widths = {name: link.bandwidth for _, way in ways for name, link in way.shared}
+        feeding: dict[str, dict[object, float]] = {}
+        for number, (_, way) in enumerate(ways):
+            own: list[tuple[float, object]] = [
+                (link.bandwidth, name) for name, link in way.shared if len(classes_on[name]) == 1
+            ]
+            own += [(link.bandwidth, number) for link in way.unshared]
+            for name, _ in way.shared:
+                if len(classes_on[name]) > 1:
+                    width, source = min(own, key=lambda pair: pair[0], default=(inf, number))
+                    feeding.setdefault(name, {})[source] = width
+        return any(sum(each.values()) > widths[name] * _SLACK for name, each in feeding.items())
 
     @staticmethod
     def _share(way: Way, load: Counter[str]) -> float:

@@ -66,11 +66,11 @@ class StepTimer:
         used = [replica // context for replica in replicas[::context]]
         cluster = self._cluster(hosts, teams)
         tensor = _most_positions(teams)
-        folds = self._folds and cluster.is_even and not slow
+        folds = self._folds and not slow and _folds_by_class(cluster, teams)
         everyone = tuple(range(tensor))
         positions = cluster.positions() if folds else everyone
         if folds:
-            apart, near = teams.kinds()
+            apart, near = teams.kinds(_classes_of_groups(cluster, used, context))
             if any(team.hides for team in teams.teams) and not cluster.treats_replicas_alike:
                 # A team's messages after its passes take longer for some than for others.
                 apart, near = [], list(teams.teams)
@@ -266,6 +266,30 @@ def _replicas(teams: Teams) -> list[int]:
     context = teams.pattern.context
     used = sorted({group for team in teams.teams for group, _ in team.nodes})
     return [group * context + place for group in used for place in range(context)]
+
+
+def _folds_by_class(cluster: PlacedJob, teams: Teams) -> bool:
+    """Return whether one team of each kind and class may represent the others.
+
+    With several classes, teams must not send to each other during their passes: as gradients that
+    hide, or from one group to another.
+    """
+    if cluster.is_even or not cluster.classes:
+        return cluster.is_even
+    return all(
+        not team.hides and all(group == team.group for group, _ in team.nodes)
+        for team in teams.teams
+    )
+
+
+def _classes_of_groups(
+    cluster: PlacedJob, used: Sequence[int], context: int
+) -> dict[int, tuple[int, ...]]:
+    """Return the classes of the replicas of each group that is used."""
+    classes = cluster.classes
+    return {
+        group: classes[place * context : (place + 1) * context] for place, group in enumerate(used)
+    }
 
 
 def _most_positions(teams: Teams) -> int:

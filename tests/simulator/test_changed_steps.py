@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from faultline.platforms import read_platform
+from faultline.platforms.outages import bandwidths_with_parts_down
 from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.pattern.placed_step import PlacedStep
@@ -142,6 +143,51 @@ class Each:
 
 def timed(path: Path, step: StepPattern, *asked: StepShares, folds: bool = True) -> list[StepTime]:
     return with_timer(path, Each(placed(path, step), asked), folds=folds)
+
+
+class WithAPartDown(Each):
+    """A plan that times steps on servers that have lost a leaf switch."""
+
+    def __init__(
+        self, step: PlacedStep, asked: Sequence[StepShares], left: Mapping[str, float]
+    ) -> None:
+        super().__init__(step, asked)
+        self.left = left
+
+    def __call__(self, timer: Timer) -> list[StepTime]:
+        from faultline.simulator.simgrid_engine.narrowing import narrowed
+
+        with narrowed(self.left):
+            return super().__call__(timer)
+
+
+@pytest.mark.parametrize(
+    ("step", "domains_per_leaf", "oversubscription"),
+    [
+        pytest.param(pattern(), 3, 1, id="a group below it"),
+        pytest.param(pattern(), 1, 1, id="a stage below it"),
+        pytest.param(pattern(send_bytes=5e-3 * NIC), 2, 1, id="groups across leaves"),
+        pytest.param(pattern(send_bytes=5e-3 * NIC), 2, 4, id="classes share a narrow uplink"),
+    ],
+)
+def test_groups_below_a_switch_stand_for_each_other(
+    step: StepPattern,
+    domains_per_leaf: int,
+    oversubscription: int,
+    servers_of: Callable[..., Path],
+) -> None:
+    """Where a narrow link carries messages of both kinds of groups, all are simulated."""
+    path = servers_of(
+        domains=9, domains_per_leaf=domains_per_leaf, oversubscription=[oversubscription]
+    )
+    left = bandwidths_with_parts_down(read_platform(path), ["leaf-00001-00"])
+    assert 0 < len(left) < 9 * 8
+    plan = WithAPartDown(placed(path, step), [EVERYBODY, *CASES.values()], left)
+    some, all_ = (with_timer(path, plan, folds=folds) for folds in (True, False))
+    for name, few, whole in zip(["sound", *CASES], some, all_, strict=True):
+        assert few.step_s == pytest.approx(whole.step_s, rel=1e-9), name
+        assert few.passes_s == pytest.approx(whole.passes_s, rel=1e-9), name
+    assert (some[0].activities < all_[0].activities) == (oversubscription == 1)
 
 
 def engine_simulates(

@@ -49,5 +49,5 @@ def test_replicas_of_equal_servers_stand_for_each_other(servers: int, replicas: 
     )  # fmt: skip
     everybody = StepShares(tuple(range(groups)))
     teams = Teams(pattern, everybody, lambda rank: (rank.replica // replicas, rank.stage))
-    apart, near = teams.kinds()
+    apart, near = teams.kinds(dict.fromkeys(range(groups)))
     assert (len(apart), near) == (1, [])
