@@ -112,6 +112,13 @@ def numbers_of_model(
     return numbers
 
 
+def tokens_of_step(scenario: Scenario) -> int:
+    """Return the tokens that a step trains on, by the layout of the model."""
+    model = scenario.model
+    sequences = scenario.job.groups * model.micro_batches * model.micro_batch_sequences
+    return sequences * transformer_of(model).sequence_tokens
+
+
 def steps_of_tokens(scenario: Scenario) -> int:
     """Return the steps that ``job.tokens`` takes, the last of them perhaps not full.
 
@@ -126,8 +133,7 @@ def steps_of_tokens(scenario: Scenario) -> int:
             f"job.tokens = {job.tokens:g}: the tokens of a step are unknown; state "
             f"{' and '.join(f'model.{name}' for name in sorted(open_keys))}, or job.steps instead"
         )
-    sequences = job.groups * model.micro_batches * model.micro_batch_sequences
-    step_tokens = sequences * transformer_of(model).sequence_tokens
+    step_tokens = tokens_of_step(scenario)
     steps = ceil(job.tokens / step_tokens)
     if steps > MOST_STEPS:
         raise UserError(

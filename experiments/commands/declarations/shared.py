@@ -68,6 +68,7 @@ def names(text: str) -> list[str]:
 
 count = whole(": use a whole number from 1")
 duration = above_zero("time", "use a time above zero, for example 5min")
+price = number_to(float_info.max, " is no price: use a number above zero, such as 2.5")
 gpus = whole(" is no number of GPUs: use 1 to 1000000000", most=10**9)
 
 
@@ -108,7 +109,7 @@ def add_price(place: _ActionsContainer) -> None:
     place.add_argument(
         "--price",
         metavar="X",
-        type=number_to(float_info.max, " is no price: use a number above zero, such as 2.5"),
+        type=price,
         help="price of a GPU-hour, in any currency: prints the cost",
     )
 
