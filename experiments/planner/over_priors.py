@@ -118,15 +118,17 @@ def simulate_over_priors(
     situation, keys = plan.situation, tuple(priors_of(plan.situation.scenario))
     schemes = [lines[0].choice.scheme for lines in rivals]
     design = sobol_design(quantiles_of(keys, schemes, situation.mtbf_s), samples, seed)
-    steps = _steps(rivals[0][0].choice.question)
+    steps = simulated_steps(rivals[0][0].choice.question)
     first, *others = tuned_schemes(situation, rivals, design)
     choices = best_of_protections([first], design, steps, on_done)
-    ratios = _ratios(choices, design, steps, SEEDS, 0, on_done)
+    ratios = simulated_ratios(choices, design, steps, SEEDS, 0, on_done)
     # Their simulation may be the dearest: each new state of a scheme is measured on the platform.
     ahead = [[choice for choice in of if not is_behind(choice, ratios)] for of in others]
     left_out = {of[0].scheme: BEHIND for of, left in zip(others, ahead, strict=True) if not left}
     choices += best_of_protections([of for of in ahead if of], design, steps, on_done)
-    ratios = np.concatenate([ratios, _ratios(choices[1:], design, steps, SEEDS, 0, on_done)])
+    ratios = np.concatenate(
+        [ratios, simulated_ratios(choices[1:], design, steps, SEEDS, 0, on_done)]
+    )
     labels = tuple(look_of(choice.scheme).label for choice in choices)
     share = steps / situation.scenario.job.steps
     costs = SimulatedCosts(labels, design, ratios * situation.ideal_s, share)
@@ -198,7 +200,7 @@ def best_of_protections(
     """
     contested = [choice for of in tuned if len(of) > 1 for choice in of]
     screened = design.first(_SCREENING_SAMPLES)
-    ratios = _ratios(contested, screened, steps, 1, _SCREENING_SEED, on_done)
+    ratios = simulated_ratios(contested, screened, steps, 1, _SCREENING_SEED, on_done)
     found = np.nan_to_num(ratios, nan=_GIVE_UP).mean(axis=(1, 2))
     expected = {id(choice): ratio for choice, ratio in zip(contested, found, strict=True)}
     return [min(of, key=lambda choice: expected.get(id(choice), 0.0)) for of in tuned]
@@ -242,22 +244,38 @@ def _predicted(settings: Sequence[ResolvedJob], sample: Mapping[str, float]) -> 
     return [min(choice.ratio, _GIVE_UP) for choice in predicted]
 
 
-def _steps(question: ResolvedJob) -> int:
+def simulated_steps(question: ResolvedJob) -> int:
+    """Return the steps of a simulated job: enough for about 100 failures at the point values."""
     wanted = _FAILURES_WANTED * question.failures.mtbf_s / question.ideal_step_s
     return max(1, min(question.scenario.job.steps, round(wanted), _MOST_STEPS))
 
 
-def _ratios(
+def simulated_ratios(
     choices: Sequence[Choice],
     design: Design,
     steps: int,
     seeds: int,
     first_seed: int,
-    on_done: OnDone,
+    on_done: OnDone = None,
 ) -> Floats:
     """Return simulated ratios, nan without an end: shape (choices, samples, seeds).
 
     A job that is refused at a sample, as its restarts would never end, does not end.
+
+    Parameters
+    ----------
+    choices : sequence of Choice
+        Schemes as they are tuned.
+    design : Design
+        The samples.
+    steps : int
+        Steps of a simulated job.
+    seeds : int
+        Runs of each choice at each sample.
+    first_seed : int
+        Seed of the first sample's first run; all choices have the same failures.
+    on_done : callable, optional
+        Called after each run.
     """
     tasks, places = [], []
     for row, choice in enumerate(choices):
