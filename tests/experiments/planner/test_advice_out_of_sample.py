@@ -38,7 +38,7 @@ mtbf_s = 6000.0
 "failures.mtbf_s" = { kind = "log-uniform", low = 800, high = 10000, source = "a test" }
 "times.restart_s" = { kind = "log-uniform", low = 300, high = 6000, source = "a test" }
 """
-"""At the scenario's values checkpoints win; they lose most where failures and restarts are worse."""
+"""At the scenario's values checkpoints win; they lose most where restarts are more and longer."""
 
 WORLDS = 200
 OTHER_SEEDS = 1_000_000
