@@ -20,6 +20,8 @@ from functools import cache
 from math import exp, log, sqrt
 
 import numpy as np
+from faultline.experiments.analysis.burst_fit import Bursts, fit_bursts
+from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.simulator.failures.distributions import Weibull
@@ -68,6 +70,7 @@ class Fit:
     whole: CauseFit  # All failures together.
     causes: tuple[CauseFit, ...]  # By cause, the most frequent first.
     lemons: Lemons | None  # None where too few failures tell their node.
+    bursts: Bursts | None  # None for too few failures.
 
 
 def fit(failures: FailureLog) -> Fit:
@@ -80,6 +83,7 @@ def fit(failures: FailureLog) -> Fit:
         _fit_cause("all", failures.failures, failures, failures.gpu_s),
         tuple(_fit_cause(name, mine, failures) for name, mine in often),
         fit_lemons(failures_of_nodes(failures)),
+        fit_bursts([one.time_s for one in failures.failures], failures.span_s),
     )
 
 
@@ -344,8 +348,9 @@ def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
 def mix_text(fitted: Fit, failures: FailureLog) -> str:
     """Write what was fitted as a mix of causes in TOML.
 
-    A shape is there where gaps are not memoryless. Repairs are lognormal.
+    A shape is there where gaps are not memoryless, and no bursts explain it. Repairs are lognormal.
     """
+    bursts = fitted.bursts if fitted.bursts is not None and fitted.bursts.found else None
     days = failures.span_s / 86_400.0
     source = (
         f"fitted to {failures.name} ({failures.form}): {len(failures.failures)} failures of "
@@ -357,13 +362,20 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
             "# Nodes differ: failures.kinds.lemon_shape, of a gamma-distributed factor on their "
             f"rates, is {_text_of(fitted.lemons.shape)}."
         )
+    if bursts is not None:
+        lines.append(
+            "# Failures come in bursts: failures.kinds.correlated_excess is "
+            f"{_interval_text(bursts.excess)}, excess_within_s "
+            f"{_interval_text(bursts.within_s)}. The rates below hold with"
+        )
+        lines.append('# failures.rate = "mtbf", which counts whole bursts.')
     taken: set[str] = set()
     for cause in fitted.causes:
-        lines += ["", *_cause_lines(cause, _name(cause.name, taken))]
+        lines += ["", *_cause_lines(cause, _name(cause.name, taken), has_shape=bursts is None)]
     return "\n".join(lines) + "\n"
 
 
-def _cause_lines(cause: CauseFit, name: str) -> list[str]:
+def _cause_lines(cause: CauseFit, name: str, has_shape: bool) -> list[str]:
     rate = per_1000_node_days(cause.rate_per_gpu_s)
     value = min(_MOST_RATE, max(_LEAST_RATE, rate.value))
     lines = [
@@ -377,7 +389,7 @@ def _cause_lines(cause: CauseFit, name: str) -> list[str]:
     if cause.repair is not None:
         lines.append(_repair_line(cause.repair))
     shape = cause.gaps.shape
-    if shape is not None and not cause.gaps.memoryless:
+    if has_shape and shape is not None and not cause.gaps.memoryless:
         kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
         lines.append(f"shape = {kept:.4g}  # 95 %: {shape.low:.3g} to {shape.high:.3g}")
     return lines
@@ -385,13 +397,19 @@ def _cause_lines(cause: CauseFit, name: str) -> list[str]:
 
 def _repair_line(repair: Repair) -> str:
     median = f'"{min(_MOST_S, max(_LEAST_S, repair.scale_s)):.6g}s"'
-    sigma = min(_MOST_SIGMA, repair.sigma)
+    # Beyond the longest repair a wide lognormal is a guess: it keeps the mean of the log.
+    of_the_mean = sqrt(2.0 * max(0.0, log(repair.mean_s / repair.scale_s)))
+    sigma = min(_MOST_SIGMA, repair.sigma, of_the_mean)
     time = f"{{ median = {median}, sigma = {sigma:.3g} }}" if sigma > 1e-3 else median
     return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
 
 
 def _text_of(estimate: Estimate) -> str:
     return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
+
+
+def _interval_text(interval: Interval) -> str:
+    return f"{interval.mean:.3g} ({interval.low:.3g} to {interval.high:.3g})"
 
 
 def _name(cause: str, taken: set[str]) -> str:

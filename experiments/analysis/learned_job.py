@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf, isfinite
 
+from faultline.experiments.analysis.failure_fit import Fit
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_fit import JobFit
 from faultline.experiments.analysis.quantities import counted
+from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.goodput_log import GoodputLog
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
@@ -17,79 +21,166 @@ _Z90_OVER_Z95 = 1.644854 / 1.959964
 _STEPS = 100_000
 
 
+@dataclass(frozen=True, slots=True)
+class JobTimes:
+    """What a goodput event log says."""
+
+    fit: JobFit
+    log: GoodputLog
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFailures:
+    """What a log of failures by node says."""
+
+    fit: Fit
+    log: FailureLog
+    mix: str  # Name of the file with its causes, beside the scenario.
+
+
 def learned_job(fit: JobFit, log: GoodputLog, gpus_per_node: int = 8) -> Scenario:
     """Return the scenario of a fitted job: one group under checkpointing."""
-    text = scenario_text(fit, log, gpus_per_node)
+    text = scenario_text(gpus_per_node, JobTimes(fit, log))
     return ScenarioSource(f"scenario of {log.name}", parse_toml(text)[0], text=text).scenario()
 
 
-def scenario_text(fit: JobFit, log: GoodputLog, gpus_per_node: int) -> str:
-    """Return the text of a scenario of a fitted job.
+def scenario_text(
+    gpus_per_node: int, times: JobTimes | None = None, failures: NodeFailures | None = None
+) -> str:
+    """Return the text of the scenario of a job from its logs, of which there is one at least.
 
     Parameters
     ----------
-    fit : JobFit
-        The fitted times.
-    log : GoodputLog
-        The log.
     gpus_per_node : int
         GPUs of each node.
+    times : JobTimes, optional
+        From its goodput event log; without it all times are left to the scenario's defaults.
+    failures : NodeFailures, optional
+        From its log of failures by node; without it groups fail as the job did.
     """
-    name = log.jobs[0] if log.jobs else "learned"
-    starts, counts = fit.between_starts, fit.counts
-    restart_s = _sum(fit.start_to_load_s, fit.warm_up_s)
+    nodes = times.log.nodes if times and times.log.nodes else 0
+    nodes = nodes or (len(failures.log.nodes) if failures else 0)
+    sources = [f"{times.log.name}: {times.log.note}"] if times else []
+    sources += [f"{failures.log.name}: {failures.log.form}"] if failures else []
+    name = times.log.jobs[0] if times and times.log.jobs else "learned"
+    failing, priors = _failures(times, failures, max(1, nodes) * gpus_per_node)
+    timing, of_times = _times(times) if times else (_UNKNOWN_TIMES, [])
     return "\n".join(
         (
             "version = 2",
             f"name = {json.dumps(name)}",
-            f"description = {json.dumps(f'Learned from {log.name}: {log.note}')}",
+            f"description = {json.dumps('Learned from ' + '; '.join(sources))}",
             "",
             "[job]",
-            f"gpus = {log.nodes * gpus_per_node}",
+            f"gpus = {max(1, nodes) * gpus_per_node}" + _size_note(times, nodes),
             "groups = 1                 # not in the log: state your data-parallel groups",
             f"steps = {_STEPS}             # not in the log: state the steps of the whole job",
             "",
             "[strategy]",
             'name = "checkpoint"',
             "",
+            *failing,
+            "",
+            *timing,
+            "",
+            "[uncertain]                # 5 % and 95 % quantiles",
+            *priors,
+            *of_times,
+            "",
+        )
+    )
+
+
+def _size_note(times: JobTimes | None, nodes: int) -> str:
+    """Return the comment behind the GPUs of the job."""
+    if not nodes:
+        return "                   # not in the log: state your GPUs"
+    return "" if times and times.log.nodes else "                # all nodes: state the job's"
+
+
+_UNKNOWN_TIMES = [
+    "# Not in the log: the times of a step, of checkpoints and of restarts. They follow from",
+    "# [model] and [recovery], or state them in [times].",
+]
+
+
+def _times(times: JobTimes) -> tuple[list[str], list[str]]:
+    """Return the tables of a job's times, and the lines of their priors."""
+    fit, counts = times.fit, times.fit.counts
+    restart_s = _sum(fit.start_to_load_s, fit.warm_up_s)
+    lines = [
+        "[restart]",
+        'failure_during = "begins-anew"',
+        "",
+        "[checkpoint]",
+        f"interval_steps = {fit.interval_steps}",
+        "",
+        "[times]",
+        f"# A whole step: mean of {counted(counts['step'], 'time')} between checkpoints.",
+        f"compute_s = {fit.step_s.mean:.6g}",
+        "all_reduce_s = 0.0         # in compute_s",
+        "# Not in the log: for how long a checkpoint stops the job. It counts in compute_s:",
+        f"# if you state it, take a {fit.interval_steps}th of it off there.",
+        "checkpoint_write_s = 0.001",
+        "checkpoint_load_s = 0.0    # in restart_s",
+        f"# Start to load, {fit.start_to_load_s.mean:.4g} s (mean of {counts['load']}), and "
+        f"warm-up, {fit.warm_up_s.mean:.4g} s (mean of {counts['warm-up']}).",
+        f"restart_s = {restart_s.mean:.6g}",
+    ]
+    priors = (
+        ("times.compute_s", "normal", fit.step_s),
+        ("times.restart_s", "normal", restart_s),
+    )
+    return lines, _priors(priors, times.log.name)
+
+
+def _failures(
+    times: JobTimes | None, failures: NodeFailures | None, gpus: int
+) -> tuple[list[str], list[str]]:
+    """Return the tables of a job's failures, and the lines of their priors."""
+    if failures is None:
+        assert times is not None
+        starts = times.fit.between_starts
+        lines = [
             "[failures]                 # "
             f"{counted(starts.starts, 'time')} from start to start, Weibull, maximum likelihood",
             'model = "independent"',
             'distribution = "weibull"',
             f"shape = {starts.shape.mean:.4g}",
             f"mtbf_s = {starts.mean_s.mean:.6g}",
-            "",
-            "[restart]",
-            'failure_during = "begins-anew"',
-            "",
-            "[checkpoint]",
-            f"interval_steps = {fit.interval_steps}",
-            "",
-            "[times]",
-            f"# A whole step: mean of {counted(counts['step'], 'time')} between checkpoints.",
-            f"compute_s = {fit.step_s.mean:.6g}",
-            "all_reduce_s = 0.0         # in compute_s",
-            "# Not in the log: for how long a checkpoint stops the job. It counts in compute_s:",
-            f"# if you state it, take a {fit.interval_steps}th of it off there.",
-            "checkpoint_write_s = 0.001",
-            "checkpoint_load_s = 0.0    # in restart_s",
-            f"# Start to load, {fit.start_to_load_s.mean:.4g} s (mean of {counts['load']}), and "
-            f"warm-up, {fit.warm_up_s.mean:.4g} s (mean of {counts['warm-up']}).",
-            f"restart_s = {restart_s.mean:.6g}",
-            "",
-            "[uncertain]                # 5 % and 95 % quantiles",
-            *_priors(
-                (
-                    ("failures.mtbf_s", "lognormal", starts.mean_s),
-                    ("failures.shape", "lognormal", starts.shape),
-                    ("times.compute_s", "normal", fit.step_s),
-                    ("times.restart_s", "normal", restart_s),
-                ),
-                log.name,
-            ),
-            "",
-        )
-    )
+        ]
+        known = [("failures.mtbf_s", starts.mean_s), ("failures.shape", starts.shape)]
+        return lines, _priors([(key, "lognormal", one) for key, one in known], times.log.name)
+    if times is not None:
+        mtbf_s = times.fit.between_starts.mean_s
+        source = f"{counted(times.fit.between_starts.starts, 'time')} from start to start"
+    else:
+        rate = failures.fit.whole.rate_per_gpu_s
+        low, mean, high = (1.0 / (one * gpus) for one in (rate.high, rate.value, rate.low))
+        mtbf_s = Interval(mean, low, high)
+        source = f"{counted(failures.fit.whole.count, 'failure')} of {gpus:,} GPUs"
+    lines = [
+        "[failures]",
+        'model = "mix"',
+        f"mix = {json.dumps(failures.mix)}",
+        'rate = "mtbf"              # the causes of the mix, at the rate below',
+        f"mtbf_s = {mtbf_s.mean:.6g}  # {source}; it falls with the GPUs of the job",
+    ]
+    lemons, bursts = failures.fit.lemons, failures.fit.bursts
+    known = [("failures.mtbf_s", mtbf_s)]
+    kinds = []
+    if lemons is not None and isfinite(lemons.shape.value):
+        shape = Interval(lemons.shape.value, lemons.shape.low, lemons.shape.high)
+        kinds.append(f"lemon_shape = {shape.mean:.4g}        # nodes differ (gamma, likelihood)")
+        known.append(("failures.kinds.lemon_shape", shape))
+    if bursts is not None and bursts.found:
+        kinds.append(f"correlated_excess = {bursts.excess.mean:.4g}  # bursts (Palm likelihood)")
+        kinds.append(f"excess_within_s = {bursts.within_s.mean:.4g}")
+        known.append(("failures.kinds.correlated_excess", bursts.excess))
+        known.append(("failures.kinds.excess_within_s", bursts.within_s))
+    if kinds:
+        lines += ["", "[failures.kinds]", *kinds]
+    return lines, _priors([(key, "lognormal", one) for key, one in known], failures.log.name)
 
 
 def _sum(one: Interval, other: Interval) -> Interval:
@@ -111,7 +202,7 @@ def _priors(keys: Iterable[tuple[str, str, Interval]], source: str) -> list[str]
             low = interval.mean + ratio * (interval.low - interval.mean)
             high = interval.mean + ratio * (interval.high - interval.mean)
         low, high = float(f"{low:.6g}"), float(f"{high:.6g}")
-        if 0.0 < low < high:
+        if 0.0 < low < high < inf:
             fields = f'kind = "{kind}", low = {low!r}, high = {high!r}'
             lines.append(f'"{dotted}" = {{ {fields}, source = {json.dumps(source)} }}')
     return lines

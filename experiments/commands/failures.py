@@ -192,7 +192,7 @@ def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]
 
 def execute_import(arguments: argparse.Namespace) -> None:
     """Run ``failures import``."""
-    log = _log(arguments)
+    log = node_log(arguments, arguments.log)
     path: Path = arguments.output
     with explained(f"-o {path}"):
         write_trace(log.as_failures(), path)
@@ -214,7 +214,7 @@ def execute_fit(arguments: argparse.Namespace) -> None:
     # Scipy's statistics take longer to import than all else here.
     from faultline.experiments.analysis.failure_fit import fit, mix_text
 
-    log = _log(arguments)
+    log = node_log(arguments, arguments.log)
     fitted = fit(log)
     for path in arguments.output:
         remedy = "name a mix (.toml) or a figure (.png)"
@@ -226,12 +226,18 @@ def execute_fit(arguments: argparse.Namespace) -> None:
 
                 draw_fit(fitted, _sentence(log), path)
     if arguments.json:
-        print_json(_fit_as_json(fitted, log))
+        print_json(fit_as_json(fitted, log))
     else:
-        _print_fit(fitted, log, arguments)
+        console = print_fit(fitted, log)
+        for path in arguments.output:
+            console.print(f"{'mix' if path.suffix == '.toml' else 'figure'}: {path}")
 
 
-def _log(arguments: argparse.Namespace) -> FailureLog:
+def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
+    """Read a log of failures by node with the options that describe it.
+
+    Raises UserError: an option is wrong, or the log is.
+    """
     columns = None
     if arguments.columns is not None:
         parted = [one.partition("=") for one in arguments.columns]
@@ -242,7 +248,7 @@ def _log(arguments: argparse.Namespace) -> FailureLog:
                 "to read, for example time=timestamp node=hostname"
             )
     return read_log(
-        arguments.log,
+        path,
         arguments.nodes,
         arguments.gpus_per_node,
         None if arguments.days is None else arguments.days * _DAY_S,
@@ -280,7 +286,8 @@ def _print_log(log: FailureLog, **look: Any) -> Screen:
     return console
 
 
-def _fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
+def fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
+    """Return a fit of a log of failures as ``--json`` prints it."""
     lemons = fitted.lemons
     return {
         **_about(log),
@@ -293,6 +300,7 @@ def _fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
             "p_alike": lemons.p_alike,
             "share_of_worst_5_percent": lemons.worst_share,
         },
+        "bursts": None if fitted.bursts is None else asdict(fitted.bursts),
     }
 
 
@@ -321,7 +329,8 @@ def _cause_as_json(cause: Any) -> dict[str, Any]:
     }
 
 
-def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> None:
+def print_fit(fitted: Any, log: FailureLog) -> Screen:
+    """Print a fit of a log of failures, and return the console."""
     from faultline.experiments.analysis.failure_fit import per_1000_node_days
 
     console = _print_log(log, style="bold")
@@ -349,8 +358,8 @@ def _print_fit(fitted: Any, log: FailureLog, arguments: argparse.Namespace) -> N
     if same := fitted.whole.gaps.same_instant:
         console.print(f"{same:,} failures have the same time as the one before; gaps exclude them")
     console.print(_about_lemons(fitted.lemons))
-    for path in arguments.output:
-        console.print(f"{'mix' if path.suffix == '.toml' else 'figure'}: {path}")
+    console.print(_about_bursts(fitted.bursts))
+    return console
 
 
 def _about_lemons(lemons: Any) -> str:
@@ -364,4 +373,21 @@ def _about_lemons(lemons: Any) -> str:
         f"nodes differ by a gamma factor of shape {shape.value:.2g} ({shape.low:.2g} to {high}): "
         f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, this "
         f"difference would have p = {lemons.p_alike:.2g})"
+    )
+
+
+def _about_bursts(bursts: Any) -> str:
+    if bursts is None:
+        return "too few failures to determine whether they come in bursts"
+    excess, within_s = bursts.excess, bursts.within_s
+    if not bursts.found:
+        return (
+            f"failures come as independent ones do (p = {bursts.p_independent:.2g}); a burst has "
+            f"at most {excess.high:.2g} (95 %)"
+        )
+    return (
+        f"bursts of {excess.mean:.2g} failures ({excess.low:.2g} to {excess.high:.2g}), each a "
+        f"mean of {duration_text(within_s.mean)} after the first ({duration_text(within_s.low)} to "
+        f"{duration_text(within_s.high)}); independent ones would have p = "
+        f"{bursts.p_independent:.2g}"
     )

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from faultline.experiments.analysis.down_nodes import MEASURES as DOWN_MEASURES
 from faultline.experiments.analysis.down_nodes import backtest_down, down_share
+from faultline.experiments.analysis.failure_fit import fit as fit_failures
+from faultline.experiments.analysis.failure_fit import mix_text
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_backtest import (
     BAND,
@@ -21,9 +23,10 @@ from faultline.experiments.analysis.job_backtest import (
     predict,
 )
 from faultline.experiments.analysis.job_fit import JobFit, fit_job
-from faultline.experiments.analysis.learned_job import scenario_text
+from faultline.experiments.analysis.learned_job import JobTimes, NodeFailures, scenario_text
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
+from faultline.experiments.commands.failures import fit_as_json, node_log, print_fit
 from faultline.experiments.commands.output import explained, print_json, progress_of, refuse_idle
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import LogFile
@@ -43,23 +46,71 @@ def execute(arguments: argparse.Namespace) -> None:
     path = arguments.output
     with explained(f"-o {path}", "name a file that can be written"):
         check_writable(path)
-    log = read_goodput_log(arguments.log)
-    fit = fit_job(log)
+    times, failures = _learned(arguments)
+    text = scenario_text(arguments.gpus_per_node, times, failures)
     with explained(f"-o {path}"):
-        write_file(path, scenario_text(fit, log, arguments.gpus_per_node))
+        if failures is not None:
+            write_file(path.with_name(failures.mix), mix_text(failures.fit, failures.log))
+        write_file(path, text)
     if arguments.json:
-        print_json({"log": log.name, "read": log.note, "scenario": str(path), **_fit_data(fit)})
+        data: dict[str, Any] = {"scenario": str(path)}
+        if times is not None:
+            data |= {"log": times.log.name, "read": times.log.note, **_fit_data(times.fit)}
+        if failures is not None:
+            data["failures"] = fit_as_json(failures.fit, failures.log)
+        print_json(data)
         return
     console = Screen()
-    console.print(log.note, soft_wrap=True)
-    console.print(_fit_table(fit))
+    missing = ["job.groups", "job.steps"]
+    if times is None or not times.log.nodes:
+        missing.insert(0, "job.gpus")
+    if times is not None:
+        console.print(times.log.note, soft_wrap=True)
+        console.print(_fit_table(times.fit))
+        missing.append("for how long a checkpoint stops the job (times.checkpoint_write_s)")
+    else:
+        missing.append("the times of steps, checkpoints and restarts")
+    if failures is not None:
+        print_fit(failures.fit, failures.log)
     console.print(
-        "not in the log: job.groups, job.steps and for how long a checkpoint stops the job "
-        "(times.checkpoint_write_s); state them in the scenario before you compare schemes or "
-        "intervals",
+        f"not in the log: {', '.join(missing[:-1])} and {missing[-1]}; state them in the scenario "
+        "before you compare schemes or intervals",
         soft_wrap=True,
     )
     console.print(f"scenario: {path}; next: faultline plan {path}", soft_wrap=True)
+
+
+def _learned(arguments: argparse.Namespace) -> tuple[JobTimes | None, NodeFailures | None]:
+    """Read and fit the logs.
+
+    Raises UserError: there are two of one kind, an option has no effect, or a log is wrong.
+    """
+    times: JobTimes | None = None
+    failures: NodeFailures | None = None
+    for path in arguments.logs:
+        if _is_goodput_log(path):
+            if times is not None:
+                raise UserError(f"{path}: give one goodput event log; {times.log.name} is another")
+            log = read_goodput_log(path)
+            times = JobTimes(fit_job(log), log)
+        else:
+            if failures is not None:
+                raise UserError(f"{path}: give one log of failures; {failures.log.name} is another")
+            of_nodes = node_log(arguments, path)
+            mix = f"{arguments.output.stem}-causes.toml"
+            failures = NodeFailures(fit_failures(of_nodes), of_nodes, mix)
+    if failures is None:
+        refuse_idle(arguments, ["nodes", "days", "columns"], "without a log of failures by node")
+    return times, failures
+
+
+def _is_goodput_log(path: Path) -> bool:
+    """Return whether the first line is a JSON object, or there is no file, as the reader says."""
+    try:
+        first = next((line for line in lines_of(path, _BYTES_OF_A_START) if line.strip()), b"{")
+    except OSError:
+        return True
+    return first.lstrip().startswith(b"{")
 
 
 def execute_backtest(arguments: argparse.Namespace) -> None:

@@ -37,8 +37,13 @@ def test_failure_models(capsys: pytest.CaptureFixture[str]) -> None:
     Path("log.csv").write_text(trace, encoding="utf-8")
     (jobs,) = blocks(name, "text")
     Path("sacct.txt").write_text(jobs, encoding="utf-8")
-    assert simulated(lines_of(name)) == 11
+    causes = "Facilities,Hardware,Human Error,Network,Undetermined,Software"
+    header = f"System,nodenum,Prob Started,Prob Fixed,Down Time,{causes}\n"
+    row = "20,9,12/31/2001 13:56,12/31/2001 14:41,45,,Memory Dimm,,,,\n"
+    Path("system-20.csv").write_text(header + row + row.replace("/31/", "/30/"), encoding="utf-8")
+    assert simulated(lines_of(name)) == 12
     printed = capsys.readouterr().out
+    assert "2 failures of 512 nodes" in printed
     assert "power-shelf" in printed
     assert "4 failures" in printed
     assert "2 failures of 17 nodes" in printed

@@ -40,7 +40,7 @@ def declare(commands: Commands) -> None:
         "({scenarios}, or a TOML file)",
     )
     draw.add_argument("--gpus", metavar="N", type=shared.gpus, help="GPUs of the job")
-    _add_days(draw, "how long to draw (default: 54)", 54.0)
+    shared.add_days(draw, "how long to draw (default: 54)", 54.0)
     shared.add_seed(draw)
     shared.add_settings(draw)
     shared.add_output(draw, "FILE", "draw a figure (PNG)")
@@ -89,34 +89,4 @@ def _add_log(parser: Parser) -> None:
         help="sacct --parsable2, a CSV file with time,node, a JSON list of fault records, "
         "or a trace",
     )
-    parser.add_argument(
-        "--nodes",
-        metavar="N",
-        type=shared.whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
-        help="nodes of the cluster (default: those that the log names)",
-    )
-    parser.add_argument(
-        "--gpus-per-node",
-        metavar="N",
-        type=shared.whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
-        default=8,
-        help="GPUs of a node (default: 8)",
-    )
-    _add_days(parser, "observation time of the cluster, if longer than the log covers")
-    parser.add_argument(
-        "--columns",
-        metavar="PAIR",
-        nargs="+",
-        help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
-        "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
-    )
-
-
-def _add_days(parser: Parser, meaning: str, default: float | None = None) -> None:
-    parser.add_argument(
-        "--days",
-        metavar="D",
-        type=shared.number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
-        default=default,
-        help=meaning,
-    )
+    shared.add_nodes_of_a_log(parser)

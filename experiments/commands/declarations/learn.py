@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from faultline.experiments.commands.declarations import shared
-from faultline.experiments.commands.declarations.parsing import Commands, Parser, add_command
+from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
 
 def declare(commands: Commands) -> None:
@@ -13,13 +13,21 @@ def declare(commands: Commands) -> None:
     learn = add_command(
         commands,
         "learn",
-        "write a scenario of a job from its goodput event log",
+        "write a scenario of a job from its logs",
         "learn:execute",
         description="Read a goodput event log (JSON lines: when nodes started, loaded and saved), "
-        "fit the times of the job, and write a scenario with what is uncertain in them.",
-        epilog="example: faultline learn events.jsonl -o our-job.toml",
+        "a log of failures by node, or both; fit the times of the job and the failures of its "
+        "nodes, and write a scenario with what is uncertain in them.",
+        epilog="example: faultline learn events.jsonl sacct.txt -o our-job.toml",
     )
-    _add_log(learn)
+    learn.add_argument(
+        "logs",
+        metavar="LOG",
+        type=Path,
+        nargs="+",
+        help="a goodput event log (JSON lines), a log of failures as 'failures fit' reads it",
+    )
+    shared.add_nodes_of_a_log(learn)
     shared.add_output(learn, "FILE", "the scenario to write (.toml)", required=True)
 
     backtest = add_command(
@@ -31,7 +39,8 @@ def declare(commands: Commands) -> None:
         "and print predicted beside measured.",
         epilog="example: faultline backtest events.jsonl -o progress.png",
     )
-    _add_log(backtest)
+    backtest.add_argument("log", metavar="LOG", type=Path, help="a goodput event log (JSON lines)")
+    shared.add_gpus_per_node(backtest)
     backtest.add_argument(
         "--nodes",
         metavar="N",
@@ -47,14 +56,3 @@ def declare(commands: Commands) -> None:
         help="runs of the prediction (default: 200)",
     )
     shared.add_output(backtest, "FILE", "a figure of the progress (.png, .svg, .pdf)")
-
-
-def _add_log(parser: Parser) -> None:
-    parser.add_argument("log", metavar="LOG", type=Path, help="a goodput event log (JSON lines)")
-    parser.add_argument(
-        "--gpus-per-node",
-        metavar="N",
-        type=shared.whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
-        default=8,
-        help="GPUs of a node (default: 8)",
-    )

@@ -126,3 +126,44 @@ def add_output(
     place.add_argument(
         "-o", "--output", metavar=metavar, type=Path, required=required, help=meaning
     )
+
+
+def add_nodes_of_a_log(parser: _ActionsContainer) -> None:
+    """Add what a log of failures by node does not say itself."""
+    parser.add_argument(
+        "--nodes",
+        metavar="N",
+        type=whole(" is no number of nodes: use 1 to 1000000", 1, 10**6),
+        help="nodes of the cluster (default: those that the log names)",
+    )
+    add_gpus_per_node(parser)
+    add_days(parser, "observation time of the cluster, if longer than the log covers")
+    parser.add_argument(
+        "--columns",
+        metavar="PAIR",
+        nargs="+",
+        help="names of the columns in a CSV file, as pairs NAME=COLUMN, for example "
+        "time=timestamp node=hostname repair=downtime_min; other columns are ignored",
+    )
+
+
+def add_gpus_per_node(parser: _ActionsContainer) -> None:
+    """Add how many GPUs a node has."""
+    parser.add_argument(
+        "--gpus-per-node",
+        metavar="N",
+        type=whole(" is no number of GPUs: use 1 to 1000", 1, 1000),
+        default=8,
+        help="GPUs of a node (default: 8)",
+    )
+
+
+def add_days(parser: _ActionsContainer, meaning: str, default: float | None = None) -> None:
+    """Add a time in days."""
+    parser.add_argument(
+        "--days",
+        metavar="D",
+        type=number_to(1e6, " is no duration: use days, such as 54 or 0.5"),
+        default=default,
+        help=meaning,
+    )

@@ -1,8 +1,9 @@
-"""Goodput event logs: what each node of a job wrote when it started, loaded and saved.
+"""Goodput event logs: what a job wrote when it started, loaded, saved or began a step.
 
 Each line is a JSON object with ``timestamp``, ``event_type`` and ``node_rank`` or ``step``, as in
-AI-Hypercomputer/resiliency (tests/resiliency/goodput_measure). Lines may have any order. The file
-is read line by line: a start costs 8 bytes of memory, a load or a save some 100.
+AI-Hypercomputer/resiliency (tests/resiliency/goodput_measure), or an entry of Google's
+ml-goodput-measurement (`step_entries`). Lines may have any order. The file is read line by line: a
+start costs 8 bytes of memory, a step 16, a load or a save some 100.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from sys import maxsize
+from typing import Any
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.logs.step_entries import StepEntries, StepEvents
 from faultline.experiments.config.trace_file import parse_timestamp
 from faultline.platforms.files import lines_of
 
@@ -29,7 +32,8 @@ _MOST_BYTES_PER_LINE = 2**20
 _FORMAT = (
     'one JSON object a line, such as {"timestamp": "2025-04-02T06:08:24", "event_type": '
     '"job_started", "node_rank": 0, "job_name": "train"}; event_type is one of '
-    f"{', '.join(_EVENTS)}, and the latter two have a step"
+    f"{', '.join(_EVENTS)}, and the latter two have a step; or entries of ml-goodput-measurement, "
+    'such as {"job_name": "train", "step_count": 17, "step_start_time": 1743574104.3}'
 )
 
 
@@ -74,7 +78,7 @@ class GoodputLog:
     lives : tuple of Life
         At least one.
     nodes : int
-        Nodes that the log names.
+        Nodes that the log names; 0 where it names none.
     jobs : tuple of str
         Names of the job.
     note : str
@@ -160,6 +164,8 @@ def read_goodput_log(path: Path) -> GoodputLog:
                 found.take(number, line)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
+    if found.entries.starts and not found.starts:
+        return _log_of_steps(str(path), found)
     if not found.starts:
         first = f"line {found.first_unreadable}: " if found.first_unreadable else ""
         raise UserError(f"{path}: {first}no {STARTED} event; write {_FORMAT}")
@@ -182,12 +188,17 @@ class _Found:
     repeated: int = 0
     last_s: float = float("-inf")
     jobs: dict[str, None] = field(default_factory=dict)
+    entries: StepEntries = field(default_factory=StepEntries)
 
     def take(self, number: int, line: bytes) -> None:
         """Take a line; one that cannot be read is counted."""
         self.lines += 1
         try:
             entry = json.loads(line)
+            entry = entry.get("jsonPayload", entry)
+            if "event_type" not in entry:
+                self._take_step_entry(entry)
+                return
             kind, time_s = entry["event_type"], _seconds(entry["timestamp"])
             if kind in (LOADED, SAVED):
                 events, event = getattr(self, _PLACES[kind]), (time_s, _whole(entry["step"]))
@@ -200,10 +211,19 @@ class _Found:
             else:
                 self.others[str(kind)] += 1
                 return
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             self.unreadable += 1
             self.first_unreadable = self.first_unreadable or number
             return
+        self._count(entry, time_s)
+
+    def _take_step_entry(self, entry: Mapping[str, Any]) -> None:
+        time_s = self.entries.take(entry)
+        if time_s is None:
+            raise KeyError("event_type")
+        self._count(entry, time_s)
+
+    def _count(self, entry: Mapping[str, Any], time_s: float) -> None:
         self.last_s = max(self.last_s, time_s)
         self.jobs.setdefault(str(entry.get("job_name", "")))
 
@@ -213,6 +233,19 @@ class _Found:
         text = f"{self.lines:,} lines: {parts}{len(self.saves):,} saves"
         if self.ends:
             text += f", {self.ends:,} ends of nodes"
+        return text + self._left_out(repeated)
+
+    def note_of_steps(self, lives: int, repeated: int, events: StepEvents) -> str:
+        """Return what was read of a job whose steps are logged, in one line."""
+        text = f"{self.lines:,} lines: {lives:,} starts, {events.steps:,} steps"
+        if events.interval_steps:
+            text += f", a checkpoint every {events.interval_steps:,} steps (the job starts again "
+            text += "at multiples)"
+        return text + self._left_out(repeated)
+
+    def _left_out(self, repeated: int) -> str:
+        """Return what was read twice, or not at all."""
+        text = ""
         if repeated:
             text += f"; {repeated:,} lines twice"
         if self.others:
@@ -240,6 +273,17 @@ def _whole(value: object) -> int:
     if isinstance(value, (int, float)) and value == int(value) >= 0:
         return int(value)
     raise ValueError("no step")
+
+
+def _log_of_steps(name: str, found: _Found) -> GoodputLog:
+    """Return the log of a job whose steps are logged, by the nodes of nobody."""
+    events = found.entries.events()
+    found.starts = {"": found.entries.starts}
+    found.loads, found.saves = events.loads, events.saves
+    log = _log(name, found)
+    lives = len(log.lives)
+    note = found.note_of_steps(lives, found.entries.count - lives - events.steps, events)
+    return replace(log, nodes=0, note=note)
 
 
 def _log(name: str, found: _Found) -> GoodputLog:

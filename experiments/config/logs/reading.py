@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timezone
 from io import StringIO
 from math import inf, isfinite
 from pathlib import Path
@@ -81,6 +81,8 @@ _ALIKE = {
     "seconds": ("duration", "lost"),
 }
 """What other people call the columns."""
+_MONTH_FIRST = re.compile(r"\d{1,2}/\d{1,2}/\d{4}\b")
+"""Dates as the tables of LANL write them."""
 _LEAST_UNIX_S = 1e9
 _NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
@@ -318,20 +320,40 @@ class _Cells(NamedTuple):
     def when(self) -> float | datetime:
         """Return the row's time."""
         text = self.texts["time"]
+        if _MONTH_FIRST.match(text):
+            return _month_first(text)
         return parse_timestamp(text) if DATE.match(text) else self.seconds("time")
+
+
+def _month_first(text: str) -> datetime:
+    """Read a date such as ``12/31/2001 13:56``, in UTC.
+
+    Raises ValueError, whose message names the remedy.
+    """
+    try:
+        moment = datetime.strptime(text, "%m/%d/%Y %H:%M" if ":" in text else "%m/%d/%Y")
+    except ValueError:
+        remedy = "write month/day/year as in 12/31/2001 13:56"
+        raise ValueError(f"{quote(text)} is no date; {remedy}") from None
+    return moment.replace(tzinfo=timezone.utc)
 
 
 class _Header(NamedTuple):
     """The first line of a CSV file."""
 
     found: Sequence[str]  # Its columns, as the file names them.
-    places: Mapping[str, int]  # Where those are that are read, by their names here.
+    # Where those are that are read, by their names here: one or several, the first filled counts.
+    places: Mapping[str, Sequence[int]]
     units_s: Mapping[str, float] = {}  # Units that the names of columns of times end with.
     unread: Sequence[str] = ()  # Those that are left out.
 
     def cells(self, row: Sequence[str]) -> _Cells:
         """Return the cells of a row of the file that are read."""
-        return _Cells({name: row[at] for name, at in self.places.items()}, self.units_s)
+        texts = {
+            name: next(filter(None, (row[at] for at in places)), "")
+            for name, places in self.places.items()
+        }
+        return _Cells(texts, self.units_s)
 
 
 def _header(
@@ -341,33 +363,53 @@ def _header(
     for name in mapped:
         if name not in columns:
             raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
-    own = {theirs.lower(): name for name, theirs in mapped.items()}
-    names = []
-    for theirs in (cell.lower() for cell in found):
-        stem, unit = _stem_and_unit(theirs)
-        name = stem if unit and stem in _TIMES else theirs
-        names.append(own.get(theirs, "" if name in mapped else name))
-    # Columns that are chosen by name leave the others out.
-    unread = [] if not mapped else [one for one, name in zip(found, names, strict=True)
-                                    if name not in columns]  # fmt: skip
-    for name, theirs in mapped.items():
-        if name not in names:
+    lower = [cell.lower() for cell in found]
+    meant = {name: _columns_meant(theirs.lower(), lower) for name, theirs in mapped.items()}
+    for name, (those, _) in meant.items():
+        if missing := next((one for one in those if one not in lower), None):
             raise UserError(
-                f"--columns {name}={theirs}: {place} has no such column; it has "
+                f"--columns {name}={mapped[name]}: {place} has no column {quote(missing)}; it has "
                 f"{', '.join(map(quote, found))}"
             )
-    kept = [(one, name) for one, name in zip(found, names, strict=True) if one not in unread]
+    names, places, units_s = [], dict[str, list[int]](), dict[str, float]()
+    own = {theirs: name for name, (those, _) in meant.items() for theirs in those}
+    for at, theirs in enumerate(lower):
+        stem, unit = _stem_and_unit(theirs)
+        name = own.get(theirs) or (stem if unit and stem in _TIMES else theirs)
+        if name in meant:
+            # Columns that are chosen by name leave the others out.
+            name, unit = (name, meant[name][1] or unit) if theirs in own else ("", "")
+        names.append(name)
+        places.setdefault(name, []).append(at)
+        if unit and name in _TIMES:
+            units_s[name] = _UNITS_S[unit]
+    unread = [] if not mapped else [one for one, name in zip(found, names, strict=True)
+                                    if name not in columns]  # fmt: skip
+    # A cause in several columns is there once.
+    joined = {theirs for those, _ in meant.values() for theirs in those[1:]}
+    kept = [
+        (theirs, name)
+        for theirs, low, name in zip(found, lower, names, strict=True)
+        if theirs not in unread and low not in joined
+    ]
     if wrong := wrong_columns(
         [one for one, _ in kept], [name for _, name in kept], columns, needed
     ):
         raise UserError(f"{place}: {wrong}; say which is which: {_likely(found, columns, needed)}")
-    places = {name: at for at, name in enumerate(names) if name in columns}
-    units_s = {
-        name: _UNITS_S[unit]
-        for name, at in places.items()
-        if name in _TIMES and (unit := _stem_and_unit(found[at].lower())[1])
-    }
-    return _Header(found, places, units_s, unread)
+    return _Header(found, {name: places[name] for name in columns if name in places}, units_s,
+                   unread)  # fmt: skip
+
+
+def _columns_meant(theirs: str, found: Sequence[str]) -> tuple[list[str], str]:
+    """Return the columns that ``--columns`` names, and the unit that it states behind them.
+
+    ``down time min`` is the column ``down time`` in minutes; ``hardware+software`` are two columns,
+    the filled one of which counts.
+    """
+    stem, unit = _stem_and_unit(theirs)
+    if theirs not in found and stem in found:
+        return [stem], unit
+    return ([theirs] if theirs in found else [one.strip() for one in theirs.split("+")]), ""
 
 
 def _stem_and_unit(name: str) -> tuple[str, str]:

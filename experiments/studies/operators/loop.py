@@ -71,8 +71,8 @@ class LoopJob:
     # Restarts scatter, lognormal: the median where `restart_s` is the mean.
     median_restart_s: float | None = None
     # The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring", the
-    # share of the time in which groups leave; "commits", that of steps without a loss; or
-    # "mean_groups" in them.
+    # share of the time in which groups leave; "commits", that of steps without a loss;
+    # "mean_groups" in them; or "running", the share of the time in which the job is up.
     measure: str = "goodput"
     factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
     sweep: str = ""  # Which values of what is not stated.
@@ -215,6 +215,7 @@ def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     ]
     runs = stage.runs("runs", points)
     measured = runs.assign(
+        running=1.0 - (runs.restart_s + runs.load_s) / runs.time_s,
         mttf_h=runs.time_s / runs.failures.clip(lower=1) / HOUR_S,
         reconfiguring=runs.reconfigure_s / runs.time_s,
         commits=runs.simulated_steps

@@ -28,7 +28,7 @@ SampleRow = tuple[str, str, str, str, int, float]
 def simulate(stage: Stage) -> pd.DataFrame:
     """Return all of them, a row a quantity."""
     with stage.step("closed forms", 1):
-        rows = [*_forms(), *_moves(), *_removals()]
+        rows = [*_forms(), *_moves(), *_removals(), *_state_copies(), *_time_outs()]
     return pd.DataFrame(rows, columns=list(SAMPLE))
 
 
@@ -89,3 +89,40 @@ def _removals() -> Iterator[SampleRow]:
     for name, gap_s in gaps.items():
         booked = losses.simulate("oobleck", ARTIFACT_COSTS["6.7B"], steps_s, gap_s)
         yield f"G4 {name}", "steps", "removals", "", 0, float(booked.steps)
+
+
+# dlrover's GPT of 1.5B on 16 A100 (TP8): state with and without a distributed optimizer, the ranks
+# that hold it, and what Megatron-LM took for the former on storage of 100 MB/s.
+_STATE_BYTES: Mapping[str, tuple[float, int]] = {"18 GB": (18e9, 8), "24 GB": (24e9, 16)}
+_STORAGE_BYTES_PER_S = 100e6
+_OF_18_GB_S: Mapping[str, float] = {"save": 151.0, "load": 205.0}
+_MEMORY_BYTES_PER_S = (3e9, 25e9)
+"""A GPU's copy to the memory of its host: pageable, and pinned over PCIe 4."""
+
+
+def _state_copies() -> Iterator[SampleRow]:
+    """H4: bytes over bandwidth."""
+    for kind, measured_s in _OF_18_GB_S.items():
+        setting = f"H4 Megatron {kind} 24 GB"
+        by_pace_s = measured_s * _STATE_BYTES["24 GB"][0] / _STATE_BYTES["18 GB"][0]
+        yield setting, "seconds", "bytes", "the pace of 18 GB", 0, by_pace_s
+        by_storage_s = _STATE_BYTES["24 GB"][0] / _STORAGE_BYTES_PER_S
+        yield setting, "seconds", "bytes", "100 MB/s", 0, by_storage_s
+        for (name, (of_bytes, ranks)), rate in product(_STATE_BYTES.items(), _MEMORY_BYTES_PER_S):
+            swept = f"{rate / 1e9:.0f} GB/s"
+            value = of_bytes / ranks / rate
+            yield f"H4 memory {kind} {name}", "seconds", "bytes", swept, 0, value
+
+
+# Defaults of torchft's repository: silence that counts as death, the time-out of operations, the
+# wait for groups that may join. A process group takes 1 s (Gloo) to 10 s (NCCL with a host's GPUs).
+_SILENCE_S, _OPERATION_S, _JOIN_S = 5.0, 60.0, 60.0
+
+
+def _time_outs() -> Iterator[SampleRow]:
+    """H5: what runs out between a fault and the next whole step."""
+    for swept, time_outs_s, group_s in (
+        ("the error shows at once, nobody joins", 0.0, 1.0),
+        ("both run out", _OPERATION_S + _JOIN_S, 10.0),
+    ):
+        yield "H5", "seconds", "time-outs", swept, 0, _SILENCE_S + time_outs_s + group_s

@@ -46,6 +46,7 @@ _SECTIONS = {
     "E": "long runs",
     "F": "TrainMover",
     "G": "other simulators",
+    "H": "GLM, Ant and dlrover",
 }
 
 

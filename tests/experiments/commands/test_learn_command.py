@@ -136,8 +136,8 @@ def test_the_published_log_predicts_its_own_second_half(ask: Ask) -> None:
 def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask) -> None:
     target = ["-o", tmp_path / "x.toml"] if command == "learn" else []
     assert "name a goodput event log" in ask.refused(command, tmp_path / "none", *target)
-    other = tmp_path / "other.csv"
-    other.write_text("time,node\n1,a\n")
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"kind": "other"}\n')
     assert "no job_started event" in ask.refused(command, other, *target)
     short = tmp_path / "short.jsonl"
     start = '{"timestamp": "2025-01-01T00:00:00", "event_type": "job_started", "node_rank": 0}'
@@ -174,3 +174,61 @@ def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask)
 def test_nodes_are_for_fault_records(tmp_path: Path, ask: Ask) -> None:
     log = simulated_log(tmp_path, ask)
     assert "--nodes: has no effect" in ask.refused("backtest", log, "--nodes", 10)
+
+
+SACCT_LIKE = "time_h,node,cause,repair_h\n" + "".join(
+    f"{10 * number + (number % 7)},n{(number * number) % 23},{'memory' if number % 3 else 'fan'},"
+    f"{1 + number % 5}\n"
+    for number in range(60)
+)
+
+
+def test_a_log_by_node_gives_causes_lemons_and_repairs(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "nodes.csv").write_text(SACCT_LIKE)
+    path = tmp_path / "ours.toml"
+    data = ask.json("learn", tmp_path / "nodes.csv", "--nodes", 64, "-o", path)
+    scenario = load_scenario(str(path), {"job.groups": 8})
+    assert scenario.job.gpus == 512
+    assert (scenario.failures.model, scenario.failures.rate) == ("mix", "mtbf")
+    # 60 failures in 600 hours.
+    assert scenario.failures.mtbf_s == pytest.approx(36_000.0, rel=0.03)
+    shape = data["failures"]["lemons"]["shape"]["value"]
+    assert scenario.failures.kinds.lemon_shape == pytest.approx(shape, rel=1e-3)
+    assert data["failures"]["bursts"]["excess"]["low"] == 1.0
+    assert scenario.failures.kinds.correlated_excess == 1.0
+    causes = tomllib.loads((tmp_path / "ours-causes.toml").read_text())["cause"]
+    assert {cause["name"]: cause["kind"] for cause in causes} == {
+        "memory": "hardware", "fan": "hardware"
+    }  # fmt: skip
+    assert set(scenario.uncertain) == {"failures.mtbf_s", "failures.kinds.lemon_shape"}
+
+
+def test_both_logs_give_times_and_causes_at_the_rate_of_the_job(tmp_path: Path, ask: Ask) -> None:
+    log = simulated_log(tmp_path, ask)
+    (tmp_path / "nodes.csv").write_text(SACCT_LIKE)
+    path = tmp_path / "ours.toml"
+    data = ask.json("learn", log, tmp_path / "nodes.csv", "-o", path)
+    scenario = load_scenario(str(path), {"job.groups": 1})
+    assert scenario.failures.model == "mix"
+    assert scenario.failures.mtbf_s == pytest.approx(data["between_starts"]["mean"], rel=1e-4)
+    assert scenario.times.restart_s == pytest.approx(
+        data["start_to_load"]["mean"] + data["warm-up"]["mean"], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("logs", "options", "why"),
+    [
+        (("a.jsonl", "a.jsonl"), (), "give one goodput event log"),
+        (("n.csv", "n.csv"), (), "give one log of failures"),
+        (("a.jsonl",), ("--nodes", 4), "--nodes"),
+        (("missing.csv",), (), "No such file"),
+    ],
+)
+def test_logs_that_do_not_go_together_are_refused(
+    tmp_path: Path, ask: Ask, logs: tuple[str, ...], options: tuple[Any, ...], why: str
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(simulated_log(tmp_path, ask).read_bytes())
+    (tmp_path / "n.csv").write_text(SACCT_LIKE)
+    paths = [tmp_path / log for log in logs]
+    assert why in ask.refused("learn", *paths, *options, "-o", tmp_path / "ours.toml")

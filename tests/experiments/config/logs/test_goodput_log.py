@@ -108,6 +108,50 @@ def test_a_log_is_cut_after_a_time(tmp_path: Path) -> None:
     assert (life.end_s, life.saves) == (500.0, ((400.0, 60),))
 
 
+def step_entries(*lives: tuple[float, int, int]) -> list[str]:
+    """Return entries of lives: start, and first and last step; a step takes 10 s."""
+    lines = []
+    for start_s, first, last in lives:
+        phases = {"job_start_time": 0, "tpu_init_start_time": 1, "tpu_init_end_time": 30}
+        lines += [{name: 1.7e9 + start_s + at_s} for name, at_s in phases.items()]
+        lines += [
+            {"step_count": step, "step_start_time": 1.7e9 + start_s + 60 + 10 * (step - first)}
+            for step in range(first, last + 1)
+        ]
+    return [json.dumps({"job_name": "train", **line}) for line in lines]
+
+
+def test_a_log_of_steps_tells_its_checkpoints_by_the_steps_it_starts_at(tmp_path: Path) -> None:
+    lines = step_entries((0, 0, 25), (1000, 20, 47), (2000, 30, 33), (3000, 30, 52))
+    random.Random(1).shuffle(lines)
+    log = read(tmp_path, [*lines, lines[3], "not json"])
+    assert [life.start_s for life in log.lives] == [0.0, 1000.0, 2000.0, 3000.0]
+    assert [life.loaded for life in log.lives] == [
+        (60.0, 0), (1060.0, 20), (2060.0, 30), (3060.0, 30)
+    ]  # fmt: skip
+    # The second life came to step 47, and the third began at 30 all the same.
+    saved = [[step for _, step in life.saves] for life in log.lives]
+    assert saved == [[10, 20], [30], [], [40, 50]]
+    assert log.lives[0].saves[0] == (160.0, 10)
+    assert (log.steps_kept, log.nodes, log.jobs) == (50, 0, ("train",))
+    assert log.note == (
+        f"{len(lines) + 2} lines: 4 starts, 81 steps, a checkpoint every 10 steps (the job starts "
+        "again at multiples); 1 lines twice; 1 lines unreadable, first at line 95"
+    )
+
+
+def test_an_export_of_cloud_logging_is_read_like_its_payload(tmp_path: Path) -> None:
+    lines = step_entries((0, 0, 25), (1000, 20, 47))
+    exported = [json.dumps({"jsonPayload": json.loads(line)}) for line in lines]
+    assert read(tmp_path, exported).lives == read(tmp_path, lines).lives
+
+
+def test_a_job_that_never_starts_again_shows_no_checkpoint(tmp_path: Path) -> None:
+    log = read(tmp_path, step_entries((0, 0, 25)))
+    assert (log.lives[0].saves, log.steps_kept) == ((), 0)
+    assert "checkpoint" not in log.note
+
+
 @pytest.mark.slow
 def test_a_million_starts_take_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"

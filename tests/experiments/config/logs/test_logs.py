@@ -141,6 +141,45 @@ def test_the_name_of_a_column_says_its_unit(tmp_path: Path, header: str, seconds
     ]  # fmt: skip
 
 
+LANL = """\
+System,nodenum,Prob Started,Prob Fixed,Down Time,Facilities,Hardware,Human Error,Network,Software
+20,9,12/31/2001 13:56,12/31/2001 14:41,45,,Memory Dimm,,,
+20,17,1/2/2002 01:56,1/2/2002 03:56,120,,,,,Scheduler Software
+"""
+LANL_COLUMNS = {
+    "time": "Prob Started",
+    "node": "nodenum",
+    "repair": "Down Time min",
+    "cause": "Facilities+Hardware+Human Error+Network+Software",
+}
+
+
+def test_a_table_of_lanl_is_read_by_its_columns(tmp_path: Path) -> None:
+    log = log_of(tmp_path, LANL, columns=LANL_COLUMNS)
+    assert log.failures == (
+        Logged(0.0, "host", 0, "Memory Dimm", "hardware", 2_700.0),
+        Logged(36 * 3600.0, "host", 1, "Scheduler Software", "hardware", 7_200.0),
+    )
+    assert log.notes[0] == "left out: 2 columns ('System', 'Prob Fixed')"
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "said"),
+    [
+        (("12/31/2001", "31/12/2001"), {}, "month/day/year"),
+        (("", ""), {"cause": "Hardware+Firmware"}, "no column 'firmware'"),
+        (("", ""), {"repair": "Up Time min"}, "no column 'up time min'"),
+        (("Facilities", "Hardware"), {"cause": "Hardware"}, "column cause is there twice"),
+    ],
+)
+def test_what_a_table_of_columns_lacks_is_named(
+    tmp_path: Path, change: tuple[str, str], columns: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UserError) as printed:
+        log_of(tmp_path, LANL.replace(*change), columns={**LANL_COLUMNS, **columns})
+    assert said in str(printed.value)
+
+
 def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None:
     log = log_of(tmp_path, "time,node\n1714564800,a\n1714564860,b\n")
     assert (log.failures[1].time_s, log.span_s) == (60.0, 60.0)

@@ -1,0 +1,133 @@
+"""Entries of Google's ml-goodput-measurement: when a job started, and when each of its steps did.
+
+An entry is a JSON object such as ``{"job_name": "train", "step_count": 17, "step_start_time":
+1743574104.3}`` (times in seconds since 1970). Cloud Logging exports it within ``jsonPayload``.
+Entries name no checkpoint: those of a job follow from the steps at which it starts again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+JOB_START, JOB_END = "job_start_time", "job_end_time"
+STEP, STEP_START = "step_count", "step_start_time"
+PHASES = frozenset(
+    f"{phase}_{end}_time"
+    for phase in ("tpu_init", "training_prep", "data_loading", "custom_badput_event")
+    for end in ("start", "end")
+)
+"""What else happens before the first step, or between steps."""
+
+
+class StepEvents(NamedTuple):
+    """What entries say, as a goodput event log would."""
+
+    loads: set[tuple[float, int]]  # First step of each life: when it began, and its count.
+    saves: set[tuple[float, int]]  # Beginnings of steps that a checkpoint precedes.
+    interval_steps: int  # Steps between checkpoints; 0 where the job never starts again.
+    steps: int  # Steps that began, each life's for itself.
+
+
+@dataclass
+class StepEntries:
+    """Entries as they are read, in any order; a step takes 16 bytes.
+
+    Attributes
+    ----------
+    starts : array of float
+        When the job started, in seconds.
+    ends : int
+        How often it says that it ended.
+    phases : int
+        Entries of phases, which the time from the start to the first step holds.
+    """
+
+    starts: array[float] = field(default_factory=lambda: array("d"))
+    ends: int = 0
+    phases: int = 0
+    _steps: array[int] = field(default_factory=lambda: array("q"))
+    _times_s: array[float] = field(default_factory=lambda: array("d"))
+
+    @property
+    def count(self) -> int:
+        """Entries of starts and steps, with those that are there twice."""
+        return len(self.starts) + len(self._steps)
+
+    def take(self, entry: Mapping[str, Any]) -> float | None:
+        """Take an entry; returns its time in seconds, or None if it is of no known kind.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If a time or a step is missing or is no number.
+        """
+        if STEP in entry or STEP_START in entry:
+            step, time_s = entry[STEP], _finite(entry[STEP_START])
+            if step != int(step) or step < 0:
+                raise ValueError("no step")
+            self._steps.append(int(step))
+            self._times_s.append(time_s)
+            return time_s
+        if JOB_START in entry:
+            time_s = _finite(entry[JOB_START])
+            self.starts.append(time_s)
+            return time_s
+        if JOB_END in entry:
+            time_s = _finite(entry[JOB_END])
+            self.ends += 1
+            return time_s
+        for phase in PHASES & entry.keys():
+            time_s = _finite(entry[phase])
+            self.phases += 1
+            return time_s
+        return None
+
+    def events(self) -> StepEvents:
+        """Return loads and saves.
+
+        A job starts again where its last checkpoint was. The interval is therefore the greatest
+        common divisor of the differences between the steps at which it starts. A checkpoint counts
+        if the next life starts there or later.
+        """
+        starts_s = np.unique(np.frombuffer(self.starts))
+        times_s, steps = self._in_order()
+        bounds = np.searchsorted(times_s, starts_s)
+        lives = [
+            (times_s[begin:end], steps[begin:end])
+            for begin, end in zip(bounds, [*bounds[1:], len(steps)], strict=True)
+            if begin < end
+        ]
+        loads = {(float(began_s[0]), int(done[0])) for began_s, done in lives}
+        first, *others = sorted({step for _, step in loads}) or [0]
+        interval = gcd(*(step - first for step in others))
+        saves: set[tuple[float, int]] = set()
+        for number, (began_s, done) in enumerate(lives if interval else ()):
+            last = lives[number + 1][1][0] if number + 1 < len(lives) else done.max()
+            # Where each step is first, in order of steps.
+            kept = np.unique(done, return_index=True)[1]
+            kept = kept[(done[kept] > done[0]) & (done[kept] <= last)]
+            kept = kept[(done[kept] - first) % interval == 0]
+            saves.update(zip(began_s[kept].tolist(), done[kept].tolist(), strict=True))
+        return StepEvents(loads, saves, interval, len(steps))
+
+    def _in_order(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return times and steps by time, each once."""
+        times_s, steps = np.frombuffer(self._times_s), np.frombuffer(self._steps, dtype=np.int64)
+        order = np.lexsort((steps, times_s))
+        times_s, steps = times_s[order], steps[order]
+        is_new = (np.diff(times_s, prepend=np.nan) != 0.0) | (np.diff(steps, prepend=-1) != 0)
+        return times_s[is_new], steps[is_new]
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if isinstance(value, (bool, str)) or not np.isfinite(number):
+        raise ValueError("no time in seconds")
+    return number
