@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
+import numpy as np
 from faultline.experiments.analysis.failure_fit import Fit
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_fit import JobFit
@@ -16,9 +17,12 @@ from faultline.experiments.config.logs.goodput_log import GoodputLog
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import parse_toml
+from faultline.simulator.failures.failure import Failure
 
 _Z90_OVER_Z95 = 1.644854 / 1.959964
 _STEPS = 100_000
+_DRAWN_NODES = 0
+"""Seed of the nodes that stop a replayed job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,24 @@ def learned_job(fit: JobFit, log: GoodputLog, gpus_per_node: int = 8) -> Scenari
     return ScenarioSource(f"scenario of {log.name}", parse_toml(text)[0], text=text).scenario()
 
 
+def stops_of(times: JobTimes) -> list[Failure]:
+    """Return the stops of a job as a trace has them, each on a node that is drawn.
+
+    A goodput event log says when the job started again, and not which node had stopped it.
+    """
+    log = times.log
+    nodes = np.random.default_rng(_DRAWN_NODES).integers(max(1, log.nodes), size=len(log.lives))
+    return [
+        Failure(life.start_s - log.start_s, "host", int(node), "stop", "hardware", None, range(0))
+        for life, node in zip(log.lives[1:], nodes, strict=False)
+    ]
+
+
 def scenario_text(
-    gpus_per_node: int, times: JobTimes | None = None, failures: NodeFailures | None = None
+    gpus_per_node: int,
+    times: JobTimes | None = None,
+    failures: NodeFailures | None = None,
+    stops: str | None = None,
 ) -> str:
     """Return the text of the scenario of a job from its logs, of which there is one at least.
 
@@ -57,6 +77,9 @@ def scenario_text(
         From its goodput event log; without it all times are left to the scenario's defaults.
     failures : NodeFailures, optional
         From its log of failures by node; without it groups fail as the job did.
+    stops : str, optional
+        Name of a trace with the stops of the goodput event log: the scenario then replays the log,
+        the steps that it kept and the stops that happened.
     """
     nodes = times.log.nodes if times and times.log.nodes else 0
     nodes = nodes or (len(failures.log.nodes) if failures else 0)
@@ -64,6 +87,10 @@ def scenario_text(
     sources += [f"{failures.log.name}: {failures.log.form}"] if failures else []
     name = times.log.jobs[0] if times and times.log.jobs else "learned"
     failing, priors = _failures(times, failures, max(1, nodes) * gpus_per_node)
+    steps = f"{_STEPS}             # not in the log: state the steps of the whole job"
+    if stops is not None and times is not None:
+        failing, priors = _replayed(times.log, stops, gpus_per_node), []
+        steps = f"{max(1, times.log.steps_kept)}                # those that the log kept"
     timing, of_times = _times(times) if times else (_UNKNOWN_TIMES, [])
     return "\n".join(
         (
@@ -74,7 +101,7 @@ def scenario_text(
             "[job]",
             f"gpus = {max(1, nodes) * gpus_per_node}" + _size_note(times, nodes),
             "groups = 1                 # not in the log: state your data-parallel groups",
-            f"steps = {_STEPS}             # not in the log: state the steps of the whole job",
+            f"steps = {steps}",
             "",
             "[strategy]",
             'name = "checkpoint"',
@@ -83,12 +110,27 @@ def scenario_text(
             "",
             *timing,
             "",
-            "[uncertain]                # 5 % and 95 % quantiles",
-            *priors,
-            *of_times,
+            *_uncertain([*priors, *of_times] if stops is None else []),
             "",
         )
     )
+
+
+def _replayed(log: GoodputLog, stops: str, gpus_per_node: int) -> list[str]:
+    """Return the table of failures that replays a log."""
+    return [
+        f"[failures]                 # {counted(len(log.lives) - 1, 'stop')}, as they happened",
+        'model = "trace"',
+        f"trace = {json.dumps(stops)}",
+        f"gpus_per_host = {gpus_per_node}",
+        f"trace_span_s = {log.span_s:.6g}",
+        'after_end = "repeat"       # for what takes longer than the log',
+    ]
+
+
+def _uncertain(priors: Sequence[str]) -> list[str]:
+    """Return the table of priors; none where a log is replayed."""
+    return ["[uncertain]                # 5 % and 95 % quantiles", *priors] if priors else []
 
 
 def _size_note(times: JobTimes | None, nodes: int) -> str:

@@ -23,7 +23,12 @@ from faultline.experiments.analysis.job_backtest import (
     predict,
 )
 from faultline.experiments.analysis.job_fit import JobFit, fit_job
-from faultline.experiments.analysis.learned_job import JobTimes, NodeFailures, scenario_text
+from faultline.experiments.analysis.learned_job import (
+    JobTimes,
+    NodeFailures,
+    scenario_text,
+    stops_of,
+)
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.failures import fit_as_json, node_log, print_fit
@@ -32,7 +37,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import LogFile
 from faultline.experiments.config.logs.fault_records import is_fault_records, outages_of
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
-from faultline.experiments.config.trace_file import LARGEST_BYTES
+from faultline.experiments.config.trace_file import LARGEST_BYTES, write_trace
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, lines_of, read_text, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
@@ -52,8 +57,11 @@ def execute(arguments: argparse.Namespace) -> None:
         if failures is not None:
             write_file(path.with_name(failures.mix), mix_text(failures.fit, failures.log))
         write_file(path, text)
+        replay = None if times is None else _write_replay(path, arguments.gpus_per_node, times)
     if arguments.json:
         data: dict[str, Any] = {"scenario": str(path)}
+        if replay is not None:
+            data["replay"] = str(replay)
         if times is not None:
             data |= {"log": times.log.name, "read": times.log.note, **_fit_data(times.fit)}
         if failures is not None:
@@ -78,6 +86,21 @@ def execute(arguments: argparse.Namespace) -> None:
         soft_wrap=True,
     )
     console.print(f"scenario: {path}; next: faultline plan {path}", soft_wrap=True)
+    if replay is not None:
+        console.print(
+            f"the log again, with the stops that happened: faultline plan {replay} --priors 0",
+            soft_wrap=True,
+        )
+
+
+def _write_replay(path: Path, gpus_per_node: int, times: JobTimes) -> Path:
+    """Write the scenario that replays a log, beside the learned one, and the trace of its stops."""
+    replay, trace = (
+        path.with_name(f"{path.stem}-{ending}") for ending in ("replay.toml", "stops.csv")
+    )
+    write_trace(stops_of(times), trace)
+    write_file(replay, scenario_text(gpus_per_node, times, stops=trace.name))
+    return replay
 
 
 def _learned(arguments: argparse.Namespace) -> tuple[JobTimes | None, NodeFailures | None]:

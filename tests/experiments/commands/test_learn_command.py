@@ -232,3 +232,16 @@ def test_logs_that_do_not_go_together_are_refused(
     (tmp_path / "n.csv").write_text(SACCT_LIKE)
     paths = [tmp_path / log for log in logs]
     assert why in ask.refused("learn", *paths, *options, "-o", tmp_path / "ours.toml")
+
+
+def test_the_replay_of_a_log_takes_as_long_as_the_log(tmp_path: Path, ask: Ask) -> None:
+    """The times are fitted, the stops are those of the log: within 5 %."""
+    log = simulated_log(tmp_path, ask)
+    data = ask.json("learn", log, "-o", tmp_path / "ours.toml")
+    read = read_goodput_log(log)
+    record = ask.json("run", data["replay"])
+    assert record["completed_steps"] == read.steps_kept
+    assert record["time_s"] == pytest.approx(read.span_s, rel=0.05)
+    stops = (tmp_path / "ours-stops.csv").read_text().splitlines()
+    assert len(stops) == len(read.lives)
+    assert "uncertain" not in tomllib.loads(Path(data["replay"]).read_text())
