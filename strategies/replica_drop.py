@@ -3,8 +3,8 @@
 torchft (Meta, PyTorch blog of 20 June 2025) and FT-HSDP (arXiv 2602.00277). Gradients are averaged
 over the present replicas, so that a step with fewer replicas trains less than a full batch. An
 error discards the step for all replicas; the next step runs without the lost one. A returning
-replica fetches its state from another while the others keep training (`rejoin.when =
-"at-checkpoint"` with a protection that keeps the last step, such as just-in-time).
+replica fetches its state from another while the others keep training (with a protection that keeps
+the last step, such as just-in-time).
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class ReplicaDrop(Strategy):
     marker: ClassVar[str | None] = "8"
     protections: ClassVar[tuple[str, ...]] = ("just-in-time",)
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("shrink",)
+    readmits: ClassVar[bool] = True
     Options: ClassVar[type[StrategyOptions]] = ReplicaDropOptions
 
     def __init__(self, groups: int, redundancy: int, options: ReplicaDropOptions) -> None:

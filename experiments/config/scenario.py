@@ -31,6 +31,8 @@ from faultline.experiments.config.tables.recovery import RecoveryTable
 from faultline.experiments.config.tables.schemes import ProtectionTable, StrategyTable
 from faultline.experiments.config.tables.table import Table, key
 from faultline.experiments.config.uncertain import Prior, check_priors
+from faultline.simulator.job import Rejoin
+from faultline.strategies.registry import strategy_class
 from pydantic import Field, ValidationError, field_validator
 
 
@@ -123,6 +125,22 @@ class Scenario(Table):
             raise UserError(first.describe() + and_more(len(others))) from error
         return scenario.completed()
 
+    def under(self, scheme: str, protection: str, redundancy: int | None = None) -> Scenario:
+        """Return the scenario under another scheme and protection."""
+        strategy = self.strategy.model_copy(update={"name": scheme, "redundancy": redundancy})
+        kept = self.protection.model_copy(update={"name": protection})
+        rejoin = self.rejoin.model_copy(update={"when": self._rejoin_when(scheme)})
+        if "when" not in self.rejoin.model_fields_set:
+            rejoin.model_fields_set.discard("when")
+        tables = {"strategy": strategy, "protection": kept, "rejoin": rejoin}
+        return self.model_copy(update=tables)
+
+    def _rejoin_when(self, scheme: str) -> Rejoin:
+        """Return when dropped groups return: as stated, or else as the scheme's source has it."""
+        if "when" in self.rejoin.model_fields_set:
+            return self.rejoin.when
+        return "at-checkpoint" if strategy_class(scheme).readmits else "at-restart"
+
     @property
     def measured(self) -> Measured:
         """Which times are measured on the platform."""
@@ -144,14 +162,14 @@ class Scenario(Table):
         return self.model_dump(exclude_unset=True)
 
     def completed(self) -> Scenario:
-        """Return the scenario with the numbers of its model, or at least with its GPUs.
+        """Return the scenario with what follows from its model, platform and scheme.
 
         Raises UserError if the model does not fit the platform, something else is stated than
         follows from it, or what follows is out of range. Raises PlatformError if the platform is no
         good.
         """
         job, stated = self.job, self.stated()
-        numbers: dict[tuple[str, str], float] = {}
+        numbers: dict[tuple[str, str], object] = {}
         if self.model.name != "stated":
             numbers |= numbers_of_model(self.model, job.groups, self.platform.file, stated)
         elif job.gpus is None:
@@ -163,6 +181,8 @@ class Scenario(Table):
             )
         if job.tokens is not None:
             numbers["job", "steps"] = steps_of_tokens(self)
+        if self._rejoin_when(self.strategy.name) != self.rejoin.when:
+            numbers["rejoin", "when"] = self._rejoin_when(self.strategy.name)
         if not numbers:
             return self
         for (table, name), value in numbers.items():

@@ -125,12 +125,7 @@ class Situation:
 
         A redundancy that the scenario states applies to the scheme that it names.
         """
-        redundancy = self.stated_redundancy(scheme)
-        strategy = self.scenario.strategy.model_copy(
-            update={"name": scheme, "redundancy": redundancy}
-        )
-        kept = self.scenario.protection.model_copy(update={"name": protection})
-        return self.scenario.model_copy(update={"strategy": strategy, "protection": kept})
+        return self.scenario.under(scheme, protection, self.stated_redundancy(scheme))
 
     def stated_redundancy(self, scheme: str) -> int | None:
         """Return the redundancy that the scenario states for a scheme; None if it is open."""
@@ -325,11 +320,16 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
 
 
 def _closed_form_limits(scenario: Scenario) -> list[str]:
+    rejoin = scenario.rejoin
+    is_stated = "when" in rejoin.model_fields_set
     limits = {
+        "Dropped groups return before a restart under replica drop, after a repair "
+        f"({time_text(rejoin.repair_s)} where the failure states none); under all other schemes at "
+        "a restart (rejoin.when states one rule for all).": not is_stated,
         "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "
         "of the scenario.": scenario.checkpoint.policy == "dynamic",
         "Closed forms do not cover groups that return before a restart: schemes that drop groups "
-        "have no prediction.": scenario.rejoin.when == "at-checkpoint",
+        "have no prediction.": is_stated and rejoin.when == "at-checkpoint",
         "Closed forms assume that groups fail independently; simulations use the scenario's "
         "failures.": scenario.failures.model != "independent",
     }

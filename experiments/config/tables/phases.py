@@ -176,8 +176,10 @@ class RejoinTable(Table):
 
     when: Rejoin = key(
         "at-restart",
-        "Moment at which dropped groups return.",
-        "choice: a job continues without lost groups",
+        "Moment at which dropped groups return. Unset: at-checkpoint under schemes that take them "
+        "back, such as replica-drop.",
+        "choice: a job continues without lost groups, unless the source of its scheme takes them "
+        "back",
         choices={
             "at-restart": "at a global restart only",
             "at-checkpoint": "at the first checkpoint or snapshot after their repair, or as soon "
