@@ -72,11 +72,14 @@ class GroupState:
         for move, _ in moves:
             place = move.group, move.receiver
             received[place] = received.get(place, 0.0) + move.share
-        fullest = {group: max(r for r in received if r[0] == group) for group, _ in received}
+        fullest: dict[int, tuple[int, int]] = {}
+        for place in received:
+            fullest[place[0]] = max(place, fullest.get(place[0], place))
         for place, share in received.items():
             if share > received[fullest[place[0]]]:
                 fullest[place[0]] = place
-        return [one for one in moves if (one.move.group, one.move.receiver) in fullest.values()]
+        kept = set(fullest.values())
+        return [one for one in moves if (one.move.group, one.move.receiver) in kept]
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the bytes that arrive at all receivers together."""

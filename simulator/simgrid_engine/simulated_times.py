@@ -6,6 +6,7 @@ platform represents another only if its cables show that both are alike.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -119,6 +120,23 @@ class SimulatedStorageTimes:
         return self._loads_s[loading]
 
 
+class _KnownMoves(dict[tuple[SentMove, ...], dict[int, float]]):
+    """What is known of moves; thousands of runs are sent the same, which is pickled once."""
+
+    _pickled: tuple[int, bytes] = (0, b"")
+
+    def __reduce__(self) -> tuple[Callable[[bytes], _KnownMoves], tuple[bytes]]:
+        """Send the content as bytes, which a process that has seen them reads no more."""
+        if self._pickled[0] != len(self):
+            self._pickled = len(self), pickle.dumps(dict(self))
+        return _known_moves, (self._pickled[1],)
+
+
+@lru_cache(maxsize=4)
+def _known_moves(content: bytes) -> _KnownMoves:
+    return _KnownMoves(pickle.loads(content) if content else {})
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedMoves:
     """Times in which state moves between groups.
@@ -136,8 +154,8 @@ class SimulatedMoves:
     platform: Path
     state: GroupState
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
-    _known: dict[tuple[SentMove, ...], dict[int, float]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+    _known: _KnownMoves = field(
+        default_factory=_KnownMoves, init=False, repr=False, compare=False
     )
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
