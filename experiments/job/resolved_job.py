@@ -107,6 +107,22 @@ class ResolvedJob:
         return jitter_of_passes(self.scenario, simulated=self.step is not None)
 
     @property
+    def _return_s(self) -> float:
+        """Time until a machine or a dropped group is back, in seconds.
+
+        On a shared cluster (``recovery.shortage``) a dropped group starts on other machines, as in
+        a restart, unless its own are repaired sooner.
+        """
+        scenario, prices = self.scenario, self.durations.recovery
+        repair_s = scenario.rejoin.repair_s
+        is_shared = scenario.recovery.shortage != "wait" and not prices.states(RESTART)
+        replaces = strategy_class(scenario.strategy.name).restart_replaces
+        if scenario.rejoin.when != "at-checkpoint" or not (is_shared and replaces):
+            return repair_s
+        elsewhere_s = prices.duration_s(RESTART.without_standbys()) - prices.detect_s
+        return min(repair_s, elsewhere_s)
+
+    @property
     def sources(self) -> dict[str, Source]:
         """The source of each phase's time: stated, derived, or measured by SimGrid."""
         times, measured = self.scenario.times, self.scenario.measured
@@ -206,7 +222,7 @@ class ResolvedJob:
             table.time_limit_s,
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
-            self.scenario.rejoin.repair_s,
+            self._return_s,
             self.protected.tiers(due, simulated="storage" in writes),
             job_layout(self.scenario),
             self.standbys,

@@ -241,16 +241,15 @@ class Ground:
         if scheme in _TUNED:
             options = getattr(base.strategy, scheme).model_copy(update=_TUNED[scheme])
             changes["strategy"][scheme] = options
-        spare_s = cell.restart_s
         if cell.machines == "stated":
             changes["times"] = {"restart_s": cell.restart_s}
         else:
             changes["recovery"] = {"transient": "in-place", **self._standbys_of(cell)}
-            gpus = cell.groups * GPUS_PER_GROUP
-            spare_s = modelled_restart_s(gpus) - base.recovery.price("detect_s")
         if strategy_class(scheme).restart_replaces:
             # Another group is started in the place of a dropped one as in a restart.
-            changes["rejoin"] = {"when": "at-checkpoint", "repair_s": spare_s}
+            changes["rejoin"] = {"when": "at-checkpoint"}
+            if cell.machines == "stated":
+                changes["rejoin"]["repair_s"] = cell.restart_s
         for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
             # No more nodes share a snapshot than there are groups; small clusters have few.
             options = getattr(base.protection, name, None)
