@@ -154,9 +154,7 @@ class SimulatedMoves:
     platform: Path
     state: GroupState
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
-    _known: _KnownMoves = field(
-        default_factory=_KnownMoves, init=False, repr=False, compare=False
-    )
+    _known: _KnownMoves = field(default_factory=_KnownMoves, init=False, repr=False, compare=False)
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
         """Return the time until the last of some moves has arrived, in seconds."""
