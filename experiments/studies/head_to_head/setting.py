@@ -245,11 +245,11 @@ class Ground:
             changes["times"] = {"restart_s": cell.restart_s}
         else:
             changes["recovery"] = {"transient": "in-place", **self._standbys_of(cell)}
-        if strategy_class(scheme).restart_replaces:
+        if not strategy_class(scheme).restart_replaces:
+            changes["rejoin"] = {"when": "at-restart"}
+        elif cell.machines == "stated":
             # Another group is started in the place of a dropped one as in a restart.
-            changes["rejoin"] = {"when": "at-checkpoint"}
-            if cell.machines == "stated":
-                changes["rejoin"]["repair_s"] = cell.restart_s
+            changes["rejoin"] = {"repair_s": cell.restart_s}
         for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
             # No more nodes share a snapshot than there are groups; small clusters have few.
             options = getattr(base.protection, name, None)

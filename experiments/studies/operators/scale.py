@@ -117,6 +117,7 @@ def scenario_keys(
         "times.all_reduce_s": 2.0,
         "times.checkpoint_write_s": _WRITE_S,
         "restart.readers": None,
+        "rejoin.when": "at-restart",
         "recovery.standbys": _STANDBYS,
         "recovery.replenish_s": _AT_HAND_S,
         "protection.state_bytes": None,

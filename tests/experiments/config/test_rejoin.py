@@ -31,7 +31,8 @@ def test_dropped_groups_return_as_the_source_of_the_scheme_has_it() -> None:
         ("replica-drop", {"recovery.shortage": "wait"}, True),
         ("replica-drop", {"times.restart_s": 60.0}, True),
         ("replica-drop", {"rejoin.when": "at-restart"}, True),
-        ("spare", {}, True),
+        ("spare", {}, False),
+        ("spare", {"rejoin.when": "at-restart"}, True),
         ("ntp", {"rejoin.when": "at-checkpoint"}, True),
     ],
 )
