@@ -80,7 +80,7 @@ reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, 
 compare: ready ## all schemes head to head, and the map of which is best where (about half an hour)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
-compare-quick: ready ## the same on a coarse grid (about a minute)
+compare-quick: ready ## the same on a coarse grid (5 to 7 minutes)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
 sweep: ready ## run the grid GRID into DIR, or its missing runs

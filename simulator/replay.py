@@ -505,7 +505,7 @@ class ReplayEngine(BesideCopies):
             return
         times = self._job.durations.moves
         assert times is not None
-        moves, able = recovery.moves, self._up(members)
+        moves, able = recovery.moves, set(self._up(members))
         if self._writes.go_on:
             self._part = self._alone(self.now_s - self._since_s)
         while moves := tuple(move for move in moves if move.group in able):
@@ -523,7 +523,7 @@ class ReplayEngine(BesideCopies):
                 for group, one_s in busy_s.items()
             ):
                 return
-            able = self._up(able)
+            able = set(self._up(able))
 
     def _up(self, groups: Iterable[int]) -> list[int]:
         """Return the groups that have not failed by now."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+
 from typing import NamedTuple
 
 from faultline.strategies.base import Hit
@@ -168,13 +169,17 @@ def domains_in_places(
         free = iter(sorted(set(range(stages)) - set(inside)))
         inside |= {next(free): one for one in replica.domains if inside[one.domain] != one}
         taken |= {(replica.group, at): (one.group, one.domain) for at, one in inside.items()}
-    left = sorted(set(taken.values()) - set(taken))
-    pushed_out = sorted(set(taken) - set(taken.values()))
+    left = set(taken.values()) - set(taken)
+    pushed_out = set(taken) - set(taken.values())
     for keeps_stage in (True, False):
-        for domain, place in product(list(pushed_out), list(left)):
-            alike = place[1] == domain[1] or not keeps_stage
-            near = place[0] // pod_groups == domain[0] // pod_groups
-            if alike and near and domain in pushed_out and place in left:
+        # The last of each list is the first free place.
+        free_places: dict[Place, list[Place]] = defaultdict(list)
+        for place in sorted(left, reverse=True):
+            free_places[place[0] // pod_groups, place[1] if keeps_stage else 0].append(place)
+        for domain in sorted(pushed_out):
+            near = free_places[domain[0] // pod_groups, domain[1] if keeps_stage else 0]
+            if near:
+                place = near.pop()
                 left.remove(place)
                 pushed_out.remove(domain)
                 taken[place] = domain
