@@ -117,7 +117,7 @@ def test_events_without_steps_are_those_of_a_whole_record(tmp_path: Path) -> Non
 def test_a_job_that_goes_on_slower_is_refused(tmp_path: Path, ask: Ask) -> None:
     """Steps of SPARe compute more stacks after failures, so they have no single duration."""
     log = tmp_path / "events.jsonl"
-    ask("run", "head-to-head", "--timeline", log)
+    ask("run", "head-to-head", "--set", "rejoin.when=at-restart", "--timeline", log)
     assert "restarts at full speed" in ask.refused("backtest", log)
 
 
