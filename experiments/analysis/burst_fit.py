@@ -25,7 +25,7 @@ _NEAR = np.exp(-(_EDGES_S[1:] + _EDGES_S[:-1]) / 2 / _DELAYS_S) / _DELAYS_S
 """Density of delays, by mean delay and by bin of differences."""
 _NEWTON_STEPS = 15
 _TINY = 1e-300
-_MOST_FOLLOWERS = 20.0
+_FEWEST_FOLLOWERS, _MOST_FOLLOWERS = 1e-9, 20.0
 _LEAST_FAILURES = 20
 _MOST_FAILURES = 5_000
 """The latest so many are taken: more tell no more."""
@@ -90,6 +90,7 @@ def fit_bursts(times_s: Sequence[float], span_s: float) -> Bursts | None:
     tails = np.quantile(drawn, _TAILS, axis=0)
     # The basic interval of the bootstrap, in logarithms (Davison and Hinkley 1997, eq. 5.6).
     low, high = fitted**2 / tails[::-1]
+    high[0] = min(high[0], _MOST_FOLLOWERS)
     if p_independent >= _RARE:
         low, high = np.array([0.0, low[1]]), tails[1]
     return Bursts(
@@ -112,6 +113,8 @@ def _drawn(
 
 def _fitted(times: _Floats, span_s: float) -> tuple[float, float]:
     """Return the followers of a first failure, and their mean delay in seconds."""
+    if not len(times):
+        return _FEWEST_FOLLOWERS, float(_DELAYS_S[0, 0])
     ends = np.searchsorted(times, times + _WITHIN_S, side="right")
     parts = [times[at + 1 : end] - times[at] for at, end in enumerate(ends)]
     pairs = np.histogram(np.concatenate(parts), _EDGES_S)[0]

@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from math import exp, log, sqrt
 
@@ -365,8 +365,8 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
     if bursts is not None:
         lines.append(
             "# Failures come in bursts: failures.kinds.correlated_excess is "
-            f"{_interval_text(bursts.excess)}, excess_within_s "
-            f"{_interval_text(bursts.within_s)}. The rates below hold with"
+            f"{_text_of(bursts.excess)}, excess_within_s "
+            f"{_text_of(bursts.within_s)}. The rates below hold with"
         )
         lines.append('# failures.rate = "mtbf", which counts whole bursts.')
     taken: set[str] = set()
@@ -404,12 +404,9 @@ def _repair_line(repair: Repair) -> str:
     return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
 
 
-def _text_of(estimate: Estimate) -> str:
-    return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
-
-
-def _interval_text(interval: Interval) -> str:
-    return f"{interval.mean:.3g} ({interval.low:.3g} to {interval.high:.3g})"
+def _text_of(estimate: Estimate | Interval) -> str:
+    value, low, high = astuple(estimate)
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"
 
 
 def _name(cause: str, taken: set[str]) -> str:

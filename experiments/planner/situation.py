@@ -36,6 +36,7 @@ from faultline.experiments.job.step_times import (
     with_compute,
 )
 from faultline.simulator.job import Durations
+from faultline.strategies.registry import all_strategies
 
 DAY_S = 86_400.0
 _FEW_DAYS = 4.0
@@ -204,7 +205,7 @@ def read_situation(
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they do not fill a group.")
     assumptions += filter(None, [platform_size_text(scenario)])
-    assumptions += _closed_form_limits(scenario)
+    assumptions += _rules_in_words(scenario)
     step = step_time_of(base)
     compute_s = base.compute_s if step is None else step.passes_s
     return Situation(scenario, durations, compute_s, tuple(assumptions))
@@ -319,11 +320,12 @@ def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple
     )
 
 
-def _closed_form_limits(scenario: Scenario) -> list[str]:
+def _rules_in_words(scenario: Scenario) -> list[str]:
     rejoin = scenario.rejoin
     is_stated = "when" in rejoin.model_fields_set
+    readmitting = [one.title or name for name, one in all_strategies().items() if one.readmits]
     limits = {
-        "Dropped groups return before a restart under replica drop, after a repair "
+        f"Dropped groups return before a restart under {', '.join(readmitting)}, after a repair "
         f"({time_text(rejoin.repair_s)} where the failure states none); under all other schemes at "
         "a restart (rejoin.when states one rule for all).": not is_stated,
         "Closed forms are for a fixed checkpoint interval; simulations follow the dynamic policy "

@@ -126,7 +126,10 @@ class _KnownMoves(dict[tuple[SentMove, ...], dict[int, float]]):
     _pickled: tuple[int, bytes] = (0, b"")
 
     def __reduce__(self) -> tuple[Callable[[bytes], _KnownMoves], tuple[bytes]]:
-        """Send the content as bytes, which a process that has seen them reads no more."""
+        """Send the content as bytes, which a process that has seen them reads no more.
+
+        Entries are added and never changed, so that their number tells whether any is new.
+        """
         if self._pickled[0] != len(self):
             self._pickled = len(self), pickle.dumps(dict(self))
         return _known_moves, (self._pickled[1],)

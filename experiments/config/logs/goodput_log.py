@@ -276,7 +276,7 @@ def _whole(value: object) -> int:
 
 
 def _log_of_steps(name: str, found: _Found) -> GoodputLog:
-    """Return the log of a job whose steps are logged, by the nodes of nobody."""
+    """Return the log of a job that logs its steps; such a log names no nodes."""
     events = found.entries.events()
     found.starts = {"": found.entries.starts}
     found.loads, found.saves = events.loads, events.saves

@@ -365,14 +365,16 @@ def _header(
             raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
     lower = [cell.lower() for cell in found]
     meant = {name: _columns_meant(theirs.lower(), lower) for name, theirs in mapped.items()}
+    own: dict[str, str] = {}
     for name, (those, _) in meant.items():
-        if missing := next((one for one in those if one not in lower), None):
-            raise UserError(
-                f"--columns {name}={mapped[name]}: {place} has no column {quote(missing)}; it has "
-                f"{', '.join(map(quote, found))}"
-            )
+        for theirs in those:
+            if theirs not in lower or theirs in own:
+                why = "gives that column two names" if theirs in own else (
+                    f"{place} has no column {quote(theirs)}; it has {', '.join(map(quote, found))}"
+                )  # fmt: skip
+                raise UserError(f"--columns {name}={mapped[name]}: {why}")
+            own[theirs] = name
     names, places, units_s = [], dict[str, list[int]](), dict[str, float]()
-    own = {theirs: name for name, (those, _) in meant.items() for theirs in those}
     for at, theirs in enumerate(lower):
         stem, unit = _stem_and_unit(theirs)
         name = own.get(theirs) or (stem if unit and stem in _TIMES else theirs)

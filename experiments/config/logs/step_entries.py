@@ -16,14 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-JOB_START, JOB_END = "job_start_time", "job_end_time"
-STEP, STEP_START = "step_count", "step_start_time"
-PHASES = frozenset(
-    f"{phase}_{end}_time"
-    for phase in ("tpu_init", "training_prep", "data_loading", "custom_badput_event")
-    for end in ("start", "end")
-)
-"""What else happens before the first step, or between steps."""
+JOB_START, STEP, STEP_START = "job_start_time", "step_count", "step_start_time"
+_PHASES = ("tpu_init", "training_prep", "data_loading", "custom_badput_event")
+OTHERS = ("job_end_time", *(f"{phase}_{end}_time" for phase in _PHASES for end in ("start", "end")))
+"""Other times: the job was still there."""
 
 
 class StepEvents(NamedTuple):
@@ -43,15 +39,9 @@ class StepEntries:
     ----------
     starts : array of float
         When the job started, in seconds.
-    ends : int
-        How often it says that it ended.
-    phases : int
-        Entries of phases, which the time from the start to the first step holds.
     """
 
     starts: array[float] = field(default_factory=lambda: array("d"))
-    ends: int = 0
-    phases: int = 0
     _steps: array[int] = field(default_factory=lambda: array("q"))
     _times_s: array[float] = field(default_factory=lambda: array("d"))
 
@@ -79,15 +69,7 @@ class StepEntries:
             time_s = _finite(entry[JOB_START])
             self.starts.append(time_s)
             return time_s
-        if JOB_END in entry:
-            time_s = _finite(entry[JOB_END])
-            self.ends += 1
-            return time_s
-        for phase in PHASES & entry.keys():
-            time_s = _finite(entry[phase])
-            self.phases += 1
-            return time_s
-        return None
+        return max((_finite(entry[name]) for name in OTHERS if name in entry), default=None)
 
     def events(self) -> StepEvents:
         """Return loads and saves.

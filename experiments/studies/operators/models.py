@@ -122,7 +122,7 @@ _SILENCE_S, _OPERATION_S, _JOIN_S = 5.0, 60.0, 60.0
 def _time_outs() -> Iterator[SampleRow]:
     """H5: what runs out between a fault and the next whole step."""
     for swept, time_outs_s, group_s in (
-        ("the error shows at once, nobody joins", 0.0, 1.0),
+        ("no time-out runs out", 0.0, 1.0),
         ("both run out", _OPERATION_S + _JOIN_S, 10.0),
     ):
         yield "H5", "seconds", "time-outs", swept, 0, _SILENCE_S + time_outs_s + group_s

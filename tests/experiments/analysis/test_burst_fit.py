@@ -44,6 +44,14 @@ def test_independent_failures_have_no_bursts() -> None:
     assert all(one is None or one.found or one.excess.low == 1.0 for one in found)
 
 
+def test_one_burst_alone_is_fitted() -> None:
+    """Some logs that are drawn for its interval have no failure at all."""
+    found = fit_bursts([DAY_S + 20.0 * at for at in range(30)], 60 * DAY_S)
+    assert found is not None
+    assert found.found
+    assert np.isfinite([found.excess.low, found.excess.high, found.within_s.high]).all()
+
+
 def test_few_failures_and_short_logs_tell_nothing() -> None:
     assert fit_bursts([float(at) for at in range(19)], 60 * DAY_S) is None
     assert fit_bursts([100.0 * at for at in range(40)], 4_000.0) is None

@@ -169,6 +169,7 @@ def test_a_table_of_lanl_is_read_by_its_columns(tmp_path: Path) -> None:
         (("12/31/2001", "31/12/2001"), {}, "month/day/year"),
         (("", ""), {"cause": "Hardware+Firmware"}, "no column 'firmware'"),
         (("", ""), {"repair": "Up Time min"}, "no column 'up time min'"),
+        (("", ""), {"kind": "Hardware"}, "gives that column two names"),
         (("Facilities", "Hardware"), {"cause": "Hardware"}, "column cause is there twice"),
     ],
 )
