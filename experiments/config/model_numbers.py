@@ -172,6 +172,8 @@ def transformer_of(table: ModelTable) -> Transformer:
         table.key_value_heads,
         table.ffn_matrices,
         tied_embeddings=False,
+        experts=table.experts,
+        active_experts=table.active_experts,
     )
 
 

@@ -316,6 +316,17 @@ class ModelTable(Table):
     vocabulary: int = count(
         128_256, "Rows of the embedding table.", _LLAMA, 10**8, only_with=_CUSTOM
     )
+    experts: int = count(
+        1,
+        "Feed-forward networks of a layer (mixture of experts), spread over the tensor-parallel "
+        "ranks of a stage; 1: a dense model.",
+        _LLAMA,
+        10**5,
+        only_with=_CUSTOM,
+    )
+    active_experts: int = count(
+        1, "Experts that each token passes.", _LLAMA, 10**5, only_with=_CUSTOM
+    )
     ffn_matrices: int = key(
         3,
         "Matrices of the feed-forward network: 3 if it is gated.",
