@@ -59,7 +59,8 @@ class ParallelJob:
     recompute : {"none", "selective", "full"}
         The recomputation of the backward pass.
     sequence_parallel : bool
-        Whether work outside of tensor parallelism is spread over its ranks as well.
+        Whether work outside of tensor parallelism is spread over its ranks as well (Korthikanti et
+        al. 2022, arXiv 2205.05198).
     attention : {"unfused", "flash-2", "flash-3"}
         Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones
         out.

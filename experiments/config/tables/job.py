@@ -204,12 +204,6 @@ class ModelTable(Table):
         above=(0, 1.5),
         only_with=_MODELLED,
     )
-    sequence_parallel: bool = key(
-        True,
-        "Whether tensor-parallel ranks also share the operations between parallel layers.",
-        "choice: Korthikanti et al. 2022, arXiv 2205.05198",
-        only_with=_MODELLED,
-    )
     matmul_precision: MatmulPrecision = key(
         "bf16",
         "Number format of products with weights. Attention stays in 16 bits.",
