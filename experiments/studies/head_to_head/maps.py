@@ -17,7 +17,7 @@ from math import log
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.design import Design, Floats, sobol_design
-from faultline.experiments.config.priors import priors_of
+from faultline.experiments.config.priors import UncertainKey, priors_of, shipped_priors
 from faultline.experiments.job.sampled_job import quantiles_of
 from faultline.experiments.studies.head_to_head.matches import HOPELESS, Match, Row, Truth
 from faultline.experiments.studies.head_to_head.setting import (
@@ -91,8 +91,8 @@ class Map:
     x: Axis
     y: Axis
     cell: Callable[[Ground, float, float], Cell]
-    # Uncertain keys that the axes or the circumstances state.
-    known: frozenset[str]
+    # Whether an axis states the rate of failures, of which scenarios state an estimate.
+    knows_rate: bool
 
 
 def _restart_cell(ground: Ground, mtbf_s: float, restart_s: float) -> Cell:
@@ -117,16 +117,16 @@ def _domain_cell(machines: Machines, ground: Ground, gpus: float, share: float) 
 
 
 _RATE = "failures.mtbf_s"
-_NEVER = frozenset({"failures.shape"})  # Failures of the cells are memoryless.
+_IDLE = {"failures.shape", _RATE}  # Failures of the cells are memoryless, at the map's rate.
 _GPUS = Axis(1_024, 600_064)
 _SHARES = Axis(0.0, 1.0, is_log=False)
 MAPS = {
     one.name: one
     for one in (
-        Map("restart", Axis(300, 86_400), Axis(10, 7200), _restart_cell, _NEVER | {_RATE}),
-        Map("stalls", Axis(300, 86_400), Axis(10, 900), _stall_cell, _NEVER | {_RATE}),
-        Map("queue", _GPUS, _SHARES, partial(_domain_cell, "queue"), _NEVER),
-        Map("standbys", _GPUS, _SHARES, partial(_domain_cell, "standbys"), _NEVER),
+        Map("restart", Axis(300, 86_400), Axis(10, 7200), _restart_cell, True),
+        Map("stalls", Axis(300, 86_400), Axis(10, 900), _stall_cell, True),
+        Map("queue", _GPUS, _SHARES, partial(_domain_cell, "queue"), False),
+        Map("standbys", _GPUS, _SHARES, partial(_domain_cell, "standbys"), False),
     )
 }
 """The maps by their names."""
@@ -169,13 +169,16 @@ def sheet_of(
 ) -> Sheet:
     """Return a map with samples of its axes and of all priors that it leaves open."""
     chosen = MAPS[name]
-    keys = [key for key in priors_of(ground.scenario) if key.dotted not in chosen.known]
+    keys = [key for key in priors_of(ground.scenario) if key.dotted not in _IDLE]
     schemes = list(dict.fromkeys(one.scheme for one in candidates))
     inputs = {
         "x": chosen.x.value,
         "y": chosen.y.value,
         WORTH_INPUT: Axis(*WORTH, is_log=False).value,
     }
+    if not chosen.knows_rate:
+        prior = shipped_priors()[_RATE]
+        keys.append(UncertainKey(_RATE, prior, is_stated=False, times=True))
     inputs |= quantiles_of(keys, schemes, 1.0)
     return Sheet(job, chosen, sobol_design(inputs, samples, seed=0))
 
