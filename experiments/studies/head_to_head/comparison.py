@@ -121,7 +121,7 @@ class HeadToHead(Study):
         return {
             "maps": pd.concat([one.cells for one in maps], ignore_index=True),
             "errors": pd.concat([one.errors for one in maps], ignore_index=True),
-            "left_out": pd.DataFrame(notes),
+            "left_out": pd.DataFrame(notes, columns=["job", "map", "candidate", "why"]),
         }
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
