@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Table
+from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -53,6 +53,17 @@ Kinds = Mapping[tuple[str, str, str], Kind]
 """Kinds of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
 """Draws a figure, in the style that all have."""
+
+_SHOWN: Columns = {
+    "quantity": "quantity",
+    "scheme": "scheme",
+    "setting": "setting",
+    "published": ("published", "{:.4g}"),
+    "simulated": ("simulated", "{:.4g}"),
+    "error": ("error", "{:+.1%}"),
+    "ends": ("between", "{}"),
+    "unit": "unit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +204,22 @@ def _parts(text: str) -> list[str]:
 
 def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
     return (text.format if isinstance(text, str) else text)(column=column, **group)
+
+
+def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
+    """Return a table of rows for the screen, without columns that say nothing.
+
+    These are a quantity, scheme or unit that all rows share, and published values, errors (as
+    shares of these) and ends that no row has.
+    """
+    frame = pd.DataFrame(row.as_dict() for row in rows)
+    frame["error"] = frame.simulated / frame.published.astype(float) - 1.0
+    ends = zip(frame.low, frame.high, strict=True)
+    frame["ends"] = [None if low == high else f"{low:.4g} to {high:.4g}" for low, high in ends]
+    shared = {name for name in ("quantity", "scheme", "unit") if frame[name].nunique() == 1}
+    empty = {name for name in ("published", "error", "ends") if frame[name].isna().all()}
+    columns = {name: how for name, how in _SHOWN.items() if name not in shared | empty}
+    return columns_of(title, frame, columns, note)
 
 
 def changes_against(
