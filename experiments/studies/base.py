@@ -261,6 +261,8 @@ class Study(ABC):
     """How numbers are written as CSV; None for all their digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the function that draws one, and the results that it is given."""
+    titles: ClassVar[Mapping[str, str]] = {}
+    """Titles of the rows on the screen, by their table in ``data/rows.csv``."""
 
     within: ClassVar[float] = 0.05
     """How far off a value may be that meets a claim, as a share of the published one."""
@@ -315,8 +317,14 @@ class Study(ABC):
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
-        """Return what is printed, in order: tables, sentences, anything that rich prints."""
-        return ()
+        """Return what is printed, in order: tables, sentences, anything that rich prints.
+
+        By default these are tables of the rows that have a title (`titles`).
+        """
+        tables = self.row_tables(results) if self.titles else {}
+        for name, title in self.titles.items():
+            mine = listed_rows(self.folder(), tables, [name])
+            yield shown_rows(title, beside_published(self.folder(), mine))
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""

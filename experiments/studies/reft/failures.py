@@ -31,7 +31,6 @@ from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
@@ -52,7 +51,7 @@ SCALE, SHAPE = 50.0, 3.0
 LOSS, TOLERATED = 0.1, (0, 1, 2)
 """The probability of a loss that is asked for, and the tolerated losses of a group."""
 
-_QUANTITY = "time to 10 % loss"
+_VALUES = ["quantity", "setting", "value", "low", "high"]
 
 
 def loss_by(time: float, tolerated: int) -> float:
@@ -74,25 +73,10 @@ def reliability_table() -> pd.DataFrame:
     for line in read_rows("reft", "lifetimes"):
         setting = f"{NODES} nodes in groups of {GROUP}, {line['tolerated']} losses tolerated"
         exact = exact_time(line["tolerated"])
-        found.append((_QUANTITY, setting, exact, exact, exact))
         drawn = line["simulated"], line["low"], line["high"]
-        found.append((f"{_QUANTITY}, Monte Carlo", setting, *drawn))
-    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
-
-
-def shown_reliability(table: pd.DataFrame) -> Table:
-    """Show the times to 10 % loss."""
-    frame = pd.DataFrame(
-        {
-            "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
-            "published": published_value("reft", row.quantity, "reft", row.setting),
-            "ours": row.value,
-            "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
-        }
-        for row in table.itertuples()
-    )
-    formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
-    return frame_table("Time until state in memory is lost with 10 %", frame, formats)
+        found.append(("time to 10 % loss", setting, exact, exact, exact))
+        found.append(("time to 10 % loss, Monte Carlo", setting, *drawn))
+    return pd.DataFrame(found, columns=_VALUES)
 
 
 STALLS_S = (600.0, 180.0)
@@ -169,39 +153,16 @@ def effective_times(table: pd.DataFrame) -> pd.DataFrame:
     for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS)):
         setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {name}"
         found.append(("effective time, closed form", setting, effective_time(name, stall_s)))
-        simulated = _simulated(table, stall_s, name)
+        mine = table[table.stall_s.eq(stall_s) & table.treatment.eq(name)]
+        simulated = mine.effective_time
         found += [("effective time, simulated", setting, value) for value in simulated]
-    return pd.DataFrame(found, columns=["quantity", "setting", "value"])
+    return pd.DataFrame(found, columns=_VALUES[:3])
 
 
 def stall_published(stall_s: float) -> float:
     """Return the published effective time with stalls of some seconds."""
     setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {ALONE}"
     return published_value("reft", "effective time, closed form", "checkpoint", setting)
-
-
-def shown_stalls(table: pd.DataFrame) -> Table:
-    """Show effective times by stall."""
-    rows = [
-        {
-            "a failure during a stall": "has a stall of its own" if name == ALONE else name,
-            "stall": f"{stall_s / 60:g} min",
-            "published": stall_published(stall_s),
-            "closed form": effective_time(name, stall_s),
-            "simulated": _simulated(table, stall_s, name).mean(),
-        }
-        for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS))
-    ]
-    return frame_table(
-        "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
-        pd.DataFrame(rows),
-        {"stall": "{}", "published": "{:.0%}", "closed form": "{:.1%}", "simulated": "{:.1%}"},
-    )
-
-
-def _simulated(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.Series:
-    mine = (table.stall_s == stall_s) & (table.treatment == treatment)
-    return table[mine].effective_time
 
 
 @dataclass(slots=True)
@@ -294,21 +255,4 @@ def recovery_shares(table: pd.DataFrame) -> pd.DataFrame:
         found.append(("share of recoveries", setting, exact, exact, exact))
         counted = cell.counted, cell.low, cell.high
         found.append(("share of recoveries, simulated", setting, *counted))
-    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
-
-
-def shown_recoveries(table: pd.DataFrame) -> Table:
-    """Show where restarted jobs found their state."""
-    columns: Columns = {
-        "sharding_group": "group",
-        "restart_s": ("restart", "{:g} s"),
-        "way": "way",
-        "exact": ("closed form", "{:.1%}"),
-        "counted": ("counted", "{:.1%}"),
-        "interval": ("95 %", "{}"),
-    }
-    interval = [f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
-    title = (
-        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware"
-    )
-    return columns_of(title, table.assign(interval=interval), columns)
+    return pd.DataFrame(found, columns=_VALUES)

@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
@@ -54,8 +53,6 @@ LOADING_FACTOR = 12.36
 """Loading is so many times as fast as from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
 
 CALIBRATED_ON = "13B"
-TOLERANCE = 0.15
-"""Errors beyond are marked."""
 
 PLATFORM = "hgx-a800"
 REPLICAS = 16
@@ -313,74 +310,3 @@ def loading_table() -> pd.DataFrame:
             read_s = readers * SNAPSHOT_BYTES * GPUS_PER_NODE / storage.read_bandwidth_bytes_per_s
             found.append((bandwidth, who, LOADING_FACTOR, read_s / load_s))
     return pd.DataFrame(found, columns=["bandwidth", "who", "known", "value"])
-
-
-def shown_iterations(table: pd.DataFrame) -> Table:
-    """Show iterations with snapshots, and mark what misses the tolerance."""
-    predicted = ~table.calibration
-    overheads = table.overhead_error.map(_percent, na_action="ignore").where(predicted)
-    errors = table.error.map(_percent).where(predicted, "(fit)")
-    ours = table.assign(error=errors, overhead_error=overheads)
-    columns: Columns = {
-        "mode": "mode",
-        "model": "model",
-        "published_s": ("pub.", "{:.2f}"),
-        "predicted_s": ("ours", "{:.2f}"),
-        "error": ("error", "{}"),
-        "published_overhead_s": ("over.", "{:.2f}"),
-        "overhead_s": ("ours", "{:.2f}"),
-        "overhead_error": ("error", "{}"),
-    }
-    calibrated = f"calibrated on {CALIBRATED_ON}, * misses {TOLERANCE:.0%}"
-    title = f"Iteration with a snapshot and its overhead, s; {calibrated}"
-    return columns_of(title, ours, columns)
-
-
-def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
-    """Say which predictions hold, and which miss."""
-    predicted = table[~table.calibration]
-    worst = predicted.error.abs().max()
-    known = predicted.dropna(subset="overhead_error")
-    missed = known[known.overhead_error.abs() > TOLERANCE]
-    misses = ", ".join(
-        f"{cell.mode} of {cell.model} by {cell.overhead_error:+.0%}" for cell in missed.itertuples()
-    )
-    return (
-        f"Predicted iterations are within {worst:.1%} of the published ones; of the overheads, "
-        f"{f'these miss 15 %: {misses}' if misses else 'none misses 15 %'}. A hidden copy of all "
-        f"of a rank's state costs nothing, and {unhidden_s:.2f} s where all of it meets an "
-        "all-reduce."
-    )
-
-
-def shown_shards(table: pd.DataFrame) -> Table:
-    """Show the copies of shards beside the published snapshots."""
-    columns: Columns = {
-        "sharding_group": "sharded over",
-        "published_s": ("published", "{:g}"),
-        "copy_s": (f"copy on {PLATFORM}", "{:.3f}"),
-    }
-    return columns_of("Snapshot of 11,471 MiB a rank, s", table, columns)
-
-
-def shown_savings(table: pd.DataFrame) -> Table:
-    """Show how much faster REFT saves, by file system and sharding group."""
-    factors = table.pivot_table(
-        "factor", ["storage_bandwidth", "storage_s"], "sharding_group", sort=False
-    ).map("{:,.1f}".format)
-    factors.columns = [str(size) for size in factors.columns]
-    frame = factors.reset_index()
-    times = table.drop_duplicates("sharding_group")
-    sizes = [f"{reft_s:.2f} s" for reft_s in times.reft_s]
-    frame.loc[len(frame)] = ["REFT takes", None, *sizes]
-    return frame_table(
-        "REFT's saving speed over asynchronous checkpoints,\n"
-        "16 HGX A800 servers, by sharding group",
-        frame,
-        {"storage_s": "{:.2f} s", **dict.fromkeys(factors.columns, "{}")},
-        {"storage_bandwidth": "file system", "storage_s": "checkpoint"},
-    )
-
-
-def _percent(error: float) -> str:
-    return f"{error:+.1%}{' *' if abs(error) > TOLERANCE else ''}"
