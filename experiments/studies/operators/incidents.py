@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from faultline.platforms.files import write_file
+from numpy.typing import ArrayLike
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
@@ -33,16 +34,24 @@ class Incident(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IncidentKind:
-    """Incidents of one kind in a run."""
+    """Incidents of one kind in a run: a row of ``data/incidents.csv``."""
 
-    cause: str  # What it is.
-    count: int  # How many there were.
-    # From the failure to where it is known, and to where it is known what to do: least and
-    # greatest, all between equally likely, in seconds.
-    detect_s: tuple[float, float] = (0.0, 0.0)
-    locate_s: tuple[float, float] = (0.0, 0.0)
+    cause: str
+    count: int
+    # Seconds from the failure until it is known, and from there until it is known what to do: least
+    # and most, all between equally likely.
+    least_detect_s: float = 0.0
+    most_detect_s: float = 0.0
+    least_locate_s: float = 0.0
+    most_locate_s: float = 0.0
     # What bringing the job back takes longer than the run's own restart, in seconds.
     restart_s: float = 0.0
+
+    def down_s(self, rng: np.random.Generator) -> float:
+        """Draw how long one of them is down."""
+        detected_s = rng.uniform(self.least_detect_s, self.most_detect_s)
+        located_s = rng.uniform(self.least_locate_s, self.most_locate_s)
+        return float(detected_s + located_s) + self.restart_s
 
 
 def scattered(
@@ -54,11 +63,7 @@ def scattered(
     """
     causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
     by_cause = {kind.cause: kind for kind in kinds}
-    downs_s = [
-        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
-        + by_cause[cause].restart_s
-        for cause in causes
-    ]
+    downs_s = [by_cause[cause].down_s(rng) for cause in causes]
     up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
     down_before_s = 0.0
     found = []
@@ -68,23 +73,9 @@ def scattered(
     return found
 
 
-def even(gap_s: float, count: int, cause: str) -> list[Incident]:
-    """Return incidents with equal gaps from start to start, in seconds."""
-    return [Incident(gap_s * (number + 1), cause, 0.0) for number in range(count)]
-
-
-def with_gaps(
-    count: int, least_s: float, most_s: float, cause: str, rng: np.random.Generator
-) -> list[Incident]:
-    """Return incidents with gaps between two ends, all equally likely, in seconds."""
-    times_s = np.cumsum(rng.uniform(least_s, most_s, count))
-    return [Incident(float(time_s), cause, 0.0) for time_s in times_s]
-
-
-def at_random(mean_s: float, span_s: float, cause: str, rng: np.random.Generator) -> list[Incident]:
-    """Return incidents of a memoryless process until `span_s`, by its mean gap in seconds."""
-    times_s = np.cumsum(rng.exponential(mean_s, round(2 * span_s / mean_s) + 10))
-    return [Incident(float(time_s), cause, 0.0) for time_s in times_s if time_s < span_s]
+def with_gaps(gaps_s: ArrayLike, cause: str) -> list[Incident]:
+    """Return incidents with some gaps from start to start, in seconds."""
+    return [Incident(float(time_s), cause, 0.0) for time_s in np.cumsum(gaps_s)]
 
 
 def write_incidents(

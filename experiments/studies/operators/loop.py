@@ -13,7 +13,7 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import (
     DAY_S,
     HOUR_S,
@@ -21,8 +21,6 @@ from faultline.experiments.studies.operators.incidents import (
     DrawIncidents,
     Incident,
     IncidentKind,
-    at_random,
-    even,
     incidents,
     scattered,
     with_gaps,
@@ -82,8 +80,8 @@ class LoopJob:
     # Failures at random: of so many nodes at one of `RSC_RATES`.
     nodes: int = 0
     rate: str = ""
-    # Incidents: "kinds" (of data/incidents.csv, by name), "even", "uniform" (between two gaps),
-    # "random" or "spare nodes"; or a function that draws them.
+    # Incidents: "kinds" (of data/incidents.csv, by name), "uniform" (between two gaps), "random"
+    # (memoryless, by the mean gap) or "spare nodes"; or a function that draws them.
     drawn: str = ""
     kinds: str = ""
     gap_s: float = 0.0
@@ -120,12 +118,12 @@ class LoopJob:
         match self.drawn:
             case "kinds":
                 return scattered(_kinds(self.kinds), span_s, self.restart_s, rng)
-            case "even":
-                return even(self.gap_s, self.count, self.cause)
             case "uniform":
-                return with_gaps(self.count, self.gap_s, self.longest_gap_s, self.cause, rng)
+                gaps_s = rng.uniform(self.gap_s, self.longest_gap_s, self.count)
+                return with_gaps(gaps_s, self.cause)
             case "random":
-                return at_random(self.gap_s, span_s, self.cause, rng)
+                gaps_s = rng.exponential(self.gap_s, round(2 * span_s / self.gap_s) + 10)
+                return with_gaps(gaps_s[np.cumsum(gaps_s) < span_s], self.cause)
             case "spare nodes":
                 cluster = Cluster(spares=self.spares, frail_nodes=self.frail_nodes)
                 return incidents(cluster, span_s, rng)
@@ -134,24 +132,16 @@ class LoopJob:
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""
         keys: dict[str, Any] = {
+            **settings_of("operators", "loop"),
             "job.groups": self.groups,
             "job.gpus": 8 * self.groups,
-            # Nothing is measured: a model that fits any host.
-            "job.parameter_bytes": 1e9,
-            "job.steps": 10**9,
             "job.time_limit_s": self.run_days * DAY_S,
             "times.compute_s": self.step_s - _REDUCE_S,
-            "job.compute_jitter": 0.0,
             "strategy.name": "checkpoint" if self.stall_s is None else "replica-drop",
             "times.all_reduce_s": _REDUCE_S,
-            "all_reduce.failed_fraction": 0.0,
             "times.checkpoint_write_s": max(self.write_s, _FREE_S),
             "checkpoint.interval_steps": max(1, round(self.interval_s / self.step_s)),
             "times.restart_s": max(self.restart_s, _FREE_S),
-            "restart.readers": None,
-            "recovery.hardware": "repaired",
-            # Where an incident states no repair, there is nothing to wait for.
-            "rejoin.repair_s": 0.0,
         }
         if trace is None:
             keys["failures.distribution"] = "exponential"
@@ -185,19 +175,9 @@ class LoopJob:
         return Point(scenario, seed, labels=(*labels, ("factor", self.value_factor)))
 
 
-def _kinds(name: str) -> tuple[IncidentKind, ...]:
-    """Return the incidents of a name in ``data/incidents.csv``."""
-    return tuple(
-        IncidentKind(
-            row["cause"],
-            row["count"],
-            (row["least_detect_s"], row["most_detect_s"]),
-            (row["least_locate_s"], row["most_locate_s"]),
-            row["restart_s"],
-        )
-        for row in read_rows("operators", "incidents")
-        if row["kinds"] == name
-    )
+def _kinds(name: str) -> list[IncidentKind]:
+    rows = [dict(row) for row in read_rows("operators", "incidents")]
+    return [IncidentKind(**row) for row in rows if row.pop("kinds") == name]
 
 
 SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
