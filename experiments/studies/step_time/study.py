@@ -7,7 +7,7 @@ computations, which is fitted on one row while the study runs. Every other row i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar
 
@@ -20,8 +20,8 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
-from faultline.experiments.report.tables import Table, columns_of, frame_table
-from faultline.experiments.studies.base import Kinds, Results, Row, Study, rows_by
+from faultline.experiments.report.tables import Table, frame_table
+from faultline.experiments.studies.base import Kinds, Results, Row, Study, listed_rows, shown_rows
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -144,55 +144,6 @@ def judged(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table.fitted & table.error.notna()].drop_duplicates("case")
 
 
-def prediction_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return a row an output."""
-    for cell in table.itertuples():
-        published = None if pd.isna(cell.published) else float(cell.published)
-        scheme = f"{cell.software}, fitted on {cell.fitted_on}"
-        found = (cell.simulated, cell.low, cell.high, cell.unit)
-        yield Row(QUANTITIES[cell.unit], scheme, cell.case, published, *found)
-
-
-def error_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return the mean and the worst error of each section."""
-    for cell in table.itertuples():
-        setting = f"{cell.rows} predicted rows of {cell.section}"
-        for name, value in (("mean error", cell.mean), ("worst error", cell.worst)):
-            yield Row(name, cell.section, setting, None, value, value, value, "%")
-
-
-def printed_section(section: str, mine: pd.DataFrame) -> Table:
-    """Return the rows of a section."""
-    label = mine["case"].str.removeprefix(f"{section} ")
-    frame = mine.assign(
-        row=label,
-        range=["" if low == high else f"{low:.4g} to {high:.4g}"
-               for low, high in zip(mine.low, mine.high, strict=True)],
-        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(
-            mine.fitted & mine.error.notna(), "fitted"
-        ),
-    )  # fmt: skip
-    columns: dict[str, str | tuple[str, str]] = {
-        "row": "row",
-        "gpus": "GPUs",
-        "published": ("published", "{:.4g}"),
-        "simulated": ("predicted", "{:.4g}"),
-        "unit": "unit",
-        "range": ("range", "{}"),
-        "error": ("error", "{}"),
-        "step_s": ("step, s", "{:.3g}"),
-    }
-    if (mine.unit == "s").any():
-        del columns["step_s"]
-    if (frame.range == "").all():
-        del columns["range"]
-    note = "; ".join(
-        f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
-        for cell in mine.drop_duplicates("software").itertuples()
-    )
-    return columns_of(SECTIONS[section]["title"], frame, columns, note)
-
-
 def printed_errors(table: pd.DataFrame) -> Table:
     """Return the errors beside their goals."""
     return frame_table(
@@ -218,30 +169,6 @@ def closing_sentence(table: pd.DataFrame) -> str:
         f"{len(first)} published steps are predicted with a mean error of "
         f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, the "
         f"worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
-    )
-
-
-def collective_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return every bandwidth."""
-    known = table.rename(columns={"simulated": "bus bandwidth"})
-    return rows_by(
-        known,
-        ["collective", "ranks", "gpu", "mib", "published"],
-        {"bus bandwidth": "GB/s"},
-        "D {gpu} {mib} MiB",
-        "{collective} of {ranks}",
-        lambda _, published, **__: published,
-    )
-
-
-def printed_collectives(table: pd.DataFrame) -> Table:
-    """Return the bandwidths."""
-    return frame_table(
-        "Bus bandwidth of collectives inside a scale-up domain, GB/s",
-        table,
-        {"published": "{:.0f}", "simulated": "{:.0f}"},
-        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "simulated_rows"},
-        "A check of the runner, not a prediction: it is given the published curves.",
     )
 
 
@@ -339,6 +266,8 @@ class StepTimeStudy(Study):
         "step-time.png": (draw_agreement, "predictions"),
         "step-time-parts.png": (draw_parts, "predictions"),
     }
+    # A check of the runner, not a prediction: it is given the published curves.
+    titles: ClassVar = {"collectives": "Check: bus bandwidth of collectives in a scale-up domain"}
 
     def simulate(self, stage: Stage) -> Results:
         """Fit every software on its row, and run all others."""
@@ -366,27 +295,33 @@ class StepTimeStudy(Study):
         rows = predictions(every, pd.concat([one.rows for one in found]))
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every output of every row, the errors of each section, and the collectives."""
-        yield from prediction_rows(results["predictions"])
-        yield from error_rows(results["errors"])
-        yield from collective_rows(results["collectives"])
+    def row_tables(self, results: Results) -> Results:
+        """Return predictions and errors as ``data/rows.csv`` names them, and collectives."""
+        table, names = results["predictions"], {"mean": "mean error", "worst": "worst error"}
+        return {
+            "predictions": table.assign(quantity=table.unit.map(QUANTITIES)),
+            "errors": results["errors"].rename(columns=names),
+            "collectives": results["collectives"].rename(columns={"simulated": "bus bandwidth"}),
+        }
 
     def kinds(self, results: Results) -> Kinds:
         """Return which rows an efficiency was fitted on."""
-        table = results["predictions"]
-        fitted = table[table.fitted & table.published.notna()]
-        return {
-            (row.quantity, row.scheme, row.setting): "calibrated" for row in prediction_rows(fitted)
-        }
+        table = self.row_tables(results)["predictions"]
+        fitted = {"predictions": table[table.fitted & table.published.notna()]}
+        rows = listed_rows(self.folder(), fitted, fitted)
+        return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
         """Return a table a section, the errors, and the collectives."""
-        table = results["predictions"]
-        for section, mine in table.groupby("section", sort=False):
-            yield printed_section(str(section), mine)
+        for section, mine in results["predictions"].groupby("section", sort=False):
+            stacks = mine.drop_duplicates("software").itertuples()
+            yield shown_rows(
+                SECTIONS[str(section)]["title"],
+                [row for row in rows if row.setting in set(mine["case"])],
+                "; ".join(f"{one.software}: efficiency {one.efficiency:.3f}" for one in stacks),
+            )
         yield printed_errors(results["errors"])
-        yield printed_collectives(results["collectives"])
+        yield from super().shown(results, rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far predictions are off."""
