@@ -39,14 +39,14 @@ LARGE_FAILURES: dict[str, dict[str, object]] = {
         "failures.gpus_per_domain": 64,
     },
 }
-"""What a failure takes with it. All of them are of hardware: each takes memory away."""
+"""Components that a failure stops. All failures are of hardware: each takes memory away."""
 
 PLACED = ("reft", "gemini")
 PLACEMENTS = ("across-domains", "neighbours")
 PERSIST_STEPS = (1, 20)
 
 _LIMIT_S = 90 * 86_400.0
-"""Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
+"""Checkpoints on storage alone make next to no progress: 90 days are enough of it."""
 
 METRIC = "time_to_train_ratio"
 
@@ -87,7 +87,7 @@ def _points(
     more: Mapping[str, object] | None = None,
     labels: Labels = (),
 ) -> Iterator[Point]:
-    """Yield a point a seed; all points of one seed live through the same failures."""
+    """Yield a point per seed; all points of one seed have the same failures."""
     changes = {
         "job.steps": steps,
         "job.time_limit_s": _LIMIT_S,
@@ -105,7 +105,7 @@ def _points(
 
 
 def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
-    """Return SPARe's redundancy of the least mean ratio, a row a restart and protection.
+    """Return SPARe's redundancy of the least mean ratio, a row per restart and protection.
 
     Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
     """
@@ -146,7 +146,7 @@ def shown_placements(runs: pd.DataFrame) -> Table:
 
 
 def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:
-    """Say what cheaper checkpoints buy, by the length of a restart."""
+    """Return the effect of cheaper checkpoints, by the length of a restart."""
     mean = runs.groupby(["restart_of_s", "strategy", "protection"]).time_to_train_ratio.mean()
 
     def change(restart_s: float, scheme: str) -> str:

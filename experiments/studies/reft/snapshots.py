@@ -1,4 +1,4 @@
-"""Snapshots in host memory: what is published of them, measured on A800, and what they cost.
+"""Snapshots in host memory: published times and speeds on A800, beside those of the model.
 
 The state probe measures snapshots of the published size on 16 HGX A800 servers of 8 GPUs, a replica
 a server. Nothing is fitted there: the bandwidths are those of the preset, which says where each
@@ -8,7 +8,7 @@ The bytes of a rank's snapshot are not published by model. The state of a rank i
 its parameters, and so is its compute, as long as ranks train the same number of tokens. A copy that
 is slow because of how it is driven therefore lengthens an iteration by a fixed multiple of it; one
 constant a mode, taken from one model, says by which. With a thread and a stream of its own the copy
-itself is hidden, and what is left is a stall of fixed length. REFT's own mode needs no constant:
+itself is hidden, and a stall of fixed length is left. REFT's own mode needs no constant:
 the copy is as long as the platform makes it, and costs what it meets of the exchange on PCIe.
 """
 
@@ -19,7 +19,6 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
@@ -47,10 +46,10 @@ LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
 """Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
 
 OPTIMIZER_SHARE = 12 / 14
-"""Share of the state that is the optimizer's: 12 of 14 bytes a parameter (mixed precision)."""
+"""Share of the state that is the optimizer's: 12 of 14 bytes per parameter (mixed precision)."""
 
 LOADING_FACTOR = 12.36
-"""Loading is so many times as fast as from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
+"""Speed of loading over that from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
 
 CALIBRATED_ON = "13B"
 
@@ -124,8 +123,8 @@ def optimizer_table() -> pd.DataFrame:
     """Return what parity costs where the members of a sharding group share the optimizer's state.
 
     Weights are whole on every member, so each computes its blocks of their parity alone. Its part
-    of the optimizer's state is nobody else's: its n - 1 blocks go one to each other member, and as
-    many bytes come from them. A row a sharding group: bytes that a GPU copies, without the blocks
+    of the optimizer's state has no copy: its n - 1 blocks go one to each other member, and as
+    many bytes come from them. A row per sharding group: bytes that a GPU copies, without the blocks
     that come to it, and that it sends; and the seconds of both.
     """
     rows = []
@@ -150,7 +149,7 @@ def saving_table() -> pd.DataFrame:
     part of one replica each, so that all servers write at once. REFT copies its share and the
     blocks for its parity, and computes the parity.
 
-    A row a file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
+    A row per file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
     ``one_writer_s`` (by the servers of one replica), and the factors between them.
     """
     rows = []
@@ -187,7 +186,7 @@ def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTi
 def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     """Predict every iteration of the published table.
 
-    A row a mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
+    A row per mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
     ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is published
     as overhead: iterations with hidden snapshots were faster than without); and whether the row is
     the ``calibration``.
@@ -231,16 +230,6 @@ _Found = list[tuple[str, str, float | None, str, float]]
 
 def _frame(found: _Found) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["quantity", "setting", "published", "unit", "value"])
-
-
-def iterations_and_overheads(table: pd.DataFrame) -> pd.DataFrame:
-    """Return iterations and overheads that were predicted; the calibration is marked as such."""
-    calibration = table.calibration.map({True: ", calibration", False: ""})
-    quantities = {"": "iteration with a snapshot", "overhead_": "overhead of a snapshot"}
-    columns = {"predicted_s": quantities[""], "overhead_s": quantities["overhead_"]}
-    known = {f"published_{what}s": f"published {name}" for what, name in quantities.items()}
-    named = table.rename(columns=columns | known)
-    return named.assign(setting=table.model + ", " + table["mode"] + calibration)
 
 
 def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
@@ -292,16 +281,8 @@ def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"copy_s": "no parity"}).assign(**launched)
 
 
-def counted_savings(saving: pd.DataFrame) -> pd.DataFrame:
-    """Return how much faster REFT saves than storage, and how many snapshots fit into one save."""
-    fit = np.floor(saving.storage_s / saving.reft_s.clip(lower=LAUNCH_S))
-    factor = f"saving speed over asynchronous checkpoints (published: more than {SAVING_FACTOR:g})"
-    named = saving.rename(columns={"factor": factor})
-    return named.assign(**{"snapshots in the time of one asynchronous checkpoint": fit})
-
-
 def loading_table() -> pd.DataFrame:
-    """Return how much faster memory loads than storage, by file system and who reads."""
+    """Return how much faster memory loads than storage, by file system and readers."""
     found, load_s = [], measured(reft(REPLICAS)).load_s
     for bandwidth in STORAGE_BANDWIDTHS:
         storage = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth}).storage
