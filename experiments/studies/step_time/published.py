@@ -26,11 +26,11 @@ from faultline.simulator.workload.transformer import Transformer
 class Stack:
     """A training software on a kind of GPU."""
 
-    title: str  # What it is called on the screen.
+    title: str  # Its name on the screen.
     cluster: str  # Preset of its servers: see `windows`.
-    kernels: Kernels  # What its GPU reaches.
+    kernels: Kernels  # Speeds of its GPU.
     fitted_on: str  # Label of the row from which its efficiency follows.
-    source: str  # Where the rest comes from.
+    source: str  # Source of the other values.
     # As in `ParallelJob`; a row may state another `recompute`.
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
@@ -70,11 +70,11 @@ Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row of a table that somebody has published."""
+    """A row of a published table."""
 
-    label: str  # Its section and what is particular to it.
+    label: str  # Its section, and its own part of the name.
     stack: str  # Key of `STACKS`.
-    model: Transformer  # What is trained.
+    model: Transformer
     replicas: int  # Data-parallel replicas, times ranks of context parallelism.
     pipeline: int  # Stages of a replica.
     tensor: int  # Tensor-parallel ranks of a stage.
@@ -82,9 +82,7 @@ class Case:
     # Units in which it is published, and the values; the one that its source gives comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
     context: int = 1  # Ranks among which a sequence is divided.
-    # What the backward pass computes again, if the row says so ({"none", "selective", "full"} or
-    # None).
-    recompute: Recompute | None = None
+    recompute: Recompute | None = None  # That of its software if None.
     eight_bit: bool = False  # Whether matrix products are in 8 bits.
     # Parts of a stage and sequences of a micro-batch that are legal; the first is taken if one is.
     virtual_choices: tuple[int, ...] = (1,)
@@ -99,7 +97,7 @@ class Case:
 
     @property
     def software(self) -> Stack:
-        """What it runs on."""
+        """Its software."""
         return STACKS[self.stack]
 
     @property
@@ -188,7 +186,7 @@ class Case:
 
 
 def _without_recompute(model: Transformer, passes: int = 3) -> float:
-    """Return FLOP a token of Korthikanti et al. 2022: masked scores count, nothing twice."""
+    """Return FLOP per token of Korthikanti et al. 2022: masked scores count, nothing twice."""
     layers, hidden = model.layers, model.hidden
     scores = model.sequence_tokens / (6 * hidden)
     logits = model.vocabulary / (4 * passes * layers * hidden)
@@ -196,12 +194,12 @@ def _without_recompute(model: Transformer, passes: int = 3) -> float:
 
 
 def _with_recompute(model: Transformer) -> float:
-    """Return FLOP a token of Narayanan et al. 2021: masked scores count, and the second forward."""
+    """Return FLOP per token of Narayanan et al. 2021: masked scores and recomputation count."""
     return _without_recompute(model, passes=4)
 
 
 def _causal(model: Transformer) -> float:
-    """Return six FLOP a weight and token, and the scores that are not masked."""
+    """Return six FLOP per weight and token, and the scores that are not masked."""
     weights = model.parameters - model.input_embedding_parameters
     scores = 6.0 * model.layers * model.sequence_tokens * model.hidden
     return 6.0 * weights + scores

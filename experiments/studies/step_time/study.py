@@ -1,7 +1,7 @@
-"""How long a training step takes: predicted, beside what has been published.
+"""Predicted lengths of training steps, beside published ones.
 
 SimGrid runs a step of every row, on as much of the cluster as stands for all of it. The time comes
-from published speeds of kernels and links and from one number a software: the efficiency of its
+from published speeds of kernels and links and from one number per software: the efficiency of its
 computations, which is fitted on one row while the study runs. Every other row is a prediction.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from math import nan
 from typing import ClassVar
 
 import numpy as np
@@ -60,7 +61,7 @@ SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
 _DEEP = 16
 """Stages of a pipeline above which a row is simulated alone: it takes as long as many others."""
 
-# What is useful in blue, communication in green and warm colours, waiting in grey.
+# Useful time in blue, communication in green and warm colours, waiting in grey.
 _LOOKS = {
     "compute_s": BarLook("#0072B2"),
     "tensor_s": BarLook("#4DB993"),
@@ -74,7 +75,7 @@ _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
 def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a case and unit: what was published, what is predicted, and of what parts.
+    """Return a row per case and unit: the published and the predicted value, and its parts.
 
     `low` and `high` are the extremes over the legal parts of a stage and sizes of a micro-batch,
     where the source states none. `constant` is the error if each GPU did as many model FLOP per
@@ -85,9 +86,10 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
     for case in cases:
         mine = simulated_rows[simulated_rows["case"] == case.label]
         (stated,) = mine[mine.stated].to_dict("records")
-        for unit, published in case.outputs:
+        for unit, known_value in case.outputs:
             values = [case.in_unit(step_s, unit) for step_s in mine.step_s]
             simulated = case.in_unit(stated["step_s"], unit)
+            published = nan if known_value is None else known_value
             rows.append(
                 {
                     "section": case.section,
@@ -101,10 +103,8 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
                     "simulated": simulated,
                     "low": min(values),
                     "high": max(values),
-                    "error": None if published is None else simulated / published - 1.0,
-                    "constant": None
-                    if published is None
-                    else at_constant_rate(case, known, unit) / published - 1.0,
+                    "error": simulated / published - 1.0,
+                    "constant": at_constant_rate(case, known, unit) / published - 1.0,
                     "efficiency": stated["efficiency"],
                     "parts_per_stage": stated["parts"],
                     "micro_batch": stated["micro_batch"],
@@ -112,8 +112,7 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
                     **{part: stated[part] for part in PARTS},
                 }
             )
-    table = pd.DataFrame(rows)
-    return table.astype({"published": float, "error": float, "constant": float})
+    return pd.DataFrame(rows)
 
 
 def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float:
@@ -160,18 +159,6 @@ def printed_errors(table: pd.DataFrame) -> Table:
     )
 
 
-def closing_sentence(table: pd.DataFrame) -> str:
-    """Say how far predictions are off, over all sections."""
-    first = judged(table)
-    worst = first.loc[first.error.abs().idxmax()]
-    fits = table["case"][table.fitted].nunique()
-    return (
-        f"{len(first)} published steps are predicted with a mean error of "
-        f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, the "
-        f"worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
-    )
-
-
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw the error of every published row, by section."""
     known = table[table.error.notna()].drop_duplicates("case")
@@ -204,7 +191,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 def draw_parts(table: pd.DataFrame) -> Figure:
-    """Draw what the step of every published row is made of, by source."""
+    """Draw the parts of the step of every published row, by source."""
     known = table[table.published.notna()].drop_duplicates("case")
     known = known.assign(source=[section_name(section) for section in known.section])
     parts = {part: name for part, name in PARTS.items() if known[part].any()}
@@ -238,13 +225,13 @@ def draw_parts(table: pd.DataFrame) -> Figure:
 
 
 def section_name(section: str, between: str = " ") -> str:
-    """Return what readers call a section: the name of its source."""
+    """Return the name of a section's source."""
     name = str(SECTIONS[section]["name"])
     return name.replace("-|", f"-{between.strip(' ')}").replace("|", between)
 
 
 def _row_name(case: str, gpus: int) -> str:
-    """Return what is particular to a row, without its section's code, and its GPUs."""
+    """Return a row's own part of its label, without the code of its section, and its GPUs."""
     # Labels that count replicas state no GPUs.
     words = case.split()[1:]
     if "replica" not in case and str(gpus) in words:
@@ -257,7 +244,7 @@ def _by_size(case: Case) -> tuple[str, int]:
 
 
 class StepTimeStudy(Study):
-    """Step times of published runs, from kernels, links and one efficiency a software."""
+    """Step times of published runs, from kernels, links and one efficiency per software."""
 
     default_seeds = 1
     scaled_by: ClassVar = frozenset({"full"})
@@ -266,7 +253,7 @@ class StepTimeStudy(Study):
         "step-time.png": (draw_agreement, "predictions"),
         "step-time-parts.png": (draw_parts, "predictions"),
     }
-    # A check of the runner, not a prediction: it is given the published curves.
+    # It checks the runner and predicts nothing: the published curves are its input.
     titles: ClassVar = {"collectives": "Check: bus bandwidth of collectives in a scale-up domain"}
 
     def simulate(self, stage: Stage) -> Results:
@@ -296,13 +283,9 @@ class StepTimeStudy(Study):
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
     def row_tables(self, results: Results) -> Results:
-        """Return predictions and errors as ``data/rows.csv`` names them, and collectives."""
-        table, names = results["predictions"], {"mean": "mean error", "worst": "worst error"}
-        return {
-            "predictions": table.assign(quantity=table.unit.map(QUANTITIES)),
-            "errors": results["errors"].rename(columns=names),
-            "collectives": results["collectives"].rename(columns={"simulated": "bus bandwidth"}),
-        }
+        """Return the results, with the quantity of each prediction."""
+        table = results["predictions"]
+        return {**results, "predictions": table.assign(quantity=table.unit.map(QUANTITIES))}
 
     def kinds(self, results: Results) -> Kinds:
         """Return which rows an efficiency was fitted on."""
@@ -312,7 +295,7 @@ class StepTimeStudy(Study):
         return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return a table a section, the errors, and the collectives."""
+        """Return a table per section, the errors, and the collectives."""
         for section, mine in results["predictions"].groupby("section", sort=False):
             stacks = mine.drop_duplicates("software").itertuples()
             yield shown_rows(
@@ -324,5 +307,12 @@ class StepTimeStudy(Study):
         yield from super().shown(results, rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far predictions are off."""
-        return [closing_sentence(results["predictions"])]
+        """Return the errors of the predictions, over all sections."""
+        table = results["predictions"]
+        first, fits = judged(table), table["case"][table.fitted].nunique()
+        worst = first.loc[first.error.abs().idxmax()]
+        return [
+            f"{len(first)} published steps are predicted with a mean error of "
+            f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, "
+            f"the worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
+        ]
