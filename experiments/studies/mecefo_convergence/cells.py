@@ -1,14 +1,14 @@
-"""What is trained, a cell each: what becomes of failed GPUs, how often they fail, and a seed."""
+"""Trainings: the treatment of failed GPUs, the rate of failures, and a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
@@ -28,28 +28,14 @@ RATES = (NO_FAULTS, *SCENARIOS)
 """Fault rates: none, and those of the published scenarios by name."""
 
 STEADY = "steady"
-"""No failures of the loop's: so many of the four pipelines work with half of their nodes, always.
+"""No failures: some of the four pipelines work with half of their nodes, always.
 
-With one of them, the same few GPUs stand for each other all the time; the share that is
-approximate is larger than failures make it.
+The same few GPUs then stand in for each other all the time, and a larger share is approximate than
+by failures.
 """
 
-# Recoveries cost next to nothing here, and lose nothing: the question is which GPUs train.
-_FREE = {
-    "checkpoint.interval_steps": 1,
-    "times.checkpoint_write_s": 1.0,
-    "times.restart_s": 1.0,
-    "times.take_over_s": 1.0,
-    "times.hand_back_s": 1.0,
-}
-LOSSES: Mapping[str, Mapping[str, Any]] = {
-    "mecefo": {},
-    "idle": {"model.stages_that_fit": 1},
-    "replica-drop": {"strategy.name": "replica-drop", "rejoin.when": "at-checkpoint"},
-    "dp-drop": {"strategy.name": "dp-drop"},
-    "ntp": {"strategy.name": "ntp", "model.pipeline": 1, "model.tensor": 8},
-}
-"""What becomes of a failed GPU, with the keys of its scenario: approximate gradients, or a smaller
+LOSSES = ("mecefo", "idle", "replica-drop", "dp-drop", "ntp")
+"""Treatments of a failed GPU, parts of ``data/settings.csv``: approximate gradients, or a smaller
 batch in four ways."""
 
 
@@ -57,9 +43,8 @@ batch in four ways."""
 class Cell:
     """A training."""
 
-    loss: str  # What becomes of failed GPUs: one of `LOSSES`, or "steady".
-    # How often they fail (`RATES`); for "steady" the pipelines that work with half of their nodes.
-    rate: str
+    loss: str  # One of `LOSSES`, or "steady".
+    rate: str  # One of `RATES`; for "steady" the pipelines that work with half of their nodes.
     seed: int  # Of the failures, the first weights and the order of the text.
     steps: int
     small: bool  # Whether the model is the small one or the tiny one.
@@ -86,8 +71,8 @@ def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
         "times.compute_s": _HOURS_S / cell.steps,
         "failures.mtbf_s": failures.mtbf_s if failures else 1e6 * _HOURS_S,
         "rejoin.repair_s": failures.repair_s if failures else 0.0,
-        **_FREE,
-        **LOSSES[cell.loss],
+        **settings_of("mecefo_convergence", "all"),
+        **settings_of("mecefo_convergence", cell.loss),
     }
     question = resolve(load_scenario("mecefo-7b", changes))
     job = question.job(cell.seed)

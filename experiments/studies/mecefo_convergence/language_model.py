@@ -40,7 +40,7 @@ Weights = dict[str, Array]
 """Weights of the model by name; those of layers have the layers as their first axis."""
 
 ATTENTION_WEIGHTS = ("attention_norm", "query", "key", "value", "output")
-"""What gets no gradient where attention's backward pass is skipped."""
+"""Weights without a gradient where attention's backward pass is skipped."""
 FFN_MATRICES = ("gate", "up", "down")
 _LAYER_WEIGHTS = (*ATTENTION_WEIGHTS, *FFN_MATRICES, "ffn_norm")
 _NORM_EPSILON = 1e-6
@@ -127,26 +127,26 @@ def gradients(
     heads: int,
     counts: Array,
     take_over: TakeOver | None = None,
-) -> tuple[Array, Weights]:
-    """Return the mean loss over sequences, and its gradients as they come from an all-reduce.
+) -> Weights:
+    """Return the gradients of the mean loss over sequences, as they come from an all-reduce.
 
     Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a sequence that is
-    trained, 0 for one of an idle or dropped rank.
+    trained, and 0 for one of an idle or dropped rank.
     """
 
     def mean_loss(weights: Weights) -> Array:
         each = losses(weights, tokens, heads, take_over)
         return (each * counts).sum() / counts.sum()
 
-    loss, found = jax.value_and_grad(mean_loss)(weights)
+    found: Weights = jax.grad(mean_loss)(weights)
     if take_over:
-        # Averaged over those who have a gradient; where nobody has, there is none.
+        # Averaged over the ranks that have a gradient; if none has, it is zero.
         trained = counts.sum(axis=1)
         exact = ((1.0 - take_over.approximate) * trained).sum(axis=1)
         factor = jnp.where(exact > 0, trained.sum() / jnp.maximum(exact, 1.0), 0.0)
         for name in ATTENTION_WEIGHTS:
             found[name] = found[name] * factor.reshape(-1, *[1] * (found[name].ndim - 1))
-    return loss, found
+    return found
 
 
 def directions_of(matrix: Array, rank: int) -> Array:

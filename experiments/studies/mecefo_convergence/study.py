@@ -1,4 +1,4 @@
-"""MeCeFO's convergence: how much less an approximate gradient trains than an exact one.
+"""MeCeFO's convergence: progress of an approximate gradient against that of an exact one.
 
 A small language model is trained on real text with the approximate backward pass, under the plans
 that the loop makes for the published failure scenarios. The share that an approximate gradient
@@ -36,12 +36,6 @@ from matplotlib.figure import Figure
 
 _DROPPED_AT = "low"
 _ALL = "and under steady take-overs"
-_STEPS = "steps to a loss over exact ones"
-_NAMES = {
-    "final_share": "share approximate or missing",
-    "inflation": _STEPS,
-    "change": "change of the held-out loss",
-}
 _TARGET_SHARE = 0.5
 """The loss to be reached is that of the run without faults after this share of its steps."""
 
@@ -58,24 +52,24 @@ _RATES = {
 
 
 def cells_of(seed: int, stage: Stage) -> Iterator[Cell]:
-    """Yield what is trained with a seed: all rates, steady take-overs, and smaller batches."""
+    """Yield the cells of a seed: all rates, steady take-overs, and smaller batches."""
     steps = stage.pick(400, 300)
     rates = stage.pick((NO_FAULTS, "mid", "higher"), RATES)
     for rate in rates:
         yield Cell("mecefo", rate, seed, steps, stage.full)
     for pipelines in stage.pick(("2",), ("1", "2")):
         yield Cell(STEADY, pipelines, seed, steps, stage.full)
-    for loss in stage.pick(("idle", "ntp"), tuple(LOSSES)[1:]):
+    for loss in stage.pick(("idle", "ntp"), LOSSES[1:]):
         yield Cell(loss, _DROPPED_AT, seed, steps, stage.full)
 
 
 def run_table(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return what each run comes to beside the one without faults of the same seed.
+    """Compare each run with the one without faults of the same seed.
 
-    A row a run: ``share``, the share of its gradients that was approximate or missing until it
+    A row per run: ``share``, the share of its gradients that was approximate or missing until it
     reached the loss, ``inflation``, the steps that took over those without faults (missing where it
     did not), ``taken``, 1 - 1 / inflation, ``final_share`` and ``change``: the share and the
-    difference of the held-out loss at the end, in nats a byte.
+    difference of the held-out loss at the end, in nats per byte.
     """
     rows = []
     for _, of_seed in curves.groupby("seed", sort=False):
@@ -108,7 +102,7 @@ def steps_to(target: float, steps: Iterable[float], held_out: Iterable[float]) -
 
 
 def loss_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what is taken in proportion to the share, by least squares.
+    """Return ``taken`` over ``share`` by least squares.
 
     A row per seed, for each loss under the loop's plans, and for MeCeFO with steady take-overs.
     """
@@ -212,19 +206,16 @@ class MecefoConvergenceStudy(Study):
     def row_tables(self, results: Results) -> Results:
         """Return all runs with faults, those that reached the loss, and what they lost to it."""
         runs = results["runs"]
-        faulty = runs[runs.rate != NO_FAULTS].rename(columns=_NAMES)
-        return {
-            "faulty": faulty,
-            "reached": faulty.dropna(subset=_STEPS),
-            "losses": loss_table(runs),
-        }
+        faulty = runs[runs.rate != NO_FAULTS]
+        reached = faulty.dropna(subset="inflation")
+        return {"faulty": faulty, "reached": reached, "losses": loss_table(runs)}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return what each cell comes to."""
+        """Return all rows in one table."""
         yield shown_rows("What approximate gradients cost", rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what an approximate gradient of a stage is worth."""
+        """Return the loss of progress per approximate gradient of a stage."""
         (loss,) = (row for row in rows if row.setting == _ALL)
         seeds = results["runs"].seed.nunique()
         return [

@@ -1,4 +1,4 @@
-"""Training of the small model as the loop's plans say: who computes what, and how, step by step."""
+"""Training of the small model by the loop's plans, step by step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RATE, _DECAYS, _WEIGHT_DECAY, _TINY = 3e-3, (0.9, 0.999), 0.01, 1e-8
 """AdamW of MeCeFO's runs: the rate after 10 % of warm-up, and before a cosine to 10 %."""
 _HELD_OUT_SEQUENCES, _HELD_OUT_ONE_IN = 32, 10
 _EVALUATIONS = 20
-"""How often the model is looked at."""
+"""Of a training, after its first."""
 
 Bytes = NDArray[np.uint8]
 
@@ -44,7 +44,7 @@ def library_text() -> tuple[Bytes, Bytes]:
     """Return text that every machine with a Python has: to train on, and of other files, held out.
 
     The sources of all modules at the top of the standard library, as bytes, in the order of their
-    digests, which also say what is held out: one file in ten. The same Python has the same text.
+    digests, which also select the held-out files, one in ten. The same Python has the same text.
     """
     folder = Path(sysconfig.get_paths()["stdlib"])
     sources = (path.read_bytes() for path in folder.glob("*.py"))
@@ -65,11 +65,11 @@ def sequences(text: Bytes, count: int, tokens: int, rng: np.random.Generator) ->
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a model is trained."""
+    """Settings of a training."""
 
     shape: Dimensions  # The model; its layers are dealt out evenly to the stages of the plans.
     ranks: int  # Data-parallel ranks.
-    sequences_per_rank: int  # What each trains of a whole batch.
+    sequences_per_rank: int  # Of a whole batch.
     steps: int
     low_rank: LowRank  # Projections of a node with several tasks.
 
@@ -93,7 +93,7 @@ class TakeOvers:
         self._find = jax.jit(lambda matrix: directions_of(matrix, rank))
 
     def at(self, step: int, weights: Weights, plan: StepPlan) -> TakeOver | None:
-        """Return what is approximate in a step; None for nothing."""
+        """Return the approximate layers of a step; None if there are none."""
         since = {task: self._since.get(task, step) for task in plan.approximate}
         self._since = since
         if not since:
@@ -119,7 +119,7 @@ class TakeOvers:
 
 
 class Batches:
-    """Which sequences a step trains; shares of a sequence add up over steps to whole ones."""
+    """The sequences of each step; shares of a sequence add up over steps to whole ones."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self._settings, self._seed = settings, seed
@@ -159,8 +159,7 @@ def train(
     def step_of(
         weights: Weights, moments: Any, text: Array, counts: Array, rate: Array, over: Any
     ) -> tuple[Weights, Any]:
-        _, found = gradients(weights, text, heads, counts, over)
-        return adamw(weights, moments, found, rate)
+        return adamw(weights, moments, gradients(weights, text, heads, counts, over), rate)
 
     compiled = jax.jit(step_of)
     mean_loss = jax.jit(lambda weights, text: losses(weights, text, heads).mean())
