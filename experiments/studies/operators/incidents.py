@@ -25,10 +25,10 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 class Incident(NamedTuple):
     """A stop of the whole job."""
 
-    time_s: float  # When it happens, in seconds from the start.
-    cause: str  # What it is.
-    # From there to where processes are started again: detection, diagnosis, waiting for people or
-    # machines, in seconds.
+    time_s: float  # Seconds from the start.
+    cause: str
+    # Seconds until processes are started again: detection, diagnosis, waiting for people or
+    # machines.
     down_s: float
 
 
@@ -44,8 +44,7 @@ class IncidentKind:
     most_detect_s: float = 0.0
     least_locate_s: float = 0.0
     most_locate_s: float = 0.0
-    # What bringing the job back takes longer than the run's own restart, in seconds.
-    restart_s: float = 0.0
+    restart_s: float = 0.0  # Seconds of the restart beyond those of the run's own.
 
     def down_s(self, rng: np.random.Generator) -> float:
         """Draw how long one of them is down."""
@@ -59,7 +58,7 @@ def scattered(
 ) -> list[Incident]:
     """Return the incidents of a run at random moments at which it is up.
 
-    The restart is the run's own; kinds say what happened how often.
+    The restart, in seconds, is the run's own.
     """
     causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
     by_cause = {kind.cause: kind for kind in kinds}
@@ -118,7 +117,7 @@ class Cluster:
     # Mean time between failures of a node, and of the job's own, in seconds.
     node_mtbf_s: float = 3000.0 * HOUR_S
     job_mtbf_s: float = 40.0 * HOUR_S
-    frail_nodes: int = 0  # The last so many of all nodes have another mean time: `frail_mtbf_s`.
+    frail_nodes: int = 0  # Number of nodes, the last ones, that have `frail_mtbf_s`.
     frail_mtbf_s: float = 600.0 * HOUR_S
     # A restart, and the mean of the exponential time of a repair from detection, in seconds.
     restart_s: float = 20.0 * MINUTE_S
@@ -131,7 +130,7 @@ class Cluster:
 
 
 def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list[Incident]:
-    """Return what stops a job, until `span_s`.
+    """Return the stops of a job, until `span_s`.
 
     An incident is down until it is detected and, if it takes a node, until there is another one.
     """

@@ -51,7 +51,7 @@ _STRUCK: Mapping[str, Sequence[str]] = {
     "each of 12": tuple(f"gpu-{8 * one}" for one in (0, 5, 10, 3, 8, 1, 6, 11, 4, 9, 2, 7)),
     "each of 33": tuple(f"gpu-{8 * one}" for one in range(33)),
 }
-"""What incidents strike, in turn."""
+"""Components that incidents strike in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LoopJob:
     # The row of the study.
     setting: str
     quantity: str
-    days: float  # How long it runs, planned stops included.
+    days: float  # Length of the run, planned stops included.
     step_s: float  # An undisturbed step.
     restart_s: float  # To bring the job back, beside what an incident says.
     interval_s: float = _NEVER_S  # Between checkpoints.
@@ -73,9 +73,9 @@ class LoopJob:
     # "mean_groups" in them; or "running", the share of the time in which the job is up.
     measure: str = "goodput"
     factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
-    sweep: str = ""  # Which values of what is not stated.
+    sweep: str = ""  # Names the unstated values that it has.
     groups: int = 2  # Data-parallel groups.
-    seeds: int = 0  # How many runs, at least.
+    seeds: int = 0  # Least number of runs.
     planned_stops: int = 0  # Stops that take a restart and a write each from the run.
     # Failures at random: of so many nodes at one of `RSC_RATES`.
     nodes: int = 0
@@ -91,7 +91,7 @@ class LoopJob:
     spares: int = 4
     frail_nodes: int = 0
     draw: DrawIncidents | None = None
-    struck: str = "job"  # What they strike: one of `_STRUCK`.
+    struck: str = "job"  # One of `_STRUCK`.
     keeps_each_step: bool = False  # The state outlives every failure.
     # A struck group is dropped: all stall, and it is away for so long. Each step is kept.
     stall_s: float | None = None
@@ -99,7 +99,7 @@ class LoopJob:
 
     @property
     def run_days(self) -> float:
-        """How long it runs without its planned stops."""
+        """Length of the run without its planned stops."""
         return self.days - self.planned_stops * (self.restart_s + self.write_s) / DAY_S
 
     @property
@@ -113,7 +113,7 @@ class LoopJob:
         return bool(self.drawn or self.draw or self.nodes)
 
     def incidents(self, rng: np.random.Generator) -> Sequence[Incident]:
-        """Draw what stops it."""
+        """Draw its incidents."""
         span_s = self.run_days * DAY_S
         match self.drawn:
             case "kinds":
@@ -181,16 +181,16 @@ def _kinds(name: str) -> list[IncidentKind]:
 
 
 SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
-"""Columns of what is measured: a row a run and quantity."""
+"""Columns of measured values: a row per run and quantity."""
 
 
 def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
-    """Run jobs; a row a run with `SAMPLE`'s columns."""
+    """Run jobs; a row per run with `SAMPLE`'s columns."""
     folder = stage.folder("traces").resolve()
     points = [
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)
-        # What nothing is drawn for needs no second seed.
+        # A job without drawn incidents needs no second seed.
         for seed in range(max(stage.seeds, job.seeds) if job.is_random else 1)
     ]
     runs = stage.runs("runs", points)

@@ -1,4 +1,4 @@
-"""The rows that closed forms, phases of a recovery and Oobleck's artifact answer."""
+"""The rows that come from closed forms, phases of a recovery and Oobleck's artifact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SampleRow = tuple[str, str, str, str, int, float]
 
 
 def simulate(stage: Stage) -> pd.DataFrame:
-    """Return all of them, a row a quantity."""
+    """Return all of them, a row per quantity."""
     with stage.step("closed forms", 1):
         rows = [*_forms(), *_moves(), *_removals(), *_state_copies(), *_time_outs()]
     return pd.DataFrame(rows, columns=list(SAMPLE))
@@ -111,7 +111,7 @@ _SILENCE_S, _OPERATION_S, _JOIN_S = 5.0, 60.0, 60.0
 
 
 def _time_outs() -> Iterator[SampleRow]:
-    """H5: what runs out between a fault and the next whole step."""
+    """H5: time-outs between a fault and the next whole step."""
     for swept, time_outs_s, group_s in (
         ("no time-out runs out", 0.0, 1.0),
         ("both run out", _OPERATION_S + _JOIN_S, 10.0),

@@ -1,7 +1,7 @@
-"""What 16k, 100k and 600k GPUs come to at published rates of failure, by scheme.
+"""Goodput of 16k, 100k and 600k GPUs at published rates of failure, by scheme.
 
 The job of `faultline head-to-head` with more replicas of 512 GPUs. Its failures are the shipped
-mixes of kinds at Llama 3's or RSC-1's rates, a GPU: stops, hangs, corruption, slow parts, flaps,
+mixes of kinds at Llama 3's or RSC-1's rates per GPU: stops, hangs, corruption, stragglers, flaps,
 planned work and storage that is away. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on
 98,304 GPUs as independent nodes explain: the correlated excess, on or off, here bursts. What a
 recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is the
@@ -37,22 +37,22 @@ from faultline.strategies.base import Continue, Hit
 from faultline.strategies.warm_standby import TAKEN_ROLE
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
-"""How long a first look is, by GPUs, in days."""
+"""Length of a first look by GPUs, in days."""
 _LEAST_SEEDS = 5
 _GROUP = 512
 _LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
 RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
-"""Unexpected interruptions a node of 8 GPUs and day: stops, hangs and corruption."""
+"""Unexpected interruptions per node of 8 GPUs and day: stops, hangs and corruption."""
 MIXES = {"Llama 3": "llama3-kinds", "RSC-1": "rsc-1-kinds"}
 """The kinds at these rates."""
 EXCESS = 2.8
 PRICES = ("standby", "scalable", "stock", "measured")
-"""What recoveries take, by parts of ``data/settings.csv``."""
+"""Durations of recoveries, as parts of ``data/settings.csv``."""
 
 _COPY_S = 7.5
 """To copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
 TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
-"""Whose pipelines go on without lost nodes. At one rate and with one price of recoveries."""
+"""Schemes whose pipelines go on without lost nodes; at one rate and one price of recoveries."""
 _SHRINKS = settings_of("operators", "shrinks")
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
@@ -66,13 +66,13 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 
 
 KINDS, FAIL_STOP = "kinds", "fail-stop only"
-"""What fails: the mix, or as many failures that only stop something, independent of each other."""
+"""Failures: the mix, or as many that only stop something, independent of each other."""
 
 
 VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
 VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
 VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
-"""What decides: other constants of the kinds, one at a time (``data/variants.csv``)."""
+"""Other constants of the kinds, one at a time (``data/variants.csv``)."""
 
 
 def scenario_keys(
@@ -126,7 +126,7 @@ def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
 
 
 def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
-    """Yield every run, so many times longer than needed for a first look; mixes go to a folder."""
+    """Yield every run, `longer` times as long as a first look; mixes are written into a folder."""
     excess, shipped = (False, True), ("",)
     cells = [
         *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
@@ -168,7 +168,7 @@ def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def simulate(stage: Stage) -> pd.DataFrame:
-    """Run every scheme at every scale; a row a run."""
+    """Run every scheme at every scale; a row per run."""
     folder = stage.folder("mixes").resolve()
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
