@@ -75,9 +75,7 @@ class Case:
     label: str  # Its section, and its own part of the name.
     stack: str  # Key of `STACKS`.
     model: Transformer
-    replicas: int  # Data-parallel replicas, times ranks of context parallelism.
-    pipeline: int  # Stages of a replica.
-    tensor: int  # Tensor-parallel ranks of a stage.
+    degrees: Layout  # Replicas are times ranks of context parallelism; parts of a stage a choice.
     batch: int  # Sequences of a step.
     # Units in which it is published, and the values; the one that its source gives comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
@@ -108,12 +106,12 @@ class Case:
     @property
     def layout(self) -> Layout:
         """Degrees of parallelism, with the parts of a stage that are taken."""
-        return Layout(self.replicas, self.pipeline, self.tensor, self.choices[0].virtual_stages)
+        return replace(self.degrees, virtual_stages=self.choices[0].virtual_stages)
 
     @property
     def gpus(self) -> int:
         """GPUs of the job."""
-        return self.replicas * self.pipeline * self.tensor
+        return self.degrees.gpus
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -130,14 +128,14 @@ class Case:
 
     def _is_legal(self, choice: Choice) -> bool:
         virtual, micro_batch, _ = choice
-        micro_batches, rest = divmod(self.batch * self.context, self.replicas * micro_batch)
-        if rest or (virtual > 1 and micro_batches % self.pipeline):
+        micro_batches, rest = divmod(self.batch * self.context, self.degrees.data * micro_batch)
+        if rest or (virtual > 1 and micro_batches % self.degrees.pipeline):
             return False
         if len(self.micro_batch_choices) == 1:
             return True
         needed = gpu_memory(
             self.model,
-            Layout(self.replicas, self.pipeline, self.tensor, virtual),
+            replace(self.degrees, virtual_stages=virtual),
             micro_batch,
             micro_batches,
             recompute=self.recompute or self.software.recompute,
@@ -148,7 +146,7 @@ class Case:
     def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
         stack, (virtual, micro_batch, attention) = self.software, choice or self.choices[0]
-        layout = Layout(self.replicas, self.pipeline, self.tensor, virtual)
+        layout = replace(self.degrees, virtual_stages=virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
             self.model,
@@ -247,9 +245,7 @@ def _case(
     published = (output.split(" ") for output in outputs.split("; "))
     return Case(
         model=models[model],
-        replicas=gpus // (tensor * pipeline),
-        pipeline=pipeline,
-        tensor=tensor,
+        degrees=Layout(gpus // (tensor * pipeline), pipeline, tensor),
         outputs=tuple(
             (cast(Unit, unit), None if value == "?" else float(value)) for value, unit in published
         ),
