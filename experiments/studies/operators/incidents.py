@@ -7,15 +7,15 @@ the incidents, and what they cost besides.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from faultline.platforms.files import write_file
 from numpy.typing import ArrayLike
 
@@ -81,13 +81,12 @@ def write_incidents(
     incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
 ) -> Path:
     """Write incidents as a trace that scenarios read; they strike the components in turn."""
-    text = StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(("time", "component", "cause", "repair"))
-    for number, one in enumerate(incidents):
-        struck = components[number % len(components)]
-        rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
-    write_file(path, text.getvalue())
+    rows = [
+        (one.time_s, struck, one.cause, one.down_s)
+        for one, struck in zip(incidents, cycle(components), strict=False)
+    ]
+    table = pd.DataFrame(rows, columns=["time", "component", "cause", "repair"])
+    write_file(path, table.to_csv(index=False))
     return path
 
 
@@ -103,8 +102,11 @@ NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
 }
 """Share of node failures, minutes until detected, and whether the node has to be repaired."""
 
-JOB_CAUSES: Mapping[str, tuple[float, float]] = {"crash": (0.6, 1.0), "storage": (0.4, 30.0)}
-"""Share of failures of the job itself, and minutes until detected."""
+JOB_CAUSES: Mapping[str, tuple[float, float, bool]] = {
+    "crash": (0.6, 1.0, False),
+    "storage": (0.4, 30.0, False),
+}
+"""The same of failures of the job itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +147,12 @@ def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list
         failed_s = up_s + float(rng.exponential(1.0 / total))
         if failed_s >= span_s:
             return found
-        if rng.random() * total < 1.0 / cluster.job_mtbf_s:
-            shares = [share for share, _ in JOB_CAUSES.values()]
-            cause = str(rng.choice(list(JOB_CAUSES), p=shares))
-            ready_s = failed_s + JOB_CAUSES[cause][1] * MINUTE_S
-        else:
-            shares = [share for share, *_ in NODE_CAUSES.values()]
-            cause = str(rng.choice(list(NODE_CAUSES), p=shares))
-            _, detected_min, breaks = NODE_CAUSES[cause]
-            ready_s = failed_s + detected_min * MINUTE_S
+        of_job = rng.random() * total < 1.0 / cluster.job_mtbf_s
+        causes = JOB_CAUSES if of_job else NODE_CAUSES
+        cause = str(rng.choice(list(causes), p=[share for share, *_ in causes.values()]))
+        _, detected_min, breaks = causes[cause]
+        ready_s = failed_s + detected_min * MINUTE_S
+        if not of_job:
             place = int(rng.choice(len(rates), p=rates / rates.sum()))
             if breaks:
                 repaired_s = ready_s + float(rng.exponential(cluster.repair_s))

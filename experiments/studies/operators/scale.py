@@ -30,7 +30,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, RSC_RATES
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit
@@ -41,7 +41,7 @@ DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
 _LEAST_SEEDS = 5
 _GROUP = 512
 _LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
-RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
+RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": RSC_RATES["RSC-1"]}
 """Unexpected interruptions per node of 8 GPUs and day: stops, hangs and corruption."""
 MIXES = {"Llama 3": "llama3-kinds", "RSC-1": "rsc-1-kinds"}
 """The kinds at these rates."""
@@ -129,12 +129,11 @@ def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
     """Yield every run, `longer` times as long as a first look; mixes are written into a folder."""
     excess, shipped = (False, True), ("",)
     cells = [
-        *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
-        *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
-    ]
-    cells = [
         cell
-        for cell in cells
+        for cell in (
+            *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
+            *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
+        )
         if cell[4] not in TAKE_OVERS
         or (cell[1], cell[3], cell[5]) == (VARIED_RATE, KINDS, "scalable")
     ]
