@@ -224,12 +224,7 @@ def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
     return constant_s * alone_s / float(reference["alone_s"])
 
 
-_Found = list[tuple[str, str, float | None, str, float]]
-"""Rows of the study: quantity, setting, published value, unit, value."""
-
-
-def _frame(found: _Found) -> pd.DataFrame:
-    return pd.DataFrame(found, columns=["quantity", "setting", "published", "unit", "value"])
+_ROW = ["quantity", "setting", "published", "unit", "value"]
 
 
 def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
@@ -240,7 +235,7 @@ def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
     """
     table = sharded.set_index("sharding_group")
     mib = table.bytes_per_gpu[4] / 2**20
-    found: _Found = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
+    found: list[tuple[Any, ...]] = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
     left_s = table.published_s - table.copy_s
     tried = {
         "PCIe alone": table.copy_s,
@@ -251,19 +246,18 @@ def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
     for size, (how, times) in product(table.index[1:], tried.items()):
         known = table.published_s[size] / table.published_s[1] - 1.0
         setting = f"over {size} of 11,471 MiB, {how}"
-        found.append(
-            ("change of a snapshot's time", setting, known, "1", times[size] / times[1] - 1)
-        )
+        change = times[size] / times[1] - 1
+        found.append(("change of a snapshot's time", setting, known, "1", change))
     gained_s = table.published_s[1] - table.published_s[4]
     needed = (table.bytes_per_gpu[1] - table.bytes_per_gpu[4]) / gained_s / 1e9
     quantity = "bandwidth a GPU at which bytes alone give the published times"
     found.append((quantity, "sharded over 4", None, "GB/s", needed))
-    return _frame(found)
+    return pd.DataFrame(found, columns=_ROW)
 
 
 def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
     """Return what a GPU sends at a save with its optimizer's state whole, and sharded."""
-    found: _Found = []
+    found: list[tuple[Any, ...]] = []
     for cell in table.itertuples():
         groups = f"groups of {cell.sharding_group}"
         for state, sent in (("whole", 0.0), ("sharded", cell.sent_bytes / 2**20)):
@@ -272,7 +266,7 @@ def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
         setting = f"{PLATFORM}, {groups}, optimizer sharded"
         found.append(("copy at a save", setting, None, "s", cell.copy_s))
         found.append(("sending parity at a save", setting, None, "s", cell.send_s))
-    return _frame(found)
+    return pd.DataFrame(found, columns=_ROW)
 
 
 def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
