@@ -74,6 +74,17 @@ def test_ends_may_be_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.low, first.simulated, first.high) == (0.6, 0.7, 3.0)
 
 
+def test_columns_may_have_quantities_and_ends_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = {"quantity": "share; count", "low": "known; restarts", "high": "goodput; seed"}
+    rows = _rows(monkeypatch, only="scheme=ntp; seed=1", **own)
+    assert [(row.quantity, row.low, row.high) for row in rows] == [
+        ("share", 0.6, 0.7),
+        ("count", 3.0, 1.0),
+    ]
+
+
 def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = (
         {"quantity": "loss", "scheme": "ntp", "setting": "TP32, *", "published": 0.03},
