@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Table
+from faultline.experiments.report.tables import Table, columns_of, wide_table
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -169,10 +169,7 @@ def listed_rows(
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
             continue
-        frame = tables[line["table"]]
-        for condition in _parts(line.get("only", "")):
-            column, _, values = condition.partition("=")
-            frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
         columns, units, keys = (_parts(str(line[name])) for name in ("columns", "unit", "keys"))
         names = dict.fromkeys(columns, line.get("quantity", "{column}"))
         quantities = dict(zip(columns, cycle(units), strict=False))
@@ -180,6 +177,54 @@ def listed_rows(
         ends = (line["low"], line["high"]) if "low" in line else None
         known = partial(_published_key, line["published"]) if "published" in line else None
         yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
+
+
+def listed_tables(
+    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
+) -> Iterator[Table]:
+    """Yield the tables for the screen that ``data/screen.csv`` of a study lists, in its order.
+
+    These are made of all tables, or of some (`of`). An empty table, of a part that was not
+    simulated, is left out.
+
+    Columns of that list:
+
+    - ``title``; ``table`` and ``only``, as in ``data/rows.csv`` (`listed_rows`).
+    - ``keys``: columns that distinguish the rows, parted by "; ".
+    - ``columns``: measured columns, parted by "; "; a cell is the mean over the rows of the table
+      with its keys. ``format``: a format string for each column, or one for all.
+    - ``across``: a column with schemes, say. Each of its values has a column, and each measured
+      column a table, which its title may name as ``{column}``.
+    """
+    for line in rows_if_any(study, "screen"):
+        if of is not None and line["table"] not in of:
+            continue
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
+        if frame.empty:
+            continue
+        keys, columns, formats = (_parts(line[name]) for name in ("keys", "columns", "format"))
+        formatted = dict(zip(columns, cycle(formats), strict=False))
+        heads = {name: _heading(name) for name in keys}
+        if "across" in line:
+            for column, how in formatted.items():
+                title = line["title"].format(column=_heading(column))
+                yield wide_table(title, frame, heads, line["across"], column, how)
+        else:
+            means = frame.groupby(keys, sort=False, dropna=False)[columns].mean().reset_index()
+            measured = {name: (_heading(name), how) for name, how in formatted.items()}
+            yield columns_of(line["title"], means, {**heads, **measured})
+
+
+def _heading(column: str) -> str:
+    unit = " (s)" if column.endswith("_s") else ""
+    return column.removesuffix("_s").replace("_", " ") + unit
+
+
+def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
+    for condition in _parts(only):
+        column, _, values = condition.partition("=")
+        frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+    return frame
 
 
 def _published_key(name: str, column: str, **group: Any) -> float | None:
@@ -288,8 +333,14 @@ class Study(ABC):
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
-        """Return what is printed, in order: tables, sentences, anything that rich prints."""
-        return ()
+        """Return what is printed, in order: tables, sentences, anything that rich prints.
+
+        By default these are the tables that ``data/screen.csv`` lists (`listed_tables`): of what
+        rows are made of, of all ``rows``, and of those with a ``published`` value.
+        """
+        found = pd.DataFrame([row.as_dict() for row in rows], columns=list(Row.__slots__))
+        of_rows = {"rows": found, "published": found.dropna(subset=["published"])}
+        return listed_tables(self.folder(), {**self.row_tables(results), **of_rows})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""
