@@ -16,7 +16,6 @@ from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, headline
 from faultline.experiments.studies.stage import Stage
@@ -26,12 +25,6 @@ from faultline.strategies.registry import strategy_class
 REJOINING = "spare-rejoining"
 """SPARe whose failed groups are repaired and come back at checkpoints; else they wait for the next
 restart."""
-NAMES = {
-    "checkpoint": "checkpoint only",
-    "replication": "replication",
-    "spare": "SPARe",
-    REJOINING: "SPARe, groups rejoin",
-}
 SCHEMES = ("checkpoint", "replication", "spare")
 STEPS = 10_000
 """Steps of the study's job."""
@@ -271,39 +264,3 @@ def _curves(
             "published_ratio": known.time_to_train_ratio.get(at, nan),
             "published_availability": known.availability.get(at, nan),
         }
-
-
-def printed_curves(curves: pd.DataFrame) -> Table:
-    """Return ratio and best redundancy over the failure rate, Weibull failures, sound rules."""
-    mine = curves[(curves.rules == "spare-sound") & (curves.distribution == "weibull")]
-    cells = mine.assign(text=[_ratio_text(row) for row in mine.itertuples()])
-    wide = cells.pivot(index="mtbf_s", columns=["groups", "strategy"], values="text").sort_index()
-    jobs = [
-        (groups, name)
-        for groups in sorted(mine.groups.unique())
-        for name in NAMES
-        if (groups, name) in wide
-    ]
-    headings = {
-        f"{groups} {name}": f"N={groups}\n{name}" if name == SCHEMES[0] else f"\n{name}"
-        for groups, name in jobs
-    }
-    frame = wide[jobs].set_axis(list(headings), axis=1)
-    frame.insert(0, "failure every", wide.index.map(span_text))
-    title = "Failure rates: time-to-train ratio, sound rules, Weibull (best r)"
-    return frame_table(title, frame, dict.fromkeys(headings, str), headings)
-
-
-def _ratio_text(row: pd.Series) -> str:
-    if row.finished != 1.0:
-        return "not in a year"
-    masked = row.strategy != "checkpoint"
-    return f"{row.time_to_train_ratio:.2f}" + (f" ({row.redundancy})" if masked else "")
-
-
-def span_text(time_s: float) -> str:
-    """Return a time as people say it: ``1 h 26 min``, ``4 min``."""
-    hours, rest = divmod(round(time_s / 60.0), 60)
-    if not hours:
-        return f"{rest} min"
-    return f"{hours} h {rest} min" if rest else f"{hours} h"
