@@ -43,7 +43,7 @@ VARIANTS = {
     for row in read_rows("ntp", "variants")
 }
 """Settings of what is run, by name: a scheme, and after a comma how it runs."""
-DOMAIN_SCHEMES = ("checkpoint", "dp-drop", "ntp", "ntp-pw")
+DOMAIN_SCHEMES = ("checkpoint", *SCHEMES)
 """The first has new hardware at once for all that breaks."""
 _PODS = {"not packed": 1, "pods of 16": 16}
 """Replicas that share a pod, by how a variant runs; all of the job in others."""

@@ -80,5 +80,5 @@ class NtpStudy(Study):
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what the schemes come to: of throughput and spares, and in the loop."""
-        found = results["losses"], results["traces"], results["failing_spares"]
-        return tables.placement_sentence(*found), tables.loop_sentence(results["loop"])
+        placed = tables.placement_sentence(results["losses"], results["failing_spares"])
+        return placed, tables.loop_sentence(results["loop"])

@@ -30,7 +30,7 @@ from faultline.experiments.studies.spare.cells import (
     SCHEMES,
     rows_with,
 )
-from faultline.experiments.studies.spare.rates import REJOINING, REPAIR_S
+from faultline.experiments.studies.spare.rates import OVERVIEW, REJOINING, REPAIR_S
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -166,11 +166,10 @@ def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Dra
 
 def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures."""
-    job = {"rules": "spare-sound", "distribution": "weibull", "groups": 200}
-    mine = rows_with(curves, **job)
+    mine = rows_with(curves, **OVERVIEW)
     figure, axis = plt.subplots(figsize=(8.4, 4.8))
     _draw_rates(axis, mine, "ratio")
-    _shade_leaders(axis, mine, rows_with(crossings, **job))
+    _shade_leaders(axis, mine, rows_with(crossings, **OVERVIEW))
     for rate, what in _LANDMARKS.items():
         axis.annotate(
             what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
@@ -194,14 +193,14 @@ def draw_all(
     curves: pd.DataFrame, crossings: pd.DataFrame, rules: str, distribution: str
 ) -> Figure:
     """Draw ratio and availability over the failure rate, a column an N."""
-    of_figure = rows_with(curves, rules=rules, distribution=distribution)
+    of_figure, changes = (
+        rows_with(table, rules=rules, distribution=distribution) for table in (curves, crossings)
+    )
     figure, axes = plt.subplots(2, len(GROUPS), figsize=(11.5, 7.2), sharex=True, sharey="row")
     for groups, (above, below) in zip(GROUPS, axes.T, strict=True):
         mine = rows_with(of_figure, groups=groups)
         _draw_rates(above, mine, "ratio")
-        for change in _crossed(
-            rows_with(crossings, rules=rules, distribution=distribution, groups=groups)
-        ):
+        for change in _crossed(rows_with(changes, groups=groups)):
             above.axvspan(change.low_s, change.high_s, color="#888888", alpha=0.3, linewidth=0)
             above.axvline(change.mtbf_s, color="#666666", linewidth=0.9)
         above.set_title(f"N = {groups} groups")

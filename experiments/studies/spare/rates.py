@@ -26,6 +26,8 @@ REJOINING = "spare-rejoining"
 """SPARe whose failed groups are repaired and come back at checkpoints; else they wait for the next
 restart."""
 SCHEMES = ("checkpoint", "replication", "spare")
+OVERVIEW = {"rules": "spare-sound", "distribution": "weibull", "groups": 200}
+"""The job of the overview."""
 STEPS = 10_000
 """Steps of the study's job."""
 LIMIT_S = 365 * 86_400.0
@@ -58,12 +60,8 @@ class Setting:
     @property
     def schemes(self) -> tuple[str, ...]:
         """What is simulated: groups rejoin in the job of the overview alone."""
-        is_overview = (self.rules, self.distribution, self.groups) == (
-            "spare-sound",
-            "weibull",
-            200,
-        )
-        return (*SCHEMES, REJOINING) if is_overview else SCHEMES
+        job = {"rules": self.rules, "distribution": self.distribution, "groups": self.groups}
+        return (*SCHEMES, REJOINING) if job == OVERVIEW else SCHEMES
 
     def job(
         self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None
