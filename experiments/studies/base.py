@@ -8,7 +8,7 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
-    shown(results, rows)     what people read on the screen, in its order
+    shown(results, rows)     what people read on the screen, as ``data/screen.csv`` lists it
     headline(results, rows)  what came out, in a sentence or two
     records(results, rows)   what programs read as JSON: the rows
 
@@ -336,11 +336,11 @@ class Study(ABC):
         """Return what is printed, in order: tables, sentences, anything that rich prints.
 
         By default these are the tables that ``data/screen.csv`` lists (`listed_tables`): of what
-        rows are made of, of all ``rows``, and of those with a ``published`` value.
+        rows are made of, and the rows with a value that is ``published``.
         """
-        found = pd.DataFrame([row.as_dict() for row in rows], columns=list(Row.__slots__))
-        of_rows = {"rows": found, "published": found.dropna(subset=["published"])}
-        return listed_tables(self.folder(), {**self.row_tables(results), **of_rows})
+        compared = [row.as_dict() for row in rows if row.published is not None]
+        tables = {**self.row_tables(results), "published": pd.DataFrame(compared)}
+        return listed_tables(self.folder(), tables)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""

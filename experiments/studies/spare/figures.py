@@ -248,8 +248,10 @@ def _draw_rates(axis: Axes, mine: pd.DataFrame, what: str) -> None:
     axis.set_xticks([], minor=True)
 
 
-_BEYOND: Mapping[str, Any] = {"marker": CARETUP, "markersize": 9, "linestyle": "none"}
-"""Markers of values above the top."""
+_BEYOND: Mapping[str, Any] = {
+    "marker": CARETUP, "markersize": 9, "markerfacecolor": "white", "linestyle": "none",
+}  # fmt: skip
+"""Markers of values above the top: hollow, as checkpoints alone have filled triangles."""
 
 
 def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> None:

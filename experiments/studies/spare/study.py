@@ -99,8 +99,8 @@ class SpareStudy(Study):
             "engines": engines.assign(
                 whose=engines.same_events.map({True: "same", False: "OTHER"})
             ),
-            "best_cells": at_best(runs, ["rules", "distribution", "groups", "strategy"]),
-            "at_best": at_best(results["sound_sensitivity"], ["assumption", "strategy"]),
+            "best_cells": best_of(runs, "rules", "distribution", "groups", "strategy"),
+            "at_best": best_of(results["sound_sensitivity"], "assumption", "strategy"),
             "best_of_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
             "shortcut_means": shortcuts_of(results["shortcuts"]),
         }
@@ -145,11 +145,9 @@ def with_published(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def at_best(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return the runs of each job at its best redundancy: that of the least mean ratio."""
-    means = runs.groupby([*keys, "redundancy"])[_RATIO].transform("mean")
-    least = means.groupby([runs[key] for key in keys]).transform("min")
-    return runs[means == least]
+def best_of(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Return the runs of each setting and scheme (`keys`) at the best redundancy."""
+    return rates.best_runs(runs, keys, ["redundancy"])
 
 
 def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -170,7 +168,7 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
         here = rows_with(runs, distribution="weibull", strategy=known.scheme, groups=known.groups)
         study, sound = (rows_with(here, rules=rules) for rules in cells.RULES)
-        best = at_best(sound, ["strategy"])
+        best = best_of(sound, "strategy")
         row = {
             "groups": known.groups,
             "scheme": known.scheme,
@@ -252,7 +250,7 @@ def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row an assumption and scheme, each at the redundancy of the least mean ratio."""
-    best, found = at_best(runs, ["assumption", "strategy"]), []
+    best, found = best_of(runs, "assumption", "strategy"), []
     for (assumption, scheme), mine in best.groupby(["assumption", "strategy"], sort=False):
         ratio = row_of(_RATIO, scheme, assumption, None, list(mine[_RATIO]), "1")
         chosen = mine.redundancy.iloc[0], mine.checkpoint_interval_steps.iloc[0]

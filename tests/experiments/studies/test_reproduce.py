@@ -109,7 +109,7 @@ def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
     ]
     columns = ["rules", "strategy", "groups", "redundancy", "distribution", "time_to_train_ratio"]
     runs = pd.DataFrame(rows, columns=[*columns, "availability"])
-    best = study.at_best(runs, ["rules", "distribution", "groups", "strategy"])
+    best = study.best_of(runs, "rules", "distribution", "groups", "strategy")
     (frame,) = map(shown, listed_tables("spare", {"best_cells": best}, ["best_cells"]))
     assert frame.distribution.to_list() == ["weibull", "exponential"]
     assert set(frame.redundancy) == {"3"}
@@ -143,7 +143,7 @@ def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
         ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
         assert (ratios.iloc[1:] > ratios.iloc[0]).all()
         assert ratios.idxmax() == "a watchdog of 600 s notices"
-    best = {"at_best": study.at_best(runs, ["assumption", "strategy"])}
+    best = {"at_best": study.best_of(runs, "assumption", "strategy")}
     rows = list(listed_rows("spare", best, best))
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(names)
