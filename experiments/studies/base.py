@@ -8,7 +8,7 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
-    shown(results, rows)     what people read on the screen, in its order
+    shown(results, rows)     what people read on the screen, as ``data/screen.csv`` lists it
     headline(results, rows)  what came out, in a sentence or two
     records(results, rows)   what programs read as JSON: the rows
 
@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Columns, Table, columns_of
+from faultline.experiments.report.tables import Columns, Table, columns_of, wide_table
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -182,10 +182,7 @@ def listed_rows(
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
             continue
-        frame = tables[line["table"]]
-        for condition in _parts(line.get("only", "")):
-            column, _, values = condition.partition("=")
-            frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
         keys = _parts(line["keys"])
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
         units, names, published = (
@@ -201,6 +198,54 @@ def _by_column(line: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the parts of a cell by the measured columns; one part is that of all of them."""
     parts = _parts(str(line.get(name, "")))
     return dict(zip(_parts(line["columns"]), cycle(parts), strict=False)) if parts else {}
+
+
+def listed_tables(
+    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
+) -> Iterator[Table]:
+    """Yield the tables for the screen that ``data/screen.csv`` of a study lists, in its order.
+
+    These are made of all tables, or of some (`of`). An empty table, of a part that was not
+    simulated, is left out.
+
+    Columns of that list:
+
+    - ``title``; ``table`` and ``only``, as in ``data/rows.csv`` (`listed_rows`).
+    - ``keys``: columns that distinguish the rows, parted by "; ".
+    - ``columns``: measured columns, parted by "; "; a cell is the mean over the rows of the table
+      with its keys. ``format``: a format string for each column, or one for all.
+    - ``across``: a column with schemes, say. Each of its values has a column, and each measured
+      column a table, which its title may name as ``{column}``.
+    """
+    for line in rows_if_any(study, "screen"):
+        if of is not None and line["table"] not in of:
+            continue
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
+        if frame.empty:
+            continue
+        keys, columns, formats = (_parts(line[name]) for name in ("keys", "columns", "format"))
+        formatted = dict(zip(columns, cycle(formats), strict=False))
+        heads = {name: _heading(name) for name in keys}
+        if "across" in line:
+            for column, how in formatted.items():
+                title = line["title"].format(column=_heading(column))
+                yield wide_table(title, frame, heads, line["across"], column, how)
+        else:
+            means = frame.groupby(keys, sort=False, dropna=False)[columns].mean().reset_index()
+            measured = {name: (_heading(name), how) for name, how in formatted.items()}
+            yield columns_of(line["title"], means, {**heads, **measured})
+
+
+def _heading(column: str) -> str:
+    unit = " (s)" if column.endswith("_s") else ""
+    return column.removesuffix("_s").replace("_", " ") + unit
+
+
+def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
+    for condition in _parts(only):
+        column, _, values = condition.partition("=")
+        frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+    return frame
 
 
 def _published_key(names: Mapping[str, str], column: str, **group: Any) -> float | None:
@@ -330,12 +375,16 @@ class Study(ABC):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
         """Return what is printed, in order: tables, sentences, anything that rich prints.
 
-        By default these are tables of the rows that have a title (`titles`).
+        By default these are tables of the rows that have a title (`titles`), and those that
+        ``data/screen.csv`` lists (`listed_tables`): of what rows are made of, and the rows with a
+        value that is ``published``.
         """
-        tables = self.row_tables(results) if self.titles else {}
+        tables = self.row_tables(results)
         for name, title in self.titles.items():
             mine = listed_rows(self.folder(), tables, [name])
             yield shown_rows(title, beside_published(self.folder(), mine))
+        compared = [row.as_dict() for row in rows if row.published is not None]
+        yield from listed_tables(self.folder(), {**tables, "published": pd.DataFrame(compared)})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""
