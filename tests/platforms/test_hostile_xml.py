@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tracemalloc
 from pathlib import Path
@@ -157,19 +156,6 @@ def test_nothing_of_simgrid_is_printed_beside_our_line(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("faultline: ")
-
-
-def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe.xml"
-    os.mkfifo(pipe)
-    endless = tmp_path / "endless.xml"
-    endless.symlink_to("/dev/zero")
-    huge = tmp_path / "huge.xml"
-    with huge.open("wb") as file:
-        file.truncate(10**12)
-    for path, printed in ((pipe, "a pipe"), (endless, "a device"), (huge, "larger than 256 MiB")):
-        with pytest.raises(PlatformError, match=printed):
-            read_platform(path)
 
 
 @pytest.mark.slow

@@ -80,11 +80,6 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_directory_that_is_not_there(small: ClusterSpec, tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match="cannot be written: No such file or directory"):
-        write_xml(small, tmp_path / "none" / "p.xml")
-
-
 @pytest.mark.parametrize(
     ("preset", "overrides", "name"),
     [
@@ -206,11 +201,6 @@ def test_a_file_that_is_no_platform(text: str, message: str, tmp_path: Path) -> 
     with pytest.raises(PlatformError) as caught:
         read_platform(path)
     assert message in str(caught.value)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match=r"none\.xml: cannot be read: No such file"):
-        read_platform(tmp_path / "none.xml")
 
 
 def test_an_edited_file_without_its_spec_is_enough(small: ClusterSpec, write: Write) -> None:

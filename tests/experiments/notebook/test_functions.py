@@ -191,15 +191,6 @@ def test_a_platform_is_kept_in_the_cache_whatever_it_is_called(
     assert fl.Platform("hgx-h100", domains=2, description="x" * 300).gpus == 16
 
 
-def test_no_platform_is_saved_through_a_link(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="utf-8")
-    (tmp_path / "copy.xml").symlink_to(victim)
-    with pytest.raises(OSError, match="a symbolic link"):
-        fl.Platform("hgx-h100", domains=2).save(tmp_path / "copy.xml")
-    assert victim.read_text(encoding="utf-8") == "precious"
-
-
 def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     """Processes of SimGrid do not run it again: it would start others without end."""
     script = tmp_path / "short.py"
