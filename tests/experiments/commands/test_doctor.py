@@ -34,14 +34,6 @@ def doctor(ask: Ask, status: int = 0) -> dict[str, dict[str, Any]]:
     return {check["what"]: check for check in printed["checks"]}
 
 
-def without_simgrid(directory: Path) -> dict[str, str]:
-    """Return an environment in which SimGrid's import fails as where it is not installed."""
-    (directory / "simgrid.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'simgrid'\")\n", encoding="utf-8"
-    )
-    return {**os.environ, "PYTHONPATH": str(directory)}
-
-
 def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
     checks = doctor(ask)
     assert {check["state"] for check in checks.values()} <= STATES - {"failed"}
@@ -56,7 +48,10 @@ def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
 
 
 def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
-    child = in_a_process("doctor", env={**without_simgrid(tmp_path), "COLUMNS": "200"}, cwd=ROOT)
+    missing = "raise ModuleNotFoundError(\"No module named 'simgrid'\")\n"
+    (tmp_path / "simgrid.py").write_text(missing, encoding="utf-8")
+    odd = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+    child = in_a_process("doctor", env=odd, cwd=ROOT)
     assert child.returncode == 1
     assert "Traceback" not in child.stdout + child.stderr
     assert "No module named 'simgrid'; make setup compiles SimGrid 4.1" in child.stdout

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from faultline.experiments.commands import machine
@@ -49,21 +50,23 @@ def test_a_full_disk_of_errors_leaves_the_status() -> None:
     assert ended.returncode == 2
 
 
-def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask: Ask) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    printed = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
-    assert (
-        f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in printed
-    )
+MOST_WORKERS = f"each is a process of some 100 MB; use at most {32 * cores()}"
+PORTS = "give a port from 1 to 65535"
 
 
-@pytest.mark.parametrize("port", ["99999999", "0", "65536"])
-def test_a_port_that_cannot_be_is_told_at_once(port: str, tmp_path: Path, ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--workers", "5000", f"--workers 5000: {MOST_WORKERS}"),
+        *(("--scheduler", f"tcp://127.0.0.1:{port}", PORTS) for port in ("99999999", "0", "65536")),
+    ],
+)
+def test_workers_and_ports_that_cannot_be_are_told_at_once(
+    option: str, value: str, said: str, tmp_path: Path, ask: Ask
+) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    where = ("-o", tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{port}")
-    assert "give a port from 1 to 65535" in ask.refused("sweep", grid, *where)
+    assert said in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
 
 
 @pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])
@@ -89,32 +92,28 @@ def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
     assert "is a formula to a spreadsheet" in ask.refused("failures", "fit", log)
 
 
-@pytest.mark.parametrize(
-    "lack",
-    [
-        MemoryError(),
-        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
-        RuntimeError("can't start new thread"),
+LACKS: dict[str, tuple[Exception, str]] = {
+    "memory": (MemoryError(), "out of memory or threads"),
+    "processes": (BlockingIOError(errno.EAGAIN, "Try again"), "out of memory or threads"),
+    "threads": (RuntimeError("can't start new thread"), "out of memory or threads"),
+    "libraries": (
         ImportError("special.so: failed to map segment from shared object"),
-    ],
-    ids=["memory", "processes", "threads", "libraries"],
-)
-def test_a_lack_of_memory_is_told_in_a_line(
-    lack: Exception, ask: Ask, monkeypatch: pytest.MonkeyPatch
+        "out of memory or threads",
+    ),
+    "open files": (
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+        "Too many open files; raise ulimit -n (",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LACKS)
+def test_a_lack_of_what_the_machine_has_is_told_in_a_line(
+    what: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def execute(_: object) -> int:
-        raise lack
-
-    monkeypatch.setattr(machine, "execute_doctor", execute)
-    assert "out of memory or threads" in ask.refused("doctor")
-
-
-def test_a_lack_of_open_files_is_told_in_a_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    def execute(_: object) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(machine, "execute_doctor", execute)
-    assert "Too many open files; raise ulimit -n (" in ask.refused("doctor")
+    lack, said = LACKS[what]
+    monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=lack))
+    assert said in ask.refused("doctor")
 
 
 def test_a_working_folder_that_is_gone_is_named(
