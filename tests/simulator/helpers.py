@@ -196,9 +196,7 @@ def agreed(
     theirs: list[Event] = []
     replayed = run(asked, seed, "replay", ours.append)
     simulated = run(asked, seed, "simgrid", theirs.append)
-    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
-    times_s = [event.time_s for event in ours]
-    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
+    same_story(ours, theirs, rel)
     assert replayed.keys() == simulated.keys()
     _compare(replayed, simulated, replayed.keys() - {"engine"}, record_rel, 1e-3)
     assert replayed["failures"] > 0
@@ -220,6 +218,25 @@ def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
     filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
     path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
     return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def small_model(platform: Path, *more: str) -> list[str]:
+    """Return the settings of a group a server, whose small model sends as long as it computes."""
+    return [
+        *(f'platform.file="{platform}"', "model.name=custom", "model.layers=4"),
+        *("model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"),
+        *("model.sequence_tokens=2048", "model.vocabulary=32000", "model.kernels=flat"),
+        *("model.pipeline=1", "model.tensor=8", "model.micro_batches=4"),
+        *("model.compute_efficiency=0.1", "times.checkpoint_write_s=0.02"),
+        *("checkpoint.interval_steps=1000", *more),
+    ]
+
+
+def same_story(ours: Sequence[Event], theirs: Sequence[Event], rel: float = 1e-6) -> None:
+    """Assert that the same happens in the same order at the same times."""
+    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
+    times_s = [event.time_s for event in ours]
+    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
 
 
 def traffic_on(

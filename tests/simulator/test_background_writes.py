@@ -307,15 +307,20 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(
     assert record["restarts"] > 1
 
 
+SMALL = [
+    *("model.name=custom", "model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"),
+    *("model.key_value_heads=16", "model.pipeline=2", "model.micro_batches=4", "job.groups=4"),
+    *(*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"),
+    *("job.compute_jitter=0", "failures.mtbf_s=1e9"),
+]
+"""A small model whose snapshots are copied to peers, and nothing fails."""
+
+
 def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Path]) -> None:
     """Copies to peers over slow adapters take several steps, each of which takes longer."""
     path = servers_of(**{"domains": 8, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
-    kept = [*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"]
-    small = ["model.name=custom", "model.layers=4", "model.hidden=2048", "model.ffn_hidden=5632"]
-    shape = ["model.heads=16", "model.key_value_heads=16", "model.sequence_tokens=1024"]
-    job = ["job.groups=4", "model.pipeline=2", "model.micro_batches=4", "job.steps=12"]
-    changes = [*kept, *small, *shape, *job, "job.compute_jitter=0", "failures.mtbf_s=1e9"]
-    asked = load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"])
+    shape = ["model.layers=4", "model.sequence_tokens=1024", "job.steps=12"]
+    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
     protected = resolve(asked).protected
     assert protected.beside is not None
     assert protected.beside.course[1] > resolve(asked).ideal_step_s
@@ -325,13 +330,9 @@ def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Pa
 
 def test_a_stated_checkpoint_meets_no_copies(servers_of: Callable[..., Path]) -> None:
     """The copies of the last snapshot go on while the job writes for its stated 20 ms."""
-    small = ["model.layers=8", "model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"]
-    shape = ["model.name=custom", "model.pipeline=2", "model.micro_batches=4", "job.groups=4"]
-    kept = [*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"]
-    changes = [*small, *shape, *kept, "model.key_value_heads=16", "model.sequence_tokens=2048"]
     path = servers_of(domains=8, domains_per_leaf=8)
-    changes += ["job.steps=2", "job.compute_jitter=0", "failures.mtbf_s=1e9"]
-    asked = load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"])
+    shape = ["model.layers=8", "model.sequence_tokens=2048", "job.steps=2"]
+    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
     assert resolve(asked).protected.beside is not None
     assert run(asked, 0)["checkpoint_s"] == pytest.approx(0.02, rel=1e-9)
     alike(asked, 0, "time_s", "checkpoint_s", rel=1e-9)

@@ -13,11 +13,10 @@ from faultline.experiments.job.step_times import placed_step, step_time_of
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 
-from tests.simulator.helpers import agreed, traced
+from tests.simulator.helpers import agreed, small_model, traced
 
 On = Callable[..., list[str]]
-GROUPS, MICRO_BATCHES, WATCHDOG_S = 2, 4, 0.05
-DIMENSIONS = "layers=4 hidden=2048 ffn_hidden=5632 heads=16 sequence_tokens=2048 vocabulary=32000"
+MICRO_BATCHES, WATCHDOG_S = 4, 0.05
 
 
 @pytest.fixture
@@ -26,15 +25,12 @@ def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
     servers = servers_of(domains=2, domains_per_leaf=2)
 
     def on(row: str, *more: str) -> list[str]:
-        return [
-            *(f'platform.file="{servers}"', "job.gpus=16", f"job.groups={GROUPS}"),
-            *("model.name=custom", *(f"model.{each}" for each in DIMENSIONS.split())),
-            *("model.pipeline=1", "model.tensor=8", f"model.micro_batches={MICRO_BATCHES}"),
-            *("model.kernels=flat", "model.compute_efficiency=0.1", "job.steps=3"),
+        return small_model(
+            servers,
+            *("job.gpus=16", "job.groups=2", "job.steps=3", "times.restart_s=1"),
             *("detection.mode=watchdog", f"detection.watchdog_s={WATCHDOG_S}"),
-            *("times.checkpoint_write_s=0.02", "checkpoint.interval_steps=1000"),
-            *("times.restart_s=1", *traced(tmp_path, row), "failures.trace_span_s=1e9", *more),
-        ]
+            *(*traced(tmp_path, row), "failures.trace_span_s=1e9", *more),
+        )
 
     return on
 
