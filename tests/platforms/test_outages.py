@@ -201,10 +201,7 @@ def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
     text = path.read_text(encoding="utf-8")
     for before, added in (
         ("<link id=", '<link id="nic-second" bandwidth="50GBps" latency="1us"/>'),
-        (
-            "<route ",
-            '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>',
-        ),
+        ("<route ", '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>'),
     ):
         text = text.replace(before, added + before, 1)
     path.write_text(text, encoding="utf-8")

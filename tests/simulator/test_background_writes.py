@@ -215,11 +215,7 @@ def test_two_flows_that_share_an_adapter_take_half_each(bare: Path) -> None:
         assert record["all_reduce_s"] == pytest.approx(14 * 1.0)
 
 
-OWN = [
-    "protection.name=reft",
-    "protection.reft.sharding_group=2",
-    "protection.reft.code=none",
-]
+OWN = ["protection.name=reft", "protection.reft.sharding_group=2", "protection.reft.code=none"]
 PEERS = ["protection.name=gemini", "protection.gemini.placement=across-domains"]
 SNAPSHOTS = [
     "protection.interval_steps=4",
@@ -293,9 +289,7 @@ def test_engines_agree_while_writers_fail(
 
 
 @pytest.mark.slow
-def test_engines_agree_on_copies_to_peers_beside_a_model(
-    servers_of: Callable[..., Path],
-) -> None:
+def test_engines_agree_on_copies_to_peers_beside_a_model(servers_of: Callable[..., Path]) -> None:
     """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
     path = servers_of(**{"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
     kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]

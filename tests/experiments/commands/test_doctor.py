@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 from faultline.experiments import health
 from faultline.experiments.config.distribution import DISTRIBUTION
-from faultline.experiments.health import (
-    MAPS_PER_ACTOR,
-    disk_check,
-    limit_checks,
-    version_checks,
-)
+from faultline.experiments.health import MAPS_PER_ACTOR, disk_check, limit_checks, version_checks
 
 from tests.experiments.asking import Ask, in_a_process
 
@@ -62,8 +57,7 @@ def test_a_simgrid_without_rpath_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "simgrid.py").write_text(
-        'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n',
-        encoding="utf-8",
+        'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n', encoding="utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
     check = doctor(ask, 1)["import without LD_LIBRARY_PATH"]

@@ -35,11 +35,7 @@ def drafts_in(directory: Path) -> list[Path]:
     ("number", "rooms"), [(errno.ENOSPC, range(11)), (errno.EDQUOT, [4]), (errno.EFBIG, [4])]
 )
 def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
-    number: int,
-    rooms: Iterable[int],
-    tmp_path: Path,
-    plan: Plan,
-    monkeypatch: pytest.MonkeyPatch,
+    number: int, rooms: Iterable[int], tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writes are the manifest, eight runs and two tables, and then the disk suffices."""
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))

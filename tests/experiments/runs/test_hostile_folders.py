@@ -22,12 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.manifest import (
-    FILE,
-    DamagedError,
-    seal,
-    unseal,
-)
+from faultline.experiments.runs.manifest import FILE, DamagedError, seal, unseal
 from faultline.experiments.runs.store import LOCK, SET_ASIDE
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import CSV, PARQUET, parquet_from, read_sweep, read_table

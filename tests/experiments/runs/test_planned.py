@@ -19,13 +19,7 @@ from faultline.experiments.runs.point import Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
-from tests.experiments.runs.in_process import (
-    Invented,
-    plan_of,
-    some_record,
-    sweep,
-    tables_in,
-)
+from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 
 GRID = """
 scenario = "spare-study"

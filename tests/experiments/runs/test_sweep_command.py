@@ -12,10 +12,7 @@ from faultline.experiments.commands import sweep as command
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.in_process import (
-    Invented,
-    some_record,
-)
+from tests.experiments.runs.in_process import Invented, some_record
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
