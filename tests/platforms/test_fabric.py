@@ -1,8 +1,6 @@
 """Routes, layers, bisection and differences: against networkx, and by hand from the links."""
 
-import re
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -19,7 +17,7 @@ from faultline.platforms import (
 )
 from faultline.platforms.spec_differences import spec_differences
 
-from tests.platforms.helpers import THREE_LEVELS, Write, graph_of
+from tests.platforms.helpers import THREE_LEVELS, Write, edit, graph_of
 
 TWO_GPU_DOMAINS = THREE_LEVELS | {"gpus_per_domain": 2}
 
@@ -99,12 +97,6 @@ def test_gpus_are_named_and_placed_in_order(small: ClusterSpec, write: Write) ->
     ]
     assert platform.gpus[5].leaf == "leaf-00000-01"
     assert platform.gpus[13].leaf == "leaf-00001-01"
-
-
-def edit(path: Path, pattern: str, replacement: str, count: int = 1) -> None:
-    text, edits = re.subn(pattern, replacement, path.read_text(encoding="utf-8"), count=count)
-    assert edits
-    path.write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("rail_optimised", [True, False])
