@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from signal import SIGTERM
 from time import monotonic, sleep
 
 import pytest
 
+from tests.child_processes import run_program, run_python
+
 ROOT = Path(__file__).resolve().parents[1]
 BENCH_AGAINST = str(ROOT / ".ci" / "bench-against")
 
 
-def printed_by(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def publish(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return printed_by(sys.executable, str(ROOT / ".ci" / "publish"), *arguments)
+    return run_python(ROOT / ".ci" / "publish", *arguments)
 
 
 def test_each_published_file_has_one_recipe() -> None:
@@ -36,8 +33,7 @@ def test_an_unknown_recipe_is_refused() -> None:
 
 
 def compared(*folders: Path) -> tuple[int, str]:
-    script = str(ROOT / ".ci" / "compare-results")
-    done = printed_by(sys.executable, script, *map(str, folders))
+    done = run_python(ROOT / ".ci" / "compare-results", *folders)
     return done.returncode, done.stdout
 
 
@@ -61,7 +57,7 @@ def test_differences_are_named_with_their_first_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("no-such-commit",)])
 def test_a_commit_that_there_is_has_to_be_named(arguments: tuple[str, ...]) -> None:
-    done = printed_by(BENCH_AGAINST, *arguments)
+    done = run_program(BENCH_AGAINST, *arguments)
     assert done.returncode == 2
     assert ".ci/bench-against COMMIT" in done.stdout or "no-such-commit" in done.stderr
     assert "Traceback" not in done.stderr
@@ -69,7 +65,7 @@ def test_a_commit_that_there_is_has_to_be_named(arguments: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("pairs", ["many", "1", "-3", "1.5"])
 def test_pairs_that_are_no_number_are_one_line(pairs: str) -> None:
-    done = printed_by(BENCH_AGAINST, "HEAD", pairs)
+    done = run_program(BENCH_AGAINST, "HEAD", pairs)
     assert done.returncode == 2
     assert done.stderr == f"PAIRS is {pairs!r}; use a whole number from 2\n"
 
@@ -90,14 +86,14 @@ def test_no_worktree_is_left_where_it_is_ended() -> None:
 
 def worktrees(pid: int) -> list[str]:
     """Return the lines that name worktrees of a comparison."""
-    listing = ["git", "-C", str(ROOT), "worktree", "list", "--porcelain"]
-    printed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    listing = ("git", "-C", ROOT, "worktree", "list", "--porcelain")
+    printed = run_program(*listing, check=True).stdout
     return [line for line in printed.splitlines() if f"faultline-bench-{pid}-" in line]
 
 
 @pytest.mark.slow
 def test_a_commit_is_as_fast_as_itself_on_the_same_runs() -> None:
-    done = printed_by(BENCH_AGAINST, "HEAD", "2")
+    done = run_program(BENCH_AGAINST, "HEAD", "2")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 5

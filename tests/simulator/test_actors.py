@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-
-def printed_by(scene: str, *words: object) -> str:
-    """Return what a scene prints in a process of its own."""
-    command = [sys.executable, "-c", scene, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
+from tests.child_processes import output_of_python
 
 # Another actor wants Python's lock in each moment in which the first one changes a graph.
 CHATTER = """
@@ -63,7 +54,7 @@ print(ended)
 
 def test_a_graph_changes_while_other_actors_are_awake(platform_of: Callable[[int], Path]) -> None:
     """Four runs of a second each at factors 1, 2, 3, 1 end at 1, 3, 6 and 7 s."""
-    assert printed_by(CHATTER, platform_of(4)) == "[1.0, 3.0, 6.0, 7.0]"
+    assert output_of_python("-c", CHATTER, platform_of(4)) == "[1.0, 3.0, 6.0, 7.0]\n"
 
 
 HOSTS = 64
@@ -100,7 +91,7 @@ print(threads[0], engine.clock)
 def test_one_actor_begins_all_steady_flows(platform_of: Callable[[int], Path]) -> None:
     """Every message by itself takes an actor for each host, and ends at the same time."""
     (few, flows_s), (many, messages_s) = (
-        map(float, printed_by(ALL_REDUCE, platform_of(HOSTS), fidelity).split())
+        map(float, output_of_python("-c", ALL_REDUCE, platform_of(HOSTS), fidelity).split())
         for fidelity in ("flow", "chunk")
     )
     assert few == 1.0

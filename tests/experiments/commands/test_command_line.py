@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import faultline
@@ -18,8 +18,9 @@ from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.execution import message_console
 from faultline.platforms import load_preset, write_xml
 
+from tests.child_processes import output_of_python, run_program, run_python
 from tests.docs.pages import ROOT
-from tests.experiments.asking import Ask
+from tests.experiments.asking import Ask, in_a_process
 
 
 def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
@@ -27,15 +28,9 @@ def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "faultline.experiments.cli", *words],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            timeout=120,
-            check=False,
-        )
+        pipes: dict[str, Any] = {"stdout": writing, "stderr": subprocess.PIPE}
+        odd = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = in_a_process(*words, capture_output=False, env=odd, **pipes)
     finally:
         os.close(writing)
     return done.returncode, done.stderr
@@ -52,8 +47,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
         "known.version = version\n"
         "from faultline.experiments.entry import main; sys.exit(main())"
     )
-    words = [sys.executable, "-c", parts_down, "list"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = run_python("-c", parts_down, "list")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: not installed: rich; ")
     assert done.stderr.count("\n") == 1
@@ -145,8 +139,7 @@ def completion(shell: str) -> str:
     (words,) = re.findall(
         r"`\S+/shtab --shell bash (\S+)`", (ROOT / "README.md").read_text(encoding="utf-8")
     )
-    shtab = [sys.executable, "-m", "shtab", "--shell", shell, words]
-    return subprocess.run(shtab, capture_output=True, text=True, check=True).stdout
+    return output_of_python("-m", "shtab", "--shell", shell, words)
 
 
 def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
@@ -157,9 +150,7 @@ def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
         f"source {script}; COMP_WORDS=(faultline platform ge); COMP_CWORD=2; "
         'COMP_LINE="faultline platform ge"; _shtab_faultline; echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(
-        ["bash", "-c", reports_failures], capture_output=True, text=True, check=True
-    )
+    done = run_program("bash", "-c", reports_failures, check=True)
     assert done.stdout.split() == ["generate"]
 
 
@@ -209,10 +200,7 @@ _NOT_TO_RUN = (
 def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
     known = f"print(sorted({{{unwanted}}} & set(sys.modules)), file=sys.__stdout__)"
     script = f"import sys; {code}; {known}"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
+    assert output_of_python("-c", script) == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from faultline.experiments import health
 from faultline.experiments.config.distribution import DISTRIBUTION
 from faultline.experiments.health import MAPS_PER_ACTOR, disk_check, limit_checks, version_checks
 
+from tests.child_processes import output_of_python
 from tests.experiments.asking import Ask, in_a_process
 
 ROOT = Path(__file__).parents[3]
@@ -148,11 +147,4 @@ engine.run()
 print((counts[1] - counts[0]) / 1000)
 """
         platform = ROOT / "platforms" / "generated" / "spare-600k-24-groups.xml"
-        child = subprocess.run(
-            [sys.executable, "-c", script, str(platform)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert float(child.stdout) <= MAPS_PER_ACTOR * 1.01
+        assert float(output_of_python("-c", script, platform)) <= MAPS_PER_ACTOR * 1.01

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -13,6 +12,7 @@ import pytest
 from faultline.experiments.commands import machine
 from faultline.experiments.runs.point import cores
 
+from tests.child_processes import run_program
 from tests.experiments.asking import Ask, in_a_process
 
 RUN = ("run", "spare-study", "--set", "job.steps=5", "--set", "job.groups=12")
@@ -45,8 +45,7 @@ def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> No
 
 def test_a_full_disk_of_errors_leaves_the_status() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        words = [sys.executable, "-m", "faultline.experiments.cli", "run", "nope"]
-        ended = subprocess.run(words, stderr=full, timeout=60, check=False)
+        ended = in_a_process("run", "nope", capture_output=False, stderr=full)
     assert ended.returncode == 2
 
 
@@ -133,8 +132,7 @@ def test_a_working_folder_that_is_gone_is_named(
 @pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])
 def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
-    words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_program("sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("faultline: too little memory: ulimit ")
     assert ended.stderr.count("\n") == 1

@@ -15,6 +15,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
+from tests.child_processes import run_program
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S
 
@@ -110,12 +111,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return the folder of a file system that has room for 28 kB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    mounted = run_program("mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", folder)
     if mounted.returncode != 0:
         pytest.skip("may not mount a file system")
     yield folder

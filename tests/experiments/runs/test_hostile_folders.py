@@ -29,6 +29,7 @@ from faultline.experiments.runs.table import CSV, PARQUET, parquet_from, read_sw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.child_processes import run_program
 from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import (
     WHOLE,
@@ -280,12 +281,8 @@ NOBODY = (
 
 def as_nobody(code: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run Python as a user who owns nothing, whose files only he may read."""
-    return subprocess.run(
-        [*(NOBODY if os.geteuid() == 0 else ()), sys.executable, "-c", code, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    return run_program(
+        *(*(NOBODY if os.geteuid() == 0 else ()), sys.executable, "-c", code, *words),
         env=with_tests() | {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
         umask=0o077,
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +17,7 @@ from faultline.experiments.runs.point import Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
+from tests.child_processes import output_of_python
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 
 GRID = """
@@ -146,9 +145,7 @@ print(threads() - before)
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux")
 def test_a_table_is_read_without_a_thread_that_outlives_python(directory: Path) -> None:
     """One that drops a Python object after the end aborts the process: one run in a hundred."""
-    command = [sys.executable, "-c", COUNTED, str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "0\n"
+    assert output_of_python("-c", COUNTED, directory) == "0\n"
 
 
 def test_the_table_alone_is_enough_to_read(directory: Path) -> None:
