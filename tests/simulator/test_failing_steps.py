@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from faultline.experiments.job.step_times import placed_step, step_time_of
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 
-from tests.simulator.helpers import agreed, small_model, traced
+from tests.simulator.helpers import agreed, bytes_of_links, small_model, traced
 
 On = Callable[..., list[str]]
 MICRO_BATCHES, WATCHDOG_S = 4, 0.05
@@ -38,31 +37,7 @@ def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
 def carried(scenario: Scenario, trace: Path, until_s: float) -> Mapping[str, float]:
     """Return the bytes that links carry by some time, of SimGrid's own trace."""
     run(scenario, 0, "simgrid", links=trace)
-    used, names = "", dict[str, str]()
-    rates: dict[str, float] = defaultdict(float)
-    since_s: dict[str, float] = defaultdict(float)
-    carried_bytes: dict[str, float] = defaultdict(float)
-    events: dict[str, str] = {}
-    for line in trace.read_text().splitlines():
-        words = line.split()
-        if line.startswith("%EventDef"):
-            events[words[2]] = words[1]
-            continue
-        if not words or words[0] not in events:
-            continue
-        event = events[words[0]]
-        if event == "PajeDefineVariableType" and "bandwidth_used" in line:
-            used += f" {words[1]} "
-        elif event == "PajeCreateContainer":
-            names[words[2]] = words[5].strip('"')
-        elif "Variable" in event and event != "PajeDefineVariableType" and f" {words[2]} " in used:
-            time_s, link = min(float(words[1]), until_s), names[words[3]]
-            carried_bytes[link] += rates[link] * (time_s - since_s[link])
-            since_s[link] = time_s
-            sign = {"PajeAddVariable": 1.0, "PajeSubVariable": -1.0}.get(event)
-            value = float(words[4])
-            rates[link] = value if sign is None else rates[link] + sign * value
-    return carried_bytes
+    return bytes_of_links(trace, until_s)
 
 
 @pytest.mark.parametrize("passed", [0, 2])
