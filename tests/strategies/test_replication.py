@@ -58,6 +58,11 @@ def test_a_set_is_lost_with_its_last_group(
         assert scheme.plan() == StepPlan(tuple(sorted(left)), 1, 3)
 
 
+def test_who_waits_for_the_checkpoint_is_a_choice() -> None:
+    assert replication(6, 3).checkpoint_waits
+    assert not replication(6, 3, checkpoint_waits=False).checkpoint_waits
+
+
 @pytest.mark.parametrize("degree", [0, -1, 7])
 def test_a_degree_that_does_not_fit_is_refused(degree: int) -> None:
     with pytest.raises(StrategyError, match="use a degree from 1 to 6"):

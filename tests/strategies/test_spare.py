@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faultline.strategies.base import Continue, StepPlan, WipeOut
+from faultline.strategies.errors import StrategyError
 from faultline.strategies.golomb import largest_redundancy
 from faultline.strategies.spare import Spare
 from hypothesis import given
@@ -86,6 +87,11 @@ def test_patch_compute_of_the_study_is_one_stack_a_group() -> None:
     assert set(in_study.patch.values()) == {1}
     assert in_study.patch.keys() == soundly.patch.keys()
     assert min(soundly.patch.values()) >= study.plan().stacks - 1
+
+
+def test_a_layout_without_a_ruler_is_refused() -> None:
+    with pytest.raises(StrategyError, match="redundancy 9 needs more than 88 groups"):
+        spare(24, 9)
 
 
 @given(data=st.data())
