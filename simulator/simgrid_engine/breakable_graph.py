@@ -14,12 +14,7 @@ from math import inf
 import simgrid
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Rank
 from faultline.simulator.simgrid_engine.graph_runner import HostOf, mean_latency_s
-
-_LOST = (
-    simgrid.CancelException,
-    simgrid.HostFailureException,
-    simgrid.NetworkFailureException,
-)
+from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 
 class BreakableGraph:
@@ -136,14 +131,14 @@ class BreakableGraph:
         pending = simgrid.ActivitySet()
         for activity in self._running.values():
             pending.push(activity)
-        with suppress(*_LOST):
+        with suppress(*BROKEN_OFF):
             pending.wait_any()
         for number, activity in list(self._running.items()):
             if number not in self._running:
                 continue
             try:
                 over = activity.test()
-            except _LOST:
+            except BROKEN_OFF:
                 del self._running[number]
                 self._lose(number)
                 continue
@@ -179,8 +174,5 @@ class BreakableGraph:
         if self._stopped:
             return False
         activity = self._graph.activities[number]
-        hosts = [self._host_of(one) for one in (activity.rank, activity.peer) if one]
-        # Clocks differ in their last digit; SimGrid aborts if a message begins at a host that is
-        # off, and may turn one off while another actor begins it.
-        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
-        return all(host.is_on and soon_s < self._off_s.get(host.name, inf) for host in hosts)
+        ends = (self._host_of(one) for one in (activity.rank, activity.peer) if one)
+        return may_begin(ends, self._off_s)

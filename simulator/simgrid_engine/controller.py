@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
-from faultline.platforms.outages import bandwidths_with_parts_down
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
@@ -34,7 +32,7 @@ from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
+from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
     Died,
@@ -78,7 +76,6 @@ class SimgridEngine:
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
         work = job.work
         self._job = job
-        self._platform = platform
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
@@ -360,10 +357,7 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._simulated_steps:
-            shares = {**self._shares_with_parts_down(phase.parts_down)}
-            for link, share in slow_links(self._platform, phase.slow.causes).items():
-                shares[link] = min(share, shares.get(link, 1.0))
-            with narrowed(shares):
+            with narrowed(remaining_shares(self._platform, phase.parts_down, phase.slow.causes)):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
@@ -412,12 +406,6 @@ class SimgridEngine:
             stack_size, hides = 1, not phase.repeated
         whole = self._simulated_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
         return whole if hides else whole.exposed()
-
-    def _shares_with_parts_down(self, switches: Sequence[str]) -> Mapping[str, float]:
-        """Return the share of bandwidth that remains on links while switches are down."""
-        return (
-            bandwidths_with_parts_down(read_platform(self._platform), switches) if switches else {}
-        )
 
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Return the members missing in a running all-reduce, in ascending order."""
@@ -486,10 +474,8 @@ class SimgridEngine:
         duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
-        struck, phases = (
-            self.clocks.collect(phase.reports_failures),
-            self._recovery_times.last_phases(),
-        )
+        struck = self.clocks.collect(phase.reports_failures)
+        phases = self._recovery_times.last_phases()
         return Outcome(simgrid.Engine.clock, struck=struck, phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
@@ -546,10 +532,8 @@ class SimgridEngine:
         self._arrived.clear()
         self._writing.clear()
         failures = self.failure_injector.end_restart()
-        struck, phases = (
-            self.clocks.collect(phase.reports_failures),
-            self._recovery_times.last_phases(),
-        )
+        struck = self.clocks.collect(phase.reports_failures)
+        phases = self._recovery_times.last_phases()
         return Outcome(simgrid.Engine.clock, (), failures, struck, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:

@@ -12,12 +12,7 @@ import simgrid
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.runner import Collective
 from faultline.simulator.collectives.schedule import Fidelity
-
-_BROKEN_OFF = (
-    simgrid.CancelException,
-    simgrid.HostFailureException,
-    simgrid.NetworkFailureException,
-)
+from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 
 class GroupAllReduce:
@@ -115,24 +110,17 @@ class GroupAllReduce:
 
         All of them stop with the first that breaks off: members wait for each other.
         """
-        # SimGrid aborts if a flow begins at a host that is off, or is just being turned off.
-        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
         flows: list[tuple[simgrid.Comm, int, int, float]] = []
         whole = True
         for place, ring in enumerate(self._rings):
             for member in range(len(ring.hosts)):
                 peer, size_bytes, steps = ring.steady_flow(member)
                 names = ring.hosts[member], ring.hosts[peer]
-                near, far = map(simgrid.Host.by_name, names)
-                if not (
-                    {member, peer} <= members
-                    and near.is_on
-                    and far.is_on
-                    and soon_s < min(off_s.get(name, inf) for name in names)
-                ):
+                ends = [*map(simgrid.Host.by_name, names)]
+                if not ({member, peer} <= members and may_begin(ends, off_s)):
                     whole = False
                     continue
-                flow = simgrid.Comm.sendto_async(near, far, size_bytes)
+                flow = simgrid.Comm.sendto_async(*ends, size_bytes)
                 self._begun.append(flow)
                 if self._stopped:
                     self._stop_flows()
@@ -142,7 +130,7 @@ class GroupAllReduce:
         try:
             for flow, *_ in flows:
                 flow.wait()
-        except _BROKEN_OFF:
+        except BROKEN_OFF:
             self._stop_flows()
             return
         if not whole:

@@ -453,15 +453,13 @@ def simulate_here(
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine in this process, which is possible once."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
 
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
+    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
-    if traffic.snapshot:
-        from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
-
-        level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
+    level_memory_doors(traffic)
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
     runner = SimgridEngine(job, traffic, platform)
@@ -477,8 +475,7 @@ def simulate_here(
 
     started = perf_counter()
     actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
-    actor_on(CONTROLLER_HOST, "controller", control)
-    run_to_the_end(engine)
+    run_controller(engine, "controller", control)
     for error in failures:
         if isinstance(error, SimulationError):
             raise error

@@ -113,13 +113,11 @@ def simulate_course(
 ) -> Course:
     """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.course_runner import CourseRunner
-    from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import run_controller
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
-    if job.traffic.snapshot:
-        level_memory_doors(job.traffic.hosts, job.traffic.snapshot[0][1])
+    level_memory_doors(job.traffic)
     runner = CourseRunner(job.platform, job.traffic, job.layout)
     ends_s: list[float] = []
 
@@ -135,8 +133,7 @@ def simulate_course(
             runner.simulate(part)
             ends_s.append(simgrid.Engine.clock)
 
-    actor_on(CONTROLLER_HOST, "course", go_on)
-    run_to_the_end(engine)
+    run_controller(engine, "course", go_on)
     return Course(ends_s, runner.over_s, runner.arrived)
 
 

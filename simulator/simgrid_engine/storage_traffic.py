@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
 
 import simgrid
-from faultline.simulator.simgrid_engine.traffic import Readers
+
+if TYPE_CHECKING:
+    from faultline.simulator.simgrid_engine.traffic import Readers
+
+BROKEN_OFF = (
+    simgrid.CancelException,
+    simgrid.HostFailureException,
+    simgrid.NetworkFailureException,
+)
+"""What SimGrid raises for an activity that was cancelled, or whose host or link has failed."""
+
+
+def may_begin(hosts: Iterable[simgrid.Host], off_s: Mapping[str, float]) -> bool:
+    """Return whether an activity may begin on hosts that go off at times `off_s`, by their names.
+
+    SimGrid aborts if a message begins at a host that is off, or that another actor turns off at
+    the same moment. Clocks differ in their last digit.
+    """
+    soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
+    return all(host.is_on and soon_s < off_s.get(host.name, inf) for host in hosts)
 
 
 def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> bool:
@@ -84,13 +105,10 @@ def transfer(
     on_begun : callable
         Is called when all flows have begun, or none will.
     """
-    ends = {name: simgrid.Host.by_name(name) for flow in flows for name in flow[:2]}
-    if not all(host.is_on for host in ends.values()):
+    if not all(simgrid.Host.by_name(end).is_on for flow in flows for end in flow[:2]):
         on_begun()
         return False
-    begun = [
-        simgrid.Comm.sendto_async(ends[near], ends[far], round(size)) for near, far, size in flows
-    ]
+    begun = _begin(flows)
     on_begun()
     arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
@@ -98,15 +116,19 @@ def transfer(
 
 def arrivals_s(flows: Sequence[tuple[str, str, float]]) -> list[float]:
     """Send bytes from hosts to hosts that stay up, all at once; return when each has arrived."""
-    begun = [
+    begun = _begin(flows)
+    for flow in begun:
+        flow.wait()
+    return [flow.finish_time for flow in begun]
+
+
+def _begin(flows: Sequence[tuple[str, str, float]]) -> list[simgrid.Comm]:
+    return [
         simgrid.Comm.sendto_async(
             simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size)
         )
         for near, far, size in flows
     ]
-    for flow in begun:
-        flow.wait()
-    return [flow.finish_time for flow in begun]
 
 
 def _arrives(flow: simgrid.Comm) -> bool:
