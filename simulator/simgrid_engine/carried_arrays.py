@@ -29,8 +29,8 @@ def carry_arrays(
 ) -> Carried:
     """Run a collective on an idle platform, in a process of its own, one actor per member.
 
-    Each message carries the elements that the schedule names, in as many bytes as they stand for;
-    the receiver adds them to its own or puts them in their place.
+    Each message carries the elements that the schedule names, in as many bytes as they represent;
+    the receiver adds them to its own elements or replaces these.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
-    Died,
+    Failed,
     News,
     Order,
     Pace,
@@ -236,8 +236,8 @@ class SimgridEngine:
         lacking = [group for group in phase.members if group not in self._arrived]
         if lacking and self._simulated_steps:
             # From then on the rest of the group waits for its failed ranks.
-            died_s = min(self.clocks.next_failure_s[group] for group in lacking)
-            self._hung_s = max(began_s, died_s)
+            failed_s = min(self.clocks.next_failure_s[group] for group in lacking)
+            self._hung_s = max(began_s, failed_s)
         if breakable and not in_course:
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
@@ -318,8 +318,8 @@ class SimgridEngine:
         done: set[int] = set()
         while waiting:
             news = self._news.get()
-            if isinstance(news, Died):
-                # One that has been brought up since is not meant.
+            if isinstance(news, Failed):
+                # A group that has been brought up since then counts as up.
                 self._writing.pop(news.group, None)
                 if news.group in self.failure_injector.down:
                     waiting.discard(news.group)
@@ -328,8 +328,8 @@ class SimgridEngine:
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # A group that fails at the time of its report has not arrived.
-                died = news.group in self.failure_injector.down
-                if news.done and not (died and self._fails_until(news.group, news.time_s)):
+                down = news.group in self.failure_injector.down
+                if news.done and not (down and self._fails_until(news.group, news.time_s)):
                     done.add(news.group)
         return done
 
@@ -448,8 +448,8 @@ class SimgridEngine:
             news = self._news.get_before(fires_s)
             fired = news is None
             ended = news == reduced
-            # One that has been brought up since is not meant.
-            lacks_one = isinstance(news, Died) and news.group in down and news.group in members
+            # A group that has been brought up since then counts as up.
+            lacks_one = isinstance(news, Failed) and news.group in down and news.group in members
         if lacks_one:
             self._sleep_until(failure_shows_s)
         if not ended:

@@ -18,10 +18,9 @@ from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_b
 class GroupAllReduce:
     """GPU k of every group reduces its part of the gradients with GPU k of the other groups.
 
-    At fidelity "chunk" an actor on each GPU host sends and receives. Steady flows are begun by one
-    actor: that takes a fraction of the processor time, and moves the same bytes at the same times.
-    The rings meet where hosts share adapters, trunks or switches, so what they take together is not
-    what one of them takes alone.
+    At fidelity "chunk" an actor on each GPU host sends and receives. One actor begins all steady
+    flows: that takes a fraction of the processor time, and moves the same bytes at the same times.
+    The rings share adapters, trunks and switches, so together they may take longer than one alone.
 
     Parameters
     ----------
@@ -60,9 +59,9 @@ class GroupAllReduce:
         on_end: Callable[[], None],
         off_s: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Let members take part, by their positions; call `on_end` once every host is through.
+        """Let members take part, by their positions; call `on_end` once every host has finished.
 
-        There is no deadline. Where a member is not started, or goes down, that end never comes.
+        There is no deadline. If a member is not started, or goes down, the end never comes.
 
         Parameters
         ----------
@@ -85,15 +84,15 @@ class GroupAllReduce:
             for place, ring in enumerate(self._rings):
                 host = simgrid.Host.by_name(ring.hosts[member])
                 body = self._body(ring, member, on_end)
-                # One may die at this very moment: while others are started, its host goes off.
+                # A host may go off while actors on others are started.
                 with suppress(simgrid.HostFailureException):
                     self._actors.append(host.add_actor(f"all-reduce-{member}-{place}", body))
 
     def stop(self) -> None:
-        """End the rest of it, with all its messages."""
+        """End the all-reduce, with all its messages."""
         self._stopped = True
         self._stop_flows()
-        # A flow that is just being begun would outlive its actor: that one stops by itself.
+        # A flow that the actor is beginning would outlive it, so this actor stops by itself.
         for actor in [] if self._begins else self._actors:
             actor.kill()
         self._actors.clear()
@@ -106,9 +105,9 @@ class GroupAllReduce:
     def _send(
         self, members: set[int], on_end: Callable[[], None], off_s: Mapping[str, float]
     ) -> None:
-        """Begin a flow from each member that takes part to its successor, if that does, too.
+        """Begin a flow from each member that takes part to its successor, if both do.
 
-        All of them stop with the first that breaks off: members wait for each other.
+        All flows stop with the first that breaks off: members wait for each other.
         """
         flows: list[tuple[simgrid.Comm, int, int, float]] = []
         whole = True
@@ -144,9 +143,9 @@ class GroupAllReduce:
         on_end()
 
     def _ends_s(self, flows: Sequence[tuple[simgrid.Comm, int, int, float]]) -> float:
-        """Return when the last member is through, in seconds.
+        """Return when the last member has finished, in seconds.
 
-        After its own two flows each pays the latencies of the other rounds, and all meet.
+        After its two flows each member pays the latencies of the other rounds; then all meet.
         """
         known = {
             (place, member): (float(flow.finish_time), rest) for flow, place, member, rest in flows

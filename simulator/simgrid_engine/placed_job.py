@@ -82,8 +82,8 @@ class PlacedJob:
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that represent all.
 
-        One is enough if the links of its ring have no other traffic. Else it takes two: each sends
-        to the other, so that a rank's incoming links carry its neighbour's messages.
+        One is enough if the links of its ring have no other traffic. Else two are needed: each
+        sends to the other, so that a rank's incoming links carry its neighbour's messages.
         """
         whole = Fold.whole(self._pattern)
         if not self.classes:
@@ -163,10 +163,10 @@ class PlacedJob:
     def classes(self) -> tuple[int, ...]:
         """Classes of replicas whose passes take equally long, by replica.
 
-        Of one class are replicas whose messages have routes of the same latency, and the same share
-        of their narrowest link while all ranks send. A switch that is down makes two: the replicas
-        below it, and the others. Empty if positions of a replica differ, or if a link may limit
-        messages of several classes, which do not send at the same times.
+        Replicas are of one class if their messages have routes of the same latency, and the same
+        share of their narrowest link while all ranks send. A switch that is down makes two classes:
+        the replicas below it, and the others. Empty if positions of a replica differ, or if a link
+        may limit messages of several classes, which do not send at the same times.
         """
         whole = Fold.whole(self._pattern)
         if len({self.host(rank).speed for rank in self._names}) > 1:

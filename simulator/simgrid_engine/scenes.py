@@ -1,4 +1,4 @@
-"""Runs flows on a platform, scene after scene, and times them."""
+"""Runs scenes of flows on a platform, one after the other, and times them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Flow = tuple[str, str, float]
 
 
 def simulate_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
-    """Return how long each scene of flows that start at once lasts, in s; 0 for one without any.
+    """Return how long each scene of flows that start at once lasts, in s; 0 without flows.
 
     Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
     on PCIe and in switches. SimGrid alone would give each a part in inverse proportion to its

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # Raise it when the same request would be simulated differently.
 _VERSION = 2
 _MOST_GPUS = 256
-"""Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+"""Largest job whose courses are simulated: all ranks take part, a second and more per step."""
 _MOST_KNOWN = 10_000
 _PARTS_OF_LARGEST = 32
 """Parts of a course of the largest such job; smaller ones have more."""
 _MOST_GPUS_FAILING = 64
-"""Of a job whose failures are simulated in them: no two fail at the same moment, so that each is
+"""Largest job whose courses include failures: each failure is at another moment, which makes
 another course."""
 
 

@@ -180,11 +180,10 @@ class SimulatedSteps:
     ) -> None:
         """Let groups compute shard types, each a number of times; from within an actor.
 
-        Each computation takes `factor` times as long. Where all members compute like this,
-        gradients that should hide behind the passes may still be in flight: the next phase waits
-        for them (`settle`). Else this call waits, as a restart may turn their hosts off.
-        Groups `at_risk` may lose hosts meanwhile, or depend on such groups: they stop where they
-        cannot go on.
+        Each computation takes `factor` times as long. If all members compute like this, gradients
+        that should hide behind the passes may still be in flight: the next phase waits for them
+        (`settle`). Else this call waits, as a restart may turn their hosts off. Groups `at_risk`
+        may lose hosts meanwhile, or depend on such groups: they stop once they cannot go on.
 
         Parameters
         ----------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import simgrid
 
 if TYPE_CHECKING:
+    from faultline.simulator.simgrid_engine.scenes import Flow
     from faultline.simulator.simgrid_engine.traffic import Readers
 
 BROKEN_OFF = (
@@ -59,7 +60,7 @@ def load_checkpoint(
         [(*edge, each) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
-        # Readers that have their share by now have to be up, too.
+        # Readers that have their share already have to be up, too.
         if not all(simgrid.Host.by_name(host).is_on for hosts in groups for host in hosts):
             return False
         if not transfer(transfers):
@@ -69,16 +70,14 @@ def load_checkpoint(
     return True
 
 
-def transfer_beside(
-    flows: Sequence[tuple[str, str, float]], on_end: Callable[[bool], object]
-) -> None:
+def transfer_beside(flows: Sequence[Flow], on_end: Callable[[bool], object]) -> None:
     """Let an actor send bytes as `transfer` does; return once all flows have begun, or none will.
 
     The caller may turn hosts off next, and SimGrid aborts if a flow begins at a host that is off.
 
     Parameters
     ----------
-    flows : sequence of (str, str, float)
+    flows : sequence of Flow
         Sender, receiver and bytes of each.
     on_end : callable
         Is called when the last flow has ended, with whether all have arrived.
@@ -90,17 +89,15 @@ def transfer_beside(
     begun.acquire()
 
 
-def transfer(
-    flows: Sequence[tuple[str, str, float]], on_begun: Callable[[], object] = lambda: None
-) -> bool:
+def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: None) -> bool:
     """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
-    All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
-    forgotten while it runs. It aborts where a flow begins at a host that is off, so none does.
+    This waits for all flows, also after one has failed: SimGrid crashes if a flow is forgotten
+    while it runs. SimGrid aborts if a flow begins at a host that is off; then no flow begins.
 
     Parameters
     ----------
-    flows : sequence of (str, str, float)
+    flows : sequence of Flow
         Sender, receiver and bytes of each.
     on_begun : callable
         Is called when all flows have begun, or none will.
@@ -114,7 +111,7 @@ def transfer(
     return all(arrived)
 
 
-def arrivals_s(flows: Sequence[tuple[str, str, float]]) -> list[float]:
+def arrivals_s(flows: Sequence[Flow]) -> list[float]:
     """Send bytes from hosts to hosts that stay up, all at once; return when each has arrived."""
     begun = _begin(flows)
     for flow in begun:
@@ -122,7 +119,7 @@ def arrivals_s(flows: Sequence[tuple[str, str, float]]) -> list[float]:
     return [flow.finish_time for flow in begun]
 
 
-def _begin(flows: Sequence[tuple[str, str, float]]) -> list[simgrid.Comm]:
+def _begin(flows: Sequence[Flow]) -> list[simgrid.Comm]:
     return [
         simgrid.Comm.sendto_async(
             simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size)

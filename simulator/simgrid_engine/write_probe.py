@@ -35,8 +35,8 @@ class SimulatedBeside:
     Attributes
     ----------
     parts : sequence of (float, float, float, float)
-        What the part and the write take alone, and when each has ended of both begun at once; in
-        seconds.
+        Seconds of the part alone, of the write alone, and until the part and the write have ended
+        if both begin at once.
     """
 
     parts: Sequence[tuple[float, float, float, float]]
@@ -47,14 +47,14 @@ def write_beside_steps(
 ) -> WriteBesideSteps:
     """Return how a write and a job's steps slow each other.
 
-    That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
+    The write is `traffic.snapshot` to host memories, or else the first group's to storage.
 
     Parameters
     ----------
     platform : Path
         Platform XML.
     traffic : Traffic
-        Of the job, with its step where that is simulated.
+        Of the job, with its step if that is simulated.
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
     """
