@@ -62,13 +62,6 @@ class NtpOptions(StrategyOptions):
             "unit": "1",
         },
     )
-    spare_domains: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description="Spare domains, which replace those with the most broken GPUs.",
-        json_schema_extra={"source": "choice: none", "unit": "1"},
-    )
     resharding_slowdown: float = Field(
         0.04,
         ge=0,
@@ -104,7 +97,6 @@ class RestartingReplicas(Strategy):
 
     def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
         super().__init__(groups, redundancy, options)
-        self._spare_domains = options.spare_domains
         self._pod_groups = options.pod_groups or groups
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
@@ -166,7 +158,7 @@ class RestartingReplicas(Strategy):
         return Recovery("migrate", (), moves=tuple(moves), is_expected=True) if moves else None
 
     def _replicas(self) -> list[HitReplica]:
-        return packed_replicas(self._damage, self._spare_domains, self._pod_groups)
+        return packed_replicas(self._damage, self._pod_groups)
 
     def _job(self) -> JobPlan:
         return job_plan(self.groups, self._replicas(), self._plans())

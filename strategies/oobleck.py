@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from faultline.strategies.base import (
     Continue,
@@ -26,26 +26,7 @@ from faultline.strategies.recovery import Communicators, Move, Recovery, Recover
 from faultline.strategies.step_shares import Pipeline
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 from faultline.strategies.takeover.pipelines import formed, iteration_time, regrouped
-from faultline.strategies.takeover.published_oobleck import relative_throughput
 from faultline.strategies.takeover.templates import Template, even_template
-from pydantic import Field
-
-
-class OobleckOptions(StrategyOptions):
-    """Named choices of Oobleck."""
-
-    throughput: Literal["templates", "table"] = Field(
-        "templates",
-        description="Source of the job's throughput with the remaining nodes.",
-        json_schema_extra={
-            "source": "choice: the table covers only one model and 30 nodes",
-            "choices": {
-                "templates": "the closed form of re-formed pipelines, with whole layers and whole "
-                "micro-batches",
-                "table": "measured for a 6.7B model with the same share of 30 nodes",
-            },
-        },
-    )
 
 
 class Oobleck(PipelineScheme):
@@ -56,12 +37,10 @@ class Oobleck(PipelineScheme):
     title: ClassVar[str] = "Oobleck"
     colour: ClassVar[str | None] = "#CC88FF"
     marker: ClassVar[str | None] = "<"
-    Options: ClassVar[type[StrategyOptions]] = OobleckOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("re-form",)
 
-    def __init__(self, groups: int, redundancy: int, options: OobleckOptions) -> None:
+    def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         super().__init__(groups, redundancy, options)
-        self._options = options
         self._paces: dict[tuple[int, ...], float] = {}
         self._shortest = self.shape.stages
 
@@ -74,7 +53,7 @@ class Oobleck(PipelineScheme):
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Re-form pipelines with the remaining nodes, and repeat the step."""
         interrupted = self._interrupted(missing)
-        if interrupted and self._options.throughput != "table":
+        if interrupted:
             left = [self._lost.live(group) for group in range(self.groups)]
             self.states_refused += self._pipelines() != regrouped(left, least=1)
         if self._pace() is None:
@@ -116,7 +95,7 @@ class Oobleck(PipelineScheme):
         if pace is None:
             return NOTHING_LEFT
         pipelines: tuple[Pipeline, ...] = ()
-        if self._options.throughput == "templates" and self._lost.all_nodes_left() < self._nodes:
+        if self._lost.all_nodes_left() < self._nodes:
             now = formed(self._pipelines(), self.groups, self.shape)
             pipelines = tuple(one for one, was in zip(now, self._sound, strict=True) if one != was)
         if pace == 1.0 and not pipelines:
@@ -137,9 +116,6 @@ class Oobleck(PipelineScheme):
 
     def _pace(self) -> float | None:
         """Return the time of a step over that with all nodes; None if too few nodes are left."""
-        if self._options.throughput == "table":
-            speed = relative_throughput(self._lost.all_nodes_left() / self._nodes)
-            return 1.0 / speed if speed > 0.0 else None
         pipelines = tuple(map(len, self._pipelines()))
         if not pipelines:
             return None

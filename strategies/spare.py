@@ -44,19 +44,6 @@ class SpareOptions(StrategyOptions):
         },
     )
 
-    redundancies: Literal["least-time", "published"] = Field(
-        "least-time",
-        description="Which redundancies compete where none is stated.",
-        json_schema_extra={
-            "source": "choice: what redundancy costs depends on restarts, checkpoints and the step",
-            "choices": {
-                "least-time": "all that there is a ruler for; closed forms that know what the job "
-                "costs choose one, together with its interval",
-                "published": "floor(log2 N + 0.833) alone, whatever anything costs",
-            },
-        },
-    )
-
 
 class Spare(Strategy):
     """SPARe with redundancy r."""
@@ -134,16 +121,16 @@ class Spare(Strategy):
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """All redundancies with a ruler, from 2 (or 1 where there is no other).
-
-        Or ``r* = floor(log2 N + 0.833)`` alone (Lee et al. 2026), capped by the rulers known.
-        """
+        """All redundancies with a ruler, from 2 (or 1 where there is no other)."""
         largest = largest_redundancy(groups)
-        if isinstance(options, SpareOptions) and options.redundancies == "published":
-            return (max(1, min(floor(log2(groups) + 0.833), largest)),)
         return range(min(2, largest), largest + 1)
 
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
         """Return true where there is a ruler, else say what would do; 1 masks nothing."""
         return bool(ruler_for(groups, redundancy))
+
+
+def published_redundancy(groups: int) -> int:
+    """Return ``r* = floor(log2 N + 0.833)`` (Lee et al. 2026), capped by the known rulers."""
+    return max(1, min(floor(log2(groups) + 0.833), largest_redundancy(groups)))

@@ -48,6 +48,7 @@ from faultline.experiments.planner.search import (
     optimise_schemes,
 )
 from faultline.experiments.planner.situation import Situation, read_situation
+from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, write_file
 from rich.progress import SpinnerColumn, TimeElapsedColumn
@@ -103,7 +104,7 @@ def _planned(
     if arguments.optimise:
         check_searchable(situation)
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
-    with progress_of(*_COLUMNS) as progress:
+    with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task(f"{of_several}closed forms", total=None)
 
         def on_chosen(choices: int) -> None:
@@ -193,7 +194,7 @@ def _split(arguments: argparse.Namespace) -> int:
         schemes, _ = chosen_schemes(arguments.schemes, situation)
         return schemes, chosen_protections(arguments.protections)
 
-    with progress_of(*_COLUMNS) as progress:
+    with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task("simulating splits of the fleet", total=None)
         fleet = split_fleet(
             arguments.scenarios[0],

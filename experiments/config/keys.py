@@ -162,9 +162,19 @@ def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
     ]
 
 
-def and_more(mistakes: int) -> str:
+def and_more(mistakes: int, at_least: str = "") -> str:
     """Return the number of further mistakes, for the end of a message."""
-    return f" (and {mistakes} more)" if mistakes else ""
+    return f" (and {at_least}{mistakes} more)" if mistakes else ""
+
+
+def raise_first(mistakes: Sequence[str], most: int | None = None) -> None:
+    """Raise UserError with the first mistake, if there is one, and the number of others.
+
+    If there are more than `most`, there may be others that were not looked for.
+    """
+    if mistakes:
+        at_least = "at least " if most is not None and len(mistakes) > most else ""
+        raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
 
 
 def quote(value: object) -> str:

@@ -172,6 +172,8 @@ def transformer_of(table: ModelTable) -> Transformer:
         table.key_value_heads,
         table.ffn_matrices,
         tied_embeddings=False,
+        experts=table.experts,
+        active_experts=table.active_experts,
     )
 
 
@@ -201,7 +203,6 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
         KNOWN_KERNELS[table.kernels],
         compute_efficiency=table.compute_efficiency,
         recompute=table.recompute,
-        sequence_parallel=table.sequence_parallel,
         attention=table.attention,
         shard_optimizer=table.shard_optimizer,
         context=table.context,

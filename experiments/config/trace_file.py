@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import FORMULA, quote
+from faultline.experiments.config.keys import FORMULA, quote, raise_first
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
@@ -249,15 +249,12 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
     reader = _Reader(path, layout, start)
     with _uncollected():
         _read_rows(reader)
-    if reader.mistakes:
-        more = len(reader.mistakes) - 1
-        at_least = "at least " if more >= _MOST_MISTAKES else ""
-        raise UserError(reader.mistakes[0] + (f" (and {at_least}{more} more)" if more else ""))
+    raise_first(reader.mistakes, _MOST_MISTAKES)
     recorded = reader.recorded()
     _check_causes(recorded.causes, path)
     if not recorded:
         after = "" if start is None else " from failures.trace_start on"
-        raise UserError(f"{path}: there is no failure in it{after}; write a row a failure")
+        raise UserError(f"{path}: there is no failure in it{after}; write one row per failure")
     return recorded
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,7 +131,6 @@ _GPUS_OF_PRICES = 2048
 _REQUEUE_EXPONENT = 0.255
 """Growth of the time in the queue with the GPUs; derived from ByteRobust (arXiv 2509.16293): 454,
 545 and 635 s on 2,048, 4,096 and 8,192 GPUs less hot updates of 46, 51 and 54 s."""
-_DAY_S = 86_400.0
 
 
 def recovery_prices(scenario: Scenario, save_s: float | None = None) -> RecoveryPrices:
@@ -177,7 +175,7 @@ def hardware_of(scenario: Scenario) -> Hardware:
     """Return the source of replacement machines in a restart; not standbys if there are none."""
     table = scenario.recovery
     hardware: Hardware = table.price("hardware")
-    if hardware == "standby" and table.standbys_quantile is None and not table.price("standbys"):
+    if hardware == "standby" and not table.price("standbys"):
         return "reschedule"
     return hardware
 
@@ -201,25 +199,18 @@ def gpus_per_machine(scenario: Scenario) -> int:
     return job_layout(scenario).gpus_per_host
 
 
-def paid_gpus(scenario: Scenario, mtbf_s: float) -> int:
+def paid_gpus(scenario: Scenario) -> int:
     """Return the GPUs of the job, of its spare groups, and of standbys."""
     job, rejoin = scenario.job, scenario.rejoin
     spare = rejoin.spare_groups if rejoin.when == "at-checkpoint" else 0
-    standbys = standbys_of(scenario, mtbf_s) * gpus_per_machine(scenario)
+    standbys = standbys_of(scenario) * gpus_per_machine(scenario)
     return job.gpus_of_group * (job.groups + spare) + standbys
 
 
-def standbys_of(scenario: Scenario, mtbf_s: float) -> int:
-    """Return the number of standbys, if a machine of the job fails every `mtbf_s` seconds."""
+def standbys_of(scenario: Scenario) -> int:
+    """Return the number of standby machines."""
     table = scenario.recovery
-    if table.price("hardware") != "standby":
-        return 0
-    if table.standbys_quantile is not None:
-        from faultline.strategies.closed_forms.standbys import standbys_for
-
-        machines = ceil(scenario.job.all_gpus / gpus_per_machine(scenario))
-        return standbys_for(machines, _DAY_S / mtbf_s, table.standbys_quantile)
-    return int(table.price("standbys"))
+    return int(table.price("standbys")) if table.price("hardware") == "standby" else 0
 
 
 @dataclass(frozen=True)

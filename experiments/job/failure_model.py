@@ -254,7 +254,6 @@ def _dependence(table: FailuresTable) -> Dependence:
         kinds.correlated_excess,
         kinds.excess_within_s,
         kinds.lemon_shape,
-        kinds.lemons_evicted_after,
         kinds.recurrence,
     )
 

@@ -161,12 +161,12 @@ class ResolvedJob:
     @property
     def standbys(self) -> int:
         """Number of standby machines."""
-        return standbys_of(self.scenario, self.failures.mtbf_s)
+        return standbys_of(self.scenario)
 
     @property
     def awaits_repairs(self) -> bool:
         """Whether a failed machine has no replacement, so that the job waits for its repair."""
-        return awaits_repairs(self.scenario, self.failures.mtbf_s)
+        return awaits_repairs(self.scenario)
 
     def predict(self) -> Prediction:
         """Predict the result of the replay engine; a UserError if there are no closed forms."""
@@ -390,9 +390,9 @@ def _mean_slowest(groups: int, jitter: float, minimum_factor: float) -> float:
     return 1.0 + jitter * float(largest_of_normals([groups], (minimum_factor - 1.0) / jitter)[0])
 
 
-def awaits_repairs(scenario: Scenario, mtbf_s: float) -> bool:
+def awaits_repairs(scenario: Scenario) -> bool:
     """Return whether a failed machine has no replacement, so that the job waits for its repair."""
-    has_others = standbys_of(scenario, mtbf_s) or free_machines_of(scenario) != 0
+    has_others = standbys_of(scenario) or free_machines_of(scenario) != 0
     return scenario.recovery.price("hardware") == "repaired" or not has_others
 
 
@@ -406,7 +406,7 @@ def restart_with_repairs_s(
     scenario: Scenario, durations: Durations, failures: FailureModel, needed: Recovery = RESTART
 ) -> float:
     """Return the time of a restart without loading, in seconds, with the mean wait for a repair."""
-    if not (needed.replaces_hardware and awaits_repairs(scenario, failures.mtbf_s)):
+    if not (needed.replaces_hardware and awaits_repairs(scenario)):
         return durations.restart_s(needed)
     alone_s = durations.restart_s(replace(needed, replaces_hardware=False))
     return alone_s + awaited_repair_s(scenario, failures)

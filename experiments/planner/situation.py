@@ -55,18 +55,18 @@ class Situation:
     @property
     def gpus(self) -> int:
         """GPUs that are paid for, including spare groups and standbys."""
-        return paid_gpus(self.scenario, self.mtbf_s)
+        return paid_gpus(self.scenario)
 
     @property
     def machines(self) -> str:
         """The source of replacement machines, their number, and what follows after these."""
         scenario, table = self.scenario, self.scenario.recovery
-        standbys, free = standbys_of(scenario, self.mtbf_s), free_machines_of(scenario)
+        standbys, free = standbys_of(scenario), free_machines_of(scenario)
         hardware = table.price("hardware")
         repair = _REPAIR.format(time_text(awaited_repair_s(scenario, failure_model(scenario))))
         if hardware == "in-place":
             return "the same machines are used after a failure (recovery.hardware)"
-        if awaits_repairs(scenario, self.mtbf_s):
+        if awaits_repairs(scenario):
             return f"no machine is on standby and none is free: a restart waits {repair}"
         size = f"of {gpus_per_machine(scenario)} GPUs"
         first = f"{standbys:,} machines {size} on standby, paid for; then " if standbys else ""

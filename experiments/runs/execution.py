@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def _clock(seconds: float) -> str:
     minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+_kept_executor: ContextVar[LocalExecutor | None] = ContextVar("kept_executor", default=None)
+
+
+@contextmanager
+def workers_kept(workers: int | None = None) -> Iterator[None]:
+    """Keep the workers of `simulate` from one call to the next within a ``with`` block."""
+    with LocalExecutor(workers) as executor:
+        token = _kept_executor.set(executor)
+        try:
+            yield
+        finally:
+            _kept_executor.reset(token)
 
 
 def simulate(
@@ -160,7 +175,10 @@ def _results(pending: list[Request], workers: int | None) -> Results:
     if min(workers or cores(), len(pending)) <= 1:
         known = KnownDurations()
         return (Result(request.run_id, request.task.simulate(known)) for request in pending)
-    return LocalExecutor(workers).simulate(pending, Limits())
+    executor = _kept_executor.get()
+    if executor is None or executor.workers != (workers or cores()):
+        executor = LocalExecutor(workers)
+    return executor.simulate(pending, Limits())
 
 
 def _labelled(task: Task, value: Any) -> Any:

@@ -75,7 +75,8 @@ def serve(descriptor: int) -> None:
     # If SimGrid is missing, runs on it report that.
     with suppress(ImportError):
         import_module("faultline.simulator.simgrid_engine.warm_process")
-    # Some packages import parts on first use: once here instead of in each child.
+    # Schemes and packages import parts on first use: once here instead of in each child.
+    import_module("scipy.optimize")
     attempt(Point(Scenario.model_validate({"job": {"steps": 1}})), known)
     # Pages that the collector never touches stay shared with the children.
     gc.collect()

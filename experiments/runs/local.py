@@ -55,11 +55,14 @@ _Outbox = SimpleQueue[Result | BaseException]
 class LocalExecutor:
     """Executes runs on this machine, one per worker at a time.
 
-    By default there is a worker per available processor. Records do not depend on the workers.
+    By default there is a worker per available processor. Records do not depend on the workers. In a
+    ``with`` block, workers stay from one call to the next, as starting them takes seconds.
     """
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
+        self._keeps_servers = False
+        self._kept: list[ForkServer] = []
         most = _MOST_PER_CORE * cores()
         if self.workers > most:
             raise UserError(
@@ -67,11 +70,21 @@ class LocalExecutor:
                 f"{_MOST_PER_CORE} per core"
             )
 
+    def __enter__(self) -> LocalExecutor:
+        self._keeps_servers = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keeps_servers = False
+        _stop(self._kept)
+        self._kept = []
+
     def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`. A UserError if this machine cannot execute any."""
         directory = str(Path.cwd())
         expected = environment()
-        servers = [ForkServer(expected) for _ in range(self.workers)]
+        servers = self._kept or [ForkServer(expected) for _ in range(self.workers)]
+        self._kept = []
         inbox: _Inbox = SimpleQueue()
         outbox: _Outbox = SimpleQueue()
         # Daemon threads do not delay Python's exit if this generator is never closed. The closed
@@ -84,13 +97,20 @@ class LocalExecutor:
                 thread.start()
             assignments = (Assignment(request, limits, directory) for request in requests)
             yield from _exchange(assignments, inbox, outbox, _LOOK_AHEAD * self.workers)
+            if self._keeps_servers:
+                self._kept = servers
         finally:
-            for server in servers:
-                server.stop()
+            if not self._kept:
+                _stop(servers)
             for _ in threads:
                 inbox.put(None)
             for thread in threads:
                 thread.join()
+
+
+def _stop(servers: Iterable[ForkServer]) -> None:
+    for server in servers:
+        server.stop()
 
 
 class InThisProcess:

@@ -77,7 +77,7 @@ class SimulatedRun:
     @property
     def gpu_hours(self) -> float:
         """GPU-hours of the whole run, including standbys."""
-        gpus = paid_gpus(self.job.scenario, self.job.failures.mtbf_s)
+        gpus = paid_gpus(self.job.scenario)
         return gpus * self.progress.now_s / 3600.0
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 from faultline.experiments.progress import WorkProgress
-from faultline.experiments.runs.execution import simulate
+from faultline.experiments.runs.execution import simulate, workers_kept
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.screen import message_console, text_column
 from faultline.platforms.files import own_folder
@@ -33,6 +33,7 @@ class Stage:
     full: bool = False  # Everything that was published, however long it takes.
     workers: int | None = None  # Worker processes; as many as there are cores if None.
     _progress: WorkProgress = field(init=False, repr=False)
+    _open: ExitStack = field(init=False, repr=False, default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         self._progress = WorkProgress(
@@ -44,11 +45,12 @@ class Stage:
         )
 
     def __enter__(self) -> Stage:
-        self._progress.start()
+        self._open.enter_context(workers_kept(self.workers))
+        self._open.enter_context(self._progress)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._open.close()
 
     def pick(self, quick: Result, full: Result) -> Result:
         """Return how much is simulated: `full` if everything was asked for."""

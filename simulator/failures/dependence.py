@@ -33,8 +33,6 @@ class Dependence:
     # Shape of the gamma-distributed factor, of mean 1, on each node's rate; None if all are
     # alike.
     lemon_shape: float | None = None
-    # Failures of a node after which it is permanently replaced by one of the mean rate.
-    evicted_after: int | None = None
     # Probability that a repair misses the fault, which then recurs.
     recurrence: float = 0.0
 
@@ -55,27 +53,15 @@ class DependentFailures:
         How they depend on each other.
     layout : JobLayout
         Which GPUs share which components.
-    factors : array of float, or None
-        Factor on each node's rate with which the failures were drawn.
     seed : int
         Seed of the run.
     """
 
-    def __init__(
-        self,
-        dependence: Dependence,
-        layout: JobLayout,
-        factors: NDArray[np.float64] | None,
-        seed: int,
-    ) -> None:
+    def __init__(self, dependence: Dependence, layout: JobLayout, seed: int) -> None:
         self._dependence = dependence
         self._layout = layout
-        self._factors = factors
         self._bursts = stream(seed, Purpose.BURSTS)
         self._repairs = stream(seed, Purpose.RECURRENCES)
-        self._replacements = stream(seed, Purpose.LEMONS, 1)
-        self._failed: dict[int, int] = {}
-        self._replaced: set[int] = set()
 
     def followers(self, failures: Iterable[Failure]) -> list[Failure]:
         """Return the further failures of the bursts that some failures start, in no order."""
@@ -93,29 +79,11 @@ class DependentFailures:
                 )
         return found
 
-    def as_they_come(self, failures: Sequence[Failure]) -> list[Failure]:
-        """Return the failures that happen, in the order of time, with their recurrences."""
-        dependence = self._dependence
-        happening = failures
-        if self._factors is not None and dependence.evicted_after is not None:
-            happening = [one for one in failures if self._happens(one, dependence.evicted_after)]
-        if dependence.recurrence <= 0.0:
-            return list(happening)
-        return [self._recurring(failure) for failure in happening]
-
-    def _happens(self, failure: Failure, most: int) -> bool:
-        """Thin the failures of a node that has been replaced by one of the mean rate."""
-        if failure.level not in ON_ONE_NODE:
-            return True
-        assert self._factors is not None
-        layout = self._layout
-        node = layout.gpus_of(failure.level, failure.number)[0] // layout.gpus_per_host
-        if node in self._replaced and self._replacements.random() * self._factors[node] > 1.0:
-            return False
-        self._failed[node] = self._failed.get(node, 0) + 1
-        if self._failed[node] >= most:
-            self._replaced.add(node)
-        return True
+    def with_recurrences(self, failures: Sequence[Failure]) -> list[Failure]:
+        """Return failures, given in the order of time, with their recurrences."""
+        if self._dependence.recurrence <= 0.0:
+            return list(failures)
+        return [self._recurring(failure) for failure in failures]
 
     def _recurring(self, failure: Failure) -> Failure:
         dependence, times = self._dependence, 0

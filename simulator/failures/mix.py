@@ -131,7 +131,7 @@ class CauseMix:
             return
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
         drawn = [_CauseStream(one, self.layout, seed, factors) for one, _ in self._stopping]
-        dependent = DependentFailures(self.dependence, self.layout, factors, seed)
+        dependent = DependentFailures(self.dependence, self.layout, seed)
         until_s, ahead_s = 0.0, max(_BLOCK, self.groups) * self.mtbf_s
         coming: list[Failure] = []
         while True:
@@ -145,7 +145,7 @@ class CauseMix:
             coming.sort(key=_time_s)
             here = bisect_right(coming, until_s, key=_time_s)
             batch, coming = coming[:here], coming[here:]
-            yield dependent.as_they_come(batch)
+            yield dependent.with_recurrences(batch)
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
         """Yield the failures that stop nothing, or nothing yet, in the order of time."""

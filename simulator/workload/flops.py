@@ -54,7 +54,7 @@ def token_flop(model: Transformer) -> TokenFlop:
     """Return the FLOP of a model for one token."""
     projections = 2.0 * model.attention_matrix_parameters
     scores = 4.0 * model.sequence_tokens * model.hidden
-    ffn = 2.0 * model.ffn_matrix_parameters
+    ffn = 2.0 * model.active_ffn_parameters
     return TokenFlop(
         forward=LayerFlop(projections + scores, ffn),
         input_gradient=LayerFlop(projections + 2 * scores, ffn),

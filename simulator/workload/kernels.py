@@ -214,6 +214,14 @@ class Kernels:
         sent = 2 * (ranks - 1) / ranks * size_bytes
         return self._carried(sent, 2, self.all_reduce_share)
 
+    def exchange(self, size_bytes: float, ranks: int) -> Carried:
+        """Return the cost of an all-to-all on NVLink: a GPU sends to all others at once.
+
+        A GPU has `size_bytes`, of which it keeps its own part. The share of the link is that of
+        rings: no all-to-all of these sizes is published for the shipped GPUs.
+        """
+        return self._carried((ranks - 1) / ranks * size_bytes, 1, self.scale_up_share)
+
     def _carried(self, sent: float, hops: int, share: Curve) -> Carried:
         """Return the part of a published time that is no latency as bytes at the link's rate.
 

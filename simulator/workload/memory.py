@@ -87,7 +87,7 @@ def layer_activation_bytes(
         return 2 * scale * numbers / outside
     # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
     # four times the width), another one for the gate.
-    inner = 2 * model.ffn_matrices * model.ffn_hidden / model.hidden
+    inner = 2 * model.ffn_matrices * model.active_experts * model.ffn_hidden / model.hidden
     # Inside attention: query and output at full width, key and value at theirs.
     projected = 4 + 4 * model.key_value_width / model.hidden
     scores = 5 * model.heads * model.sequence_tokens / model.hidden

@@ -8,7 +8,8 @@ References
 Narayanan et al. 2021, SC21 (arXiv 2104.04473): the interleaved schedule, scatter and gather of what
 stages send. Korthikanti et al. 2022 (arXiv 2205.05198): sequence parallelism, selective
 recomputation. Rajbhandari et al. 2020 (ZeRO): a sharded optimizer. Grattafiori et al. 2024 (Llama
-3): keys and values gathered for context parallelism.
+3): keys and values gathered for context parallelism. Lepikhin et al. 2020 (GShard, arXiv
+2006.16668): experts on different GPUs, to which all-to-alls bring the tokens.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class ParallelJob:
     recompute : {"none", "selective", "full"}
         The recomputation of the backward pass.
     sequence_parallel : bool
-        Whether work outside of tensor parallelism is spread over its ranks as well.
+        Whether work outside of tensor parallelism is spread over its ranks as well (Korthikanti et
+        al. 2022, arXiv 2205.05198).
     attention : {"unfused", "flash-2", "flash-3"}
         Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones
         out.
@@ -115,6 +117,16 @@ class ParallelJob:
                 raise WorkloadError(
                     f"job: {name} is {getattr(self, name)}: use a share from 0 to 1"
                 )
+        if self.model.experts > 1 and not self.sequence_parallel:
+            raise WorkloadError(
+                f"job: {self.model.experts} experts need sequence parallelism, by which each rank "
+                "has tokens of its own to send"
+            )
+        if self.model.experts > 1 and self.model.experts % self.layout.tensor:
+            raise WorkloadError(
+                f"job: {self.layout.tensor} tensor-parallel ranks cannot share "
+                f"{self.model.experts} experts evenly: use a divisor"
+            )
         if self.layout.data % self.context:
             raise WorkloadError(
                 f"job: context parallelism of {self.context} does not divide "
@@ -249,12 +261,22 @@ class ParallelJob:
         products = (
             (tokens, (hidden + 2 * model.key_value_width) / tensor, hidden),
             (tokens, hidden, hidden / tensor),
-            (tokens, gates * model.ffn_hidden / tensor, hidden),
-            (tokens, hidden, model.ffn_hidden / tensor),
         )
-        forward_s = sum(self._product_s(m, n, k) for m, n, k in products)
+        # The ranks of a stage share the dense network's width, or the experts: tokens are assumed
+        # to be spread evenly over these.
+        count, ranks = 1.0, tensor
+        if model.experts > 1:
+            count, ranks = model.experts / tensor, 1
+        routed = tokens * model.active_experts / model.experts
+        expert_products = (
+            (routed, gates * model.ffn_hidden / ranks, hidden),
+            (routed, hidden, model.ffn_hidden / ranks),
+        )
+        counted = [(each, 1.0) for each in products] + [(each, count) for each in expert_products]
+        forward_s = sum(self._product_s(m, n, k, times) for (m, n, k), times in counted)
         backward_s = sum(
-            self._product_s(m, k, n) + self._product_s(n, k, m) for m, n, k in products
+            self._product_s(m, k, n, times) + self._product_s(n, k, m, times)
+            for (m, n, k), times in counted
         )
         outside, inside = _FORWARD_TRAFFIC
         spread = tensor if self.sequence_parallel else 1
@@ -270,9 +292,9 @@ class ParallelJob:
             backward_s += core_s
         return forward_s, backward_s
 
-    def _product_s(self, rows: float, columns: float, inner: float) -> float:
-        """Return the seconds of a product with weights."""
-        time_s = self.kernels.matmul.seconds(rows, columns, inner)
+    def _product_s(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
+        """Return the seconds of products with weights."""
+        time_s = self.kernels.matmul.seconds(rows, columns, inner, count)
         speedup = self.kernels.matmul_speedup(self.matmul_precision)
         return time_s / speedup / self.compute_efficiency
 
@@ -307,7 +329,13 @@ class ParallelJob:
         activations = _BYTES * self._tokens * self.model.hidden
         # Two all-reduces each way, or as many pairs of reduce-scatter and all-gather.
         forward = backward = self.kernels.all_reduce(activations, self.layout.tensor).times(2)
-        if self.sequence_parallel:
+        if self.model.experts > 1:
+            # Experts take one pair of these; a rank sends its tokens to their experts and back.
+            routed = self.model.active_experts / self.layout.tensor * activations
+            exchange = self.kernels.exchange(routed, self.layout.tensor).times(2)
+            forward = self._ring(activations, 2).then(exchange)
+            backward = forward.then(self._ring(activations, 1))
+        elif self.sequence_parallel:
             forward = backward = self._ring(activations, 2).times(2)
             # Inputs were kept in parts, and are gathered once more for the weights' gradients.
             backward = backward.then(self._ring(activations, 1).times(2))

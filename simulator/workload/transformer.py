@@ -36,6 +36,11 @@ class Transformer:
         Whether there is a table of position embeddings, a row a token of the sequence.
     biases : bool
         Whether linear layers and norms have biases (GPT) or not (Llama).
+    experts : int
+        Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv
+        1701.06538); 1 is a dense model.
+    active_experts : int
+        Experts that each token passes.
 
     Raises
     ------
@@ -54,6 +59,8 @@ class Transformer:
     tied_embeddings: bool = True
     learned_positions: bool = False
     biases: bool = False
+    experts: int = 1
+    active_experts: int = 1
 
     def __post_init__(self) -> None:
         require_positive(
@@ -65,7 +72,14 @@ class Transformer:
             sequence_tokens=self.sequence_tokens,
             vocabulary=self.vocabulary,
             key_value_heads=self.shared_heads,
+            experts=self.experts,
+            active_experts=self.active_experts,
         )
+        if self.active_experts > self.experts:
+            raise WorkloadError(
+                f"transformer: {self.active_experts} active experts are more than the "
+                f"{self.experts} of a layer: use at most {self.experts}"
+            )
         if self.ffn_matrices not in (2, 3):
             raise WorkloadError(
                 f"transformer: ffn_matrices is {self.ffn_matrices}: use 2, or 3 if it is gated"
@@ -98,7 +112,17 @@ class Transformer:
 
     @property
     def ffn_matrix_parameters(self) -> int:
-        """Numbers in the matrices of one layer's feed-forward network."""
+        """Numbers in the matrices of one layer's feed-forward networks, and in their router."""
+        router = self.hidden * self.experts if self.experts > 1 else 0
+        return self.experts * self._expert_parameters + router
+
+    @property
+    def active_ffn_parameters(self) -> int:
+        """Numbers in the matrices of the feed-forward networks that one token passes."""
+        return self.active_experts * self._expert_parameters
+
+    @property
+    def _expert_parameters(self) -> int:
         return self.ffn_matrices * self.hidden * self.ffn_hidden
 
     @property
@@ -108,7 +132,7 @@ class Transformer:
         if not self.biases:
             return norms
         attention = 2 * self.hidden + 2 * self.key_value_width
-        ffn = (self.ffn_matrices - 1) * self.ffn_hidden + self.hidden
+        ffn = self.experts * ((self.ffn_matrices - 1) * self.ffn_hidden + self.hidden)
         return 2 * norms + attention + ffn
 
     @property

@@ -123,16 +123,15 @@ class HitReplica:
         return self.domains[0].failed
 
 
-def packed_replicas(damage: Damage, spare_domains: int, pod_groups: int) -> list[HitReplica]:
+def packed_replicas(damage: Damage, pod_groups: int) -> list[HitReplica]:
     """Return the damaged replicas, the worst first, if damaged domains are packed within pods.
 
-    Spare domains replace the worst domains. The other damaged domains of a pod fill its replicas
-    one after the other, the worst first (`throughput.packed`). The most damaged groups of the pod
-    represent these replicas. A pod is `pod_groups` consecutive groups, whose domains may be
-    exchanged.
+    The damaged domains of a pod fill its replicas one after the other, the worst first
+    (`throughput.packed`). The most damaged groups of the pod represent these replicas. A pod is
+    `pod_groups` consecutive groups, whose domains may be exchanged.
     """
     pods: dict[int, list[HitDomain]] = {}
-    for one in damage.domains()[spare_domains:]:
+    for one in damage.domains():
         pods.setdefault(one.group // pod_groups, []).append(one)
     most_hit = sorted(
         damage.groups, key=lambda group: (-len(damage.failed(group)), -sum(damage.failed(group)))

@@ -8,7 +8,6 @@ with one GPU each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor
 
 MOST_NODES, LEAST_NODES = 30, 16
 SAMPLES_PER_S = (
@@ -62,18 +61,3 @@ ARTIFACT_COSTS = {
     "6.7B": ArtifactCosts(10.0, 120.0, 701.0, 450.0, 5.0),
 }
 """The preset ``oobleck-artifact``, by model."""
-
-
-def relative_throughput(share: float) -> float:
-    """Return the throughput over that of all nodes, by the share of nodes that are up.
-
-    Linear between whole numbers of nodes; 0 below 16 of 30.
-    """
-    nodes = share * MOST_NODES
-    if nodes < LEAST_NODES:
-        return 0.0
-    if nodes >= MOST_NODES:
-        return 1.0
-    whole = floor(nodes)
-    left, right = SAMPLES_PER_S[MOST_NODES - whole], SAMPLES_PER_S[MOST_NODES - whole - 1]
-    return (left + (nodes - whole) * (right - left)) / SAMPLES_PER_S[0]

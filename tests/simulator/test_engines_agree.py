@@ -99,7 +99,6 @@ SOUND_BUT = {
         "restart.failure_while_waiting=surfaces",
     ],
     "from detection": ["failures.clock=from-detection"],
-    "every message": ["all_reduce.fidelity=chunk", "job.groups=8"],
     "a restart that grows with the job": ["~times.restart_s", "recovery.requeue_s=120"],
     "all load at once": ["restart.readers=every-group", "job.groups=8"],
 }
@@ -163,12 +162,8 @@ def test_checkpoints_and_returns_that_adapt(option: str, scenario: str, scheme: 
 
 
 @pytest.mark.parametrize(("scenario", "scheme"), PAIRS)
-@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
-def test_groups_rejoin_the_messages_of_the_all_reduce(
-    fidelity: str, scenario: str, scheme: str
-) -> None:
-    messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
-    settings = settings_of(scheme, 12, 3, 40, *messages, *REJOIN)
+def test_groups_rejoin_the_messages_of_the_all_reduce(scenario: str, scheme: str) -> None:
+    settings = settings_of(scheme, 12, 3, 40, "~times.all_reduce_per_group_s", *REJOIN)
     _, events = agreed(scenario, settings, seed=5)
     assert EventKind.REJOINED in {event.kind for event in events}
 
@@ -177,13 +172,12 @@ def test_groups_rejoin_the_messages_of_the_all_reduce(
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scheme", ["replication", "spare"])
 @pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
 def test_many_groups_rejoin_the_messages_of_the_all_reduce(
-    fidelity: str, scenario: str, scheme: str, seed: int
+    scenario: str, scheme: str, seed: int
 ) -> None:
-    messages = ["~times.all_reduce_per_group_s", f"all_reduce.fidelity={fidelity}"]
+    measured = "~times.all_reduce_per_group_s"
     policy = ["checkpoint.policy=dynamic"] if seed % 2 else []
-    settings = settings_of(scheme, 16, 3, 150, *messages, *REJOIN, *policy)
+    settings = settings_of(scheme, 16, 3, 150, measured, *REJOIN, *policy)
     record, events = agreed(scenario, settings, seed)
     assert record["completed_steps"] == 150
     assert EventKind.REJOINED in {event.kind for event in events}

@@ -196,7 +196,6 @@ def test_a_mix_of_all_kinds(scheme: str, reactions: tuple[str, str, str], tmp_pa
         "failures.kinds.recurrence=0.3",
         "failures.kinds.correlated_excess=1.5",
         "failures.kinds.lemon_shape=0.5",
-        "failures.kinds.lemons_evicted_after=3",
         "times.restart_s=300",
         "job.time_limit_s=40000",
         *JOB,

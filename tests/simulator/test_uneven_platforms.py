@@ -238,13 +238,9 @@ def test_both_engines_simulate_all_rings_of_groups_that_fail(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("fidelity", ["flow", "chunk"])
 @pytest.mark.parametrize("scenario", ["spare-study", "spare-sound"])
-def test_both_engines_simulate_all_rings_however_exactly(
-    scenario: str, fidelity: str, seed: int, shared_adapters: str
-) -> None:
-    settings = [*MULTI_RING, shared_adapters, "strategy.redundancy=2"]
-    agreed(scenario, [*settings, f"all_reduce.fidelity={fidelity}"], seed)
+def test_both_engines_simulate_all_rings(scenario: str, seed: int, shared_adapters: str) -> None:
+    agreed(scenario, [*MULTI_RING, shared_adapters, "strategy.redundancy=2"], seed)
 
 
 SOUND_NIC = 6.25e9

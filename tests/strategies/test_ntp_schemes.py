@@ -70,18 +70,6 @@ def test_nine_domains_fill_two_replicas_and_the_most_hit_groups_stay_away() -> N
     assert apart.batch_share == 122 / 128
 
 
-def test_spares_stand_in_for_the_worst_domains() -> None:
-    """Nine hit domains less one is one replica; at nine spares nothing is missing."""
-    hits = gpu(5, 0, 40, 70) + gpu(9, 0, 1, 200) + gpu(1, 0) + gpu(2, 0) + gpu(3, 0) + gpu(4, 0)
-    one = struck(built(Scheme.DP_DROP, spare_domains=1), hits).plan()
-    assert one.batch_share == 127 / 128
-    all_of_them = struck(built(Scheme.NTP, spare_domains=9), hits).plan()
-    assert (all_of_them.batch_share, all_of_them.pace) == (1.0, 1.0)
-    # The only domain that is down to TP28 is replaced first.
-    deep = gpu(7, 0, 1, 2) + gpu(8, 0)
-    assert struck(built(Scheme.NTP, spare_domains=1), deep).plan().batch_share == 1 - 1 / 1024
-
-
 def test_ntp_cuts_the_batch_by_whole_sequences_and_ntp_pw_pays_in_power() -> None:
     """TP30: (7 + 7) 32/30 = 14.9 of 15 slots, so 7 of 8 sequences; TP28: 6; TP26: 5."""
     for failed, sequences in ((1, 7), (2, 7), (3, 6), (4, 6), (5, 5)):
@@ -173,7 +161,7 @@ def test_every_domain_has_one_place_and_hit_ones_are_in_their_replica(
     for place, failed in enumerate(counts[: len(counts) // 4 * 4]):
         if failed:
             damage.add(Hit(place // 4, place % 4 * 32, place % 4 * 32 + failed - 1, 128))
-    replicas = packed_replicas(damage, 0, pod)
+    replicas = packed_replicas(damage, pod)
     moved = domains_in_places(replicas, 4, pod)
     assert set(moved) == set(moved.values())
     assert all(place != domain for place, domain in moved.items())

@@ -21,7 +21,6 @@ from faultline.strategies.takeover.pipeline_scheme import (
     failures_until_too_few,
     stages_of,
 )
-from faultline.strategies.takeover.published_oobleck import SAMPLES_PER_S, relative_throughput
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -325,16 +324,6 @@ def test_less_than_a_pipeline_is_a_wipe_out(name: str) -> None:
     for hit in (Hit(0, 0, 7, 8), gpu(1, 2)):
         scheme.on_hit(hit)
     assert scheme.plan().pace == 1.0
-
-
-def test_oobleck_by_its_table() -> None:
-    for nodes, samples in zip(range(30, 15, -1), SAMPLES_PER_S, strict=True):
-        assert relative_throughput(nodes / 30) == pytest.approx(samples / 5.508)
-    assert relative_throughput(27.5 / 30) == pytest.approx((4.957 + 5.141) / 2 / 5.508)
-    assert relative_throughput(15.9 / 30) == 0.0
-    scheme = built("oobleck", groups=3, stages=10, throughput="table")
-    lose(scheme, Hit(0, 0, 3, 10))
-    assert scheme.plan().pace == pytest.approx(5.508 / 4.773)
 
 
 @pytest.mark.parametrize("name", ["mecefo", "oobleck"])

@@ -1,9 +1,9 @@
-"""What a log of failures says, whatever its format: who failed when, of whom, in how much time."""
+"""A log of failures in any format: which node failed when, and for how long nodes were watched."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +18,11 @@ class Logged(NamedTuple):
     """One failure of a log."""
 
     time_s: float  # Seconds since the log begins.
-    level: Level  # What kind of component failed.
-    number: int  # Which one; a host's is its place in `FailureLog.nodes`.
-    cause: str  # Its cause.
-    kind: Kind  # What kind of repair it calls for.
-    repair_s: float | None  # Seconds until it was up again; None where the log does not say.
+    level: Level  # Level of the failed component.
+    number: int  # Number of the component; of a host, its place in `FailureLog.nodes`.
+    cause: str
+    kind: Kind
+    repair_s: float | None  # Seconds until it was up again; None if the log does not state them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,52 +30,50 @@ class FailureLog:
     """A log of failures."""
 
     name: str  # The file.
-    form: str  # Its format, as people say it.
+    form: str  # Name of its format.
     failures: tuple[Logged, ...]  # In the order of time.
-    # Names of the nodes that the log knows, in their order; of a trace of Faultline, which names
-    # none, ``host-0`` and so on.
+    # Names of all nodes, in natural order; ``host-0`` and so on for a trace of Faultline.
     nodes: tuple[str, ...]
-    gpus_per_node: int  # GPUs of a node.
-    span_s: float  # How long was watched, in seconds.
-    # Node-seconds in which a failure would have been seen: those of all nodes all the time, or of
-    # those that were up, or had a job.
+    gpus_per_node: int
+    span_s: float  # Time for which the cluster was watched, in seconds.
+    # Node-seconds in which the log would show a failure: of all nodes, of the nodes that were up,
+    # or of the nodes that had a job.
     node_s: float
-    notes: tuple[str, ...] = ()  # What a reader has to know of it.
-    # Node-seconds of these in which a failure of software would not have counted.
+    notes: tuple[str, ...] = ()  # Sentences about what was read and left out.
+    # Node-seconds among `node_s` in which failures of software do not count.
     without_software_s: float = 0.0
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds in which a failure would have been seen."""
+        """GPU-seconds in which the log would show a failure."""
         return self.node_s * self.gpus_per_node
 
     def gpu_s_of(self, kind: Kind) -> float:
-        """Return the GPU-seconds in which a failure of a kind would have counted."""
-        left_out_s = self.without_software_s if kind == "software" else 0.0
-        return (self.node_s - left_out_s) * self.gpus_per_node
+        """Return the GPU-seconds in which a failure of a kind counts."""
+        without_s = self.without_software_s if kind == "software" else 0.0
+        return (self.node_s - without_s) * self.gpus_per_node
 
     def as_failures(self) -> list[Failure]:
-        """Return the failures as a trace has them; which groups they hit is for a job to say."""
+        """Return the failures as those of a trace, which hit no groups yet."""
         return [Failure(*one, range(0)) for one in self.failures]
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file with a log, and what is known of its cluster besides."""
+    """A file with a log, and facts about its cluster that the file does not state."""
 
     path: Path
     text: str
-    nodes: int | None  # Nodes of the cluster; None: those that the log names.
+    nodes: int | None  # Nodes of the cluster; None: the nodes that the log names.
     gpus_per_node: int
-    span_s: float | None  # For how long it was watched, if longer than the log shows.
-    # Nodes of the smallest job whose failures of software count; None: 2, or 1 if no job has more.
-    # What a CSV file calls its columns, by the names that they have here; empty: the same.
+    span_s: float | None  # Seconds for which the cluster was watched, if longer than the log.
+    # Names of the columns in a CSV file by Faultline's names; empty if they are the same.
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def all_nodes(self, named: Iterable[str]) -> dict[str, int]:
-        """Return the places of all nodes: those that a log names, and unnamed ones beside them.
+        """Return the places of all nodes: named ones, then unnamed ones up to the stated number.
 
-        Raises UserError: the log names more nodes than there are.
+        Raises UserError if the log names more nodes than are stated.
         """
         names = natural_order(named)
         if self.nodes is not None and self.nodes < len(names):
@@ -95,37 +93,33 @@ class LogFile:
         node_s: float = 0.0,
         notes: Iterable[str] = (),
     ) -> FailureLog:
-        """Return what it says."""
-        name, gpus = str(self.path), self.gpus_per_node
+        """Return the log of the file."""
         return FailureLog(
-            name, form, tuple(failures), tuple(nodes), gpus, span_s, node_s, tuple(notes)
+            str(self.path),
+            form,
+            tuple(failures),
+            tuple(nodes),
+            self.gpus_per_node,
+            span_s,
+            node_s,
+            tuple(notes),
         )
 
 
 def left_out(counts: Mapping[str, int]) -> list[str]:
-    """Return a note of how much of what was left out of a log; none where nothing was."""
-    said = [f"{count:,} {what}" for what, count in counts.items() if count]
-    return [f"left out: {', '.join(said)}"] if said else []
+    """Return a note with the counts of what was left out of a log; no note if all counts are 0."""
+    parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    return [f"left out: {', '.join(parts)}"] if parts else []
 
 
 def natural_order(names: Iterable[str]) -> list[str]:
     """Return names so that ``node9`` comes before ``node10``."""
 
     def key(name: str) -> list[tuple[int, str]]:
-        # Every other part is a number: of as many digits as it has behind its zeros.
+        # Every other part is a number. Without leading zeros, more digits make a larger number.
         parts = re.split(r"([0-9]+)", name)
         parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
         return [(len(part) if place % 2 else -1, part) for place, part in enumerate(parts)]
 
-    # Names that differ in zeros only keep their order, too.
+    # Names that differ only in zeros need an order, too.
     return sorted(sorted(set(names)), key=key)
-
-
-def first_mistake(mistakes: Sequence[str]) -> None:
-    """Tell the first of a file's mistakes, and how many more there are.
-
-    Raises UserError if there is one.
-    """
-    if mistakes:
-        more = len(mistakes) - 1
-        raise UserError(mistakes[0] + (f" (and {more} more)" if more else ""))

@@ -26,7 +26,7 @@ _FORMAT = (
 
 
 class Outage(NamedTuple):
-    """A time in which a node has faults, in seconds since the log begins."""
+    """A period in which a node has faults, in seconds since the log begins."""
 
     start_s: float
     end_s: float
@@ -44,13 +44,10 @@ def is_fault_records(first_line: str) -> bool:
 def read_fault_records(file: LogFile) -> FailureLog:
     """Read paired fault records.
 
-    Faults of a node that overlap are one failure, which is repaired when all have ended. What has
-    no end is under repair when the log ends. An end without a start is left out.
+    Overlapping faults of a node are one failure, which is repaired when all of them have ended. A
+    fault without an end is under repair when the log ends. An end without a start is left out.
 
-    Raises
-    ------
-    UserError
-        If the file is no such list; names the first wrong entry.
+    Raises UserError, which names the first wrong entry.
     """
     if file.nodes is None:
         raise UserError(f"{file.path}: healthy nodes are not in fault records; give --nodes N")
@@ -74,12 +71,9 @@ def read_fault_records(file: LogFile) -> FailureLog:
 
 
 def outages_of(file: LogFile) -> tuple[list[Outage], str, float]:
-    """Return the outages of all nodes, what was read in one line, and the log's length in seconds.
+    """Return the outages of all nodes, a line about them, and the log's length in seconds.
 
-    Raises
-    ------
-    UserError
-        As for `read_fault_records`.
+    Raises UserError as `read_fault_records`.
     """
     entries = _entries(file)
     span_s = max(file.span_s or 0.0, *(entry.time_s for entry in entries))
@@ -122,7 +116,7 @@ def _entry(entry: Mapping[str, Any], place: str) -> _Entry:
 
 
 def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], str]:
-    """Return the outages, and what was paired in one line."""
+    """Return the outages, and a line about how starts and ends were paired."""
     under_way: dict[tuple[str, tuple[str, str, str]], list[float]] = {}
     faults: dict[str, list[Outage]] = {}
     unpaired = 0
@@ -135,10 +129,9 @@ def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], st
             faults.setdefault(node, []).append(outage)
         else:
             unpaired += 1
-    open_ends = 0
+    open_ends = sum(map(len, under_way.values()))
     for (node, fault), starts in under_way.items():
         for start_s in starts:
-            open_ends += 1
             outage = Outage(start_s, span_s, node, fault[1], _kind(fault), False)
             faults.setdefault(node, []).append(outage)
     merged = [one for node in faults.values() for one in _merged(sorted(node))]
@@ -152,7 +145,7 @@ def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], st
 
 
 def _merged(faults: Iterable[Outage]) -> list[Outage]:
-    """Return the outages of a node: faults that overlap are one, with the first one's cause."""
+    """Return the outages of a node: overlapping faults are one, with the cause of the first."""
     outages: list[Outage] = []
     for fault in faults:
         if outages and fault.start_s <= outages[-1].end_s:

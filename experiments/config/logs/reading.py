@@ -1,6 +1,6 @@
-"""Any of the logs, by what shows in its first line; and those that are CSV files.
+"""Logs of failures in any format, which the first line of a file tells; and logs in CSV.
 
-These are of failures by node, of badput, and Faultline's own traces.
+CSV files are logs of failures by node, of badput, and Faultline's own traces.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.keys import quote
+from faultline.experiments.config.keys import quote, raise_first
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
     LogFile,
     Logged,
-    first_mistake,
     left_out,
 )
 from faultline.experiments.config.logs.fault_records import is_fault_records, read_fault_records
@@ -55,8 +54,9 @@ _BADPUT_NAMES = frozenset(
         "DATA_LOADING_SYNC", "DATA_LOADING_ASYNC", "OTHER",
     )
 )  # fmt: skip
-"""What Google's ml-goodput-measurement calls lost time."""
+"""Names of lost time in Google's ml-goodput-measurement."""
 _TOUCHING_S = 1.0
+"""Lost times with a shorter gap belong to one failure."""
 _TIMES = ("time", "repair", "seconds")
 _UNITS_S = {
     name: unit_s
@@ -69,7 +69,7 @@ _UNITS_S = {
     )
     for name in names.split()
 }
-"""Units, in seconds, that the name of a column may end with, as in ``downtime_min``."""
+"""Units, in seconds, at the end of the name of a column, as in ``downtime_min``."""
 _UNIT = re.compile(rf"(.*[^_ (-])[_ (-]{{1,3}}({'|'.join(_UNITS_S)})\)?")
 _ALIKE = {
     "time": ("date", "when", "start", "began"),
@@ -80,10 +80,11 @@ _ALIKE = {
     "badput": ("bucket", "state"),
     "seconds": ("duration", "lost"),
 }
-"""What other people call the columns."""
+"""Words in other names of the columns."""
 _MONTH_FIRST = re.compile(r"\d{1,2}/\d{1,2}/\d{4}\b")
-"""Dates as the tables of LANL write them."""
+"""Dates in the tables of LANL."""
 _LEAST_UNIX_S = 1e9
+"""Larger times are seconds since 1970: no cluster is watched for 30 years."""
 _NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
 
@@ -95,25 +96,25 @@ def read_log(
     span_s: float | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> FailureLog:
-    """Read a log of failures, whatever its format.
+    """Read a log of failures in any format.
 
     Parameters
     ----------
     path : Path
         The file.
     nodes : int, optional
-        Nodes of the cluster; those that the log names if None.
+        Nodes of the cluster; if None, the nodes that the log names.
     gpus_per_node : int
-        GPUs of each.
+        GPUs of each node.
     span_s : float, optional
-        For how many seconds the cluster was watched, if longer than the log shows.
+        Seconds for which the cluster was watched, if longer than the log.
     columns : mapping, optional
-        What a CSV file calls its columns, by the names that they have here; others are left out.
+        Names of the columns in a CSV file by Faultline's names; other columns are left out.
 
     Raises
     ------
     UserError
-        If there is no such file, or it is none of these; names the place of the first mistake.
+        If there is no such file or it is no log; names the place of the first mistake.
     """
     try:
         text = read_text(path, LARGEST_BYTES)
@@ -125,14 +126,14 @@ def read_log(
     if not log.failures:
         raise UserError(f"{path}: nothing fails in it ({log.form}); choose a longer time")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
-        raise UserError(f"{path}: no node was ever up in it; there is nothing to make rates of")
+        raise UserError(f"{path}: no node was ever up, so there are no rates; choose a longer time")
     return log
 
 
 def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
-    """Return what reads a log with this first line.
+    """Return the reader of a log with this first line.
 
-    Raises UserError: it is unknown, or an option has no effect on such a log.
+    Raises UserError if the format is unknown, or an option has no effect on it.
     """
     cells = [cell.strip().lower() for cell in first.split(",")]
     is_csv = False
@@ -147,16 +148,16 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
         is_csv = True
         read = _read_badput if {"badput"} & {*cells, *file.columns} else _read_named
     else:
-        raise UserError(f"{file.path}:1: this is no log that is known here; give {_FORMATS}")
+        raise UserError(f"{file.path}:1: this is no known log; give {_FORMATS}")
     if file.columns and not is_csv:
         raise UserError(f"--columns: {file.path} is no CSV file with columns of its own; {_NONE}")
     return read
 
 
 def _read_named(file: LogFile) -> FailureLog:
-    """Read a CSV file with node names; times are seconds, carry a unit, or are timestamps.
+    """Read a CSV file with node names; times are seconds, have a unit, or are timestamps.
 
-    Raises UserError, which names the first line that does not fit.
+    Raises UserError, which names the first wrong line.
     """
     read, dropped = _rows(file, _COLUMNS, 2, _row)
     times = _seconds([when for when, _, _ in read], file.path)
@@ -167,25 +168,22 @@ def _read_named(file: LogFile) -> FailureLog:
     )
     notes = dropped if file.span_s else [*dropped, _ENDS_WITH_LAST]
     if file.nodes is None:
-        notes.append("only nodes that failed are named: give --nodes for those there are")
+        notes.append("only nodes that failed are named: give --nodes for the number of all nodes")
     return _watched(file.log("CSV", failures, nodes, notes=notes), file.span_s)
 
 
 def _read_badput(file: LogFile) -> FailureLog:
     """Read lost time by the names of ml-goodput-measurement: ``time,badput,seconds,node``.
 
-    A failure is where recovery from a disruption, or its lost progress, begins; what follows
-    without a gap belongs to it. It is of the node that is named, else of the whole job, and is
-    repaired when the infrastructure has recovered.
+    A failure starts with the recovery from a disruption, or with its lost progress. Lost time that
+    follows without a gap belongs to it. The named node has failed, or the whole job if no node is
+    named. The failure is repaired when the infrastructure has recovered.
 
-    Raises UserError, which names the first line that does not fit, or nobody says how many nodes
-    there are.
+    Raises UserError, which names the first wrong line, or if the number of nodes is unknown.
     """
     rows, dropped = _rows(file, _BADPUT_COLUMNS, 3, _badput)
     if file.nodes is None:
-        raise UserError(
-            f"{file.path}: badput does not say how many nodes there are; give --nodes N"
-        )
+        raise UserError(f"{file.path}: badput does not state the number of nodes; give --nodes N")
     lost = sorted(zip(_seconds([when for when, _, _, _ in rows], file.path), rows, strict=True))
     nodes = file.all_nodes(node for *_, node in rows if node)
     failures: list[Logged] = []
@@ -214,15 +212,13 @@ def _read_badput(file: LogFile) -> FailureLog:
 
 
 def _read_own_trace(file: LogFile) -> FailureLog:
-    """Read a trace of Faultline, which does not say how many nodes there are.
+    """Read a trace of Faultline.
 
-    Raises UserError: it is no trace, or nobody says how many nodes there are.
+    Raises UserError if it is no trace, or if the number of nodes is unknown.
     """
     if file.nodes is None:
-        raise UserError(
-            f"{file.path}: a trace does not say how many nodes there are; give --nodes N"
-        )
-    # Which groups, domains and switches there are counts for nothing here.
+        raise UserError(f"{file.path}: a trace does not state the number of nodes; give --nodes N")
+    # The groups, domains and switches of this layout have no effect on the log.
     layout = JobLayout(file.nodes * file.gpus_per_node, 1, file.gpus_per_node, 1, 1)
     traced = list(read_trace(file.path, layout))
     different = dict.fromkeys(traced)
@@ -234,9 +230,9 @@ def _read_own_trace(file: LogFile) -> FailureLog:
 
 
 def _watched(log: FailureLog, span_s: float | None) -> FailureLog:
-    """Return a log all of whose nodes were watched for a span; until the last failure if None.
+    """Return a log with all nodes watched for a span; until the last failure if None.
 
-    Raises UserError: there are failures behind the end of the span, or there is no span.
+    Raises UserError if a failure is after the end of the span, or if the span is empty.
     """
     last_s = log.failures[-1].time_s
     if span_s is not None and last_s > span_s:
@@ -246,7 +242,7 @@ def _watched(log: FailureLog, span_s: float | None) -> FailureLog:
         )
     end_s = last_s if span_s is None else span_s
     if end_s <= 0.0:
-        raise UserError(f"{log.name}: all failures are at time 0; say with --days how long it is")
+        raise UserError(f"{log.name}: all failures are at time 0; give its length by --days")
     return replace(log, span_s=end_s, node_s=end_s * len(log.nodes))
 
 
@@ -256,10 +252,9 @@ _Read = TypeVar("_Read")
 def _rows(
     file: LogFile, columns: Sequence[str], needed: int, read_row: Callable[[_Cells], _Read]
 ) -> tuple[list[_Read], list[str]]:
-    """Read the rows of a CSV file with some columns, the first of which are needed.
+    """Read the rows of a CSV file that may have some columns, the first of which are `needed`.
 
-    Returns what they say, and a note of what was left out: rows that are there twice, columns that
-    nobody asked for.
+    Returns the rows, and a note of what was left out: duplicate rows, and unread columns.
     """
     path = file.path
     seen: set[tuple[str, ...]] = set()
@@ -281,36 +276,35 @@ def _rows(
                     f"{place}: has {len(cells)} cells where the header has {len(header.found)}: "
                     f"{', '.join(header.found)}"
                 )
-            elif (row_as_it_is := tuple(cells)) in seen:
+            elif (row_in_file := tuple(cells)) in seen:
                 duplicates += 1
             else:
-                seen.add(row_as_it_is)
+                seen.add(row_in_file)
                 try:
                     read.append(read_row(header.cells(cells)))
                 except ValueError as error:
                     mistakes.append(f"{place}: {error}")
     except csv.Error as error:
         mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    first_mistake(mistakes)
+    raise_first(mistakes)
     if not read:
-        raise UserError(f"{path}: there is no failure in it; write a row a failure")
+        raise UserError(f"{path}: there is no failure in it; write one row per failure")
     dropped = {"exact duplicates": duplicates}
     if header.unread:
         named = ", ".join(map(quote, header.unread))
-        dropped[f"{'column' if len(header.unread) == 1 else 'columns'} ({named})"] = len(
-            header.unread
-        )
+        plural = "s" * (len(header.unread) > 1)
+        dropped[f"column{plural} ({named})"] = len(header.unread)
     return read, left_out(dropped)
 
 
 class _Cells(NamedTuple):
     """The cells of a row."""
 
-    texts: Mapping[str, str]  # By their columns' names here.
-    units_s: Mapping[str, float]  # Units of columns whose names in the file say it, in seconds.
+    texts: Mapping[str, str]  # By Faultline's names of the columns.
+    units_s: Mapping[str, float]  # Units in seconds, of columns whose names have a unit.
 
     def text(self, name: str) -> str:
-        """Return what a cell says; nothing where there is no such column."""
+        """Return the text of a cell; empty if there is no such column."""
         return self.texts.get(name, "")
 
     def seconds(self, name: str) -> float:
@@ -328,7 +322,7 @@ class _Cells(NamedTuple):
 def _month_first(text: str) -> datetime:
     """Read a date such as ``12/31/2001 13:56``, in UTC.
 
-    Raises ValueError, whose message names the remedy.
+    Raises ValueError; the message names the remedy.
     """
     try:
         moment = datetime.strptime(text, "%m/%d/%Y %H:%M" if ":" in text else "%m/%d/%Y")
@@ -341,14 +335,14 @@ def _month_first(text: str) -> datetime:
 class _Header(NamedTuple):
     """The first line of a CSV file."""
 
-    found: Sequence[str]  # Its columns, as the file names them.
-    # Where those are that are read, by their names here: one or several, the first filled counts.
+    found: Sequence[str]  # The columns, by their names in the file.
+    # Positions of the columns that are read, by Faultline's names: the first filled cell counts.
     places: Mapping[str, Sequence[int]]
-    units_s: Mapping[str, float] = {}  # Units that the names of columns of times end with.
-    unread: Sequence[str] = ()  # Those that are left out.
+    units_s: Mapping[str, float] = {}  # Units at the end of the names of columns of times.
+    unread: Sequence[str] = ()  # Columns that are left out, by their names in the file.
 
     def cells(self, row: Sequence[str]) -> _Cells:
-        """Return the cells of a row of the file that are read."""
+        """Return those cells of a row that are read."""
         texts = {
             name: next(filter(None, (row[at] for at in places)), "")
             for name, places in self.places.items()
@@ -359,70 +353,82 @@ class _Header(NamedTuple):
 def _header(
     found: list[str], place: str, columns: Sequence[str], needed: int, mapped: Mapping[str, str]
 ) -> _Header:
-    """Read the first line of a CSV file, whose columns may be called otherwise (``--columns``)."""
-    for name in mapped:
-        if name not in columns:
-            raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
+    """Read the first line of a CSV file, with the names that ``--columns`` gives its columns."""
     lower = [cell.lower() for cell in found]
-    meant = {name: _columns_meant(theirs.lower(), lower) for name, theirs in mapped.items()}
-    own: dict[str, str] = {}
-    for name, (those, _) in meant.items():
-        for theirs in those:
-            if theirs not in lower or theirs in own:
-                why = "gives that column two names" if theirs in own else (
-                    f"{place} has no column {quote(theirs)}; it has {', '.join(map(quote, found))}"
-                )  # fmt: skip
-                raise UserError(f"--columns {name}={mapped[name]}: {why}")
-            own[theirs] = name
+    chosen = _chosen(found, place, columns, mapped)
     names, places, units_s = [], dict[str, list[int]](), dict[str, float]()
     for at, theirs in enumerate(lower):
         stem, unit = _stem_and_unit(theirs)
-        name = own.get(theirs) or (stem if unit and stem in _TIMES else theirs)
-        if name in meant:
-            # Columns that are chosen by name leave the others out.
-            name, unit = (name, meant[name][1] or unit) if theirs in own else ("", "")
+        if theirs in chosen:
+            name, unit = chosen[theirs][0], chosen[theirs][1] or unit
+        else:
+            name = stem if unit and stem in _TIMES else theirs
+            if name in mapped:
+                # A column that is chosen for a name leaves out others of that name.
+                name = unit = ""
         names.append(name)
         places.setdefault(name, []).append(at)
         if unit and name in _TIMES:
             units_s[name] = _UNITS_S[unit]
-    unread = [] if not mapped else [one for one, name in zip(found, names, strict=True)
-                                    if name not in columns]  # fmt: skip
-    # A cause in several columns is there once.
-    joined = {theirs for those, _ in meant.values() for theirs in those[1:]}
-    kept = [
+    columns_found = list(zip(found, lower, names, strict=True))
+    unread = [theirs for theirs, _, name in columns_found if mapped and name not in columns]
+    first_of: dict[str, str] = {}
+    for theirs, (name, _) in chosen.items():
+        first_of.setdefault(name, theirs)
+    # Several columns that are chosen for one name count as one.
+    checked = [
         (theirs, name)
-        for theirs, low, name in zip(found, lower, names, strict=True)
-        if theirs not in unread and low not in joined
+        for theirs, low, name in columns_found
+        if theirs not in unread and first_of.get(name, low) == low
     ]
-    if wrong := wrong_columns(
-        [one for one, _ in kept], [name for _, name in kept], columns, needed
-    ):
-        raise UserError(f"{place}: {wrong}; say which is which: {_likely(found, columns, needed)}")
-    return _Header(found, {name: places[name] for name in columns if name in places}, units_s,
-                   unread)  # fmt: skip
+    theirs_read, names_read = [one for one, _ in checked], [name for _, name in checked]
+    if wrong := wrong_columns(theirs_read, names_read, columns, needed):
+        raise UserError(f"{place}: {wrong}; name the columns by {_likely(found, columns, needed)}")
+    read = {name: places[name] for name in columns if name in places}
+    return _Header(found, read, units_s, unread)
 
 
-def _columns_meant(theirs: str, found: Sequence[str]) -> tuple[list[str], str]:
-    """Return the columns that ``--columns`` names, and the unit that it states behind them.
+def _chosen(
+    found: Sequence[str], place: str, columns: Sequence[str], mapped: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
+    """Return the name and the unit that ``--columns`` gives columns, by their names in the file."""
+    lower, chosen = [cell.lower() for cell in found], dict[str, tuple[str, str]]()
+    for name, stated in mapped.items():
+        if name not in columns:
+            raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
+        those, unit = _columns_meant(stated.lower(), lower)
+        for theirs in those:
+            why = "gives that column two names" if theirs in chosen else ""
+            if theirs not in lower:
+                listed = ", ".join(map(quote, found))
+                why = f"{place} has no column {quote(theirs)}; it has {listed}"
+            if why:
+                raise UserError(f"--columns {name}={stated}: {why}")
+            chosen[theirs] = name, unit
+    return chosen
 
-    ``down time min`` is the column ``down time`` in minutes; ``hardware+software`` are two columns,
-    the filled one of which counts.
+
+def _columns_meant(stated: str, found: Sequence[str]) -> tuple[list[str], str]:
+    """Return the columns that a text of ``--columns`` names, and the unit at its end.
+
+    ``down time min`` is the column ``down time`` in minutes. ``hardware+software`` are two columns,
+    and the filled one counts.
     """
-    stem, unit = _stem_and_unit(theirs)
-    if theirs not in found and stem in found:
+    stem, unit = _stem_and_unit(stated)
+    if stated not in found and stem in found:
         return [stem], unit
-    return ([theirs] if theirs in found else [one.strip() for one in theirs.split("+")]), ""
+    return ([stated] if stated in found else [one.strip() for one in stated.split("+")]), ""
 
 
 def _stem_and_unit(name: str) -> tuple[str, str]:
-    """Part the name of a column from the unit that it ends with, if it does."""
+    """Split the name of a column into the rest and the unit at its end, if there is one."""
     match = _UNIT.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
 def _likely(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
-    """Return the option that says which of a file's columns are ours, as far as names tell."""
-    left, said = list(found), []
+    """Return a ``--columns`` that names the columns of a file, as far as their names tell."""
+    left, named = list(found), []
     for place, name in enumerate(columns):
         like = next(
             (one for word in (name, *_ALIKE[name]) for one in left if word in one.lower()), None
@@ -430,8 +436,8 @@ def _likely(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
         if like is not None:
             left.remove(like)
         if like is not None or place < needed:
-            said.append(f"{name}={shlex.quote(like or 'COLUMN')}")
-    return f"--columns {' '.join(said)} (other columns are left out then)"
+            named.append(f"{name}={shlex.quote(like or 'COLUMN')}")
+    return f"--columns {' '.join(named)} (other columns are left out then)"
 
 
 def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
@@ -445,7 +451,7 @@ def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
 def _row(cells: _Cells) -> tuple[float | datetime, str, Logged]:
     when = cells.when()
     if not cells.text("node"):
-        raise ValueError("names no node; write the name of the one that failed")
+        raise ValueError("names no node; write the name of the node that failed")
     kind = KINDS[kind_place(cells.text("kind"))]
     repair_s = cells.seconds("repair") if cells.text("repair") else None
     cause = cause_of(cells.text("cause"))
@@ -456,10 +462,9 @@ def _seconds(times: list[float | datetime], path: Path) -> list[float]:
     moments = [time for time in times if isinstance(time, datetime)]
     if not moments:
         seconds = [time for time in times if not isinstance(time, datetime)]
-        # Seconds since 1970 begin with the first; no cluster is watched for 30 years.
         begin_s = min(seconds) if min(seconds) >= _LEAST_UNIX_S else 0.0
         return [time - begin_s for time in seconds]
     if len(moments) < len(times):
-        raise UserError(f"{path}: some times are timestamps and some are not; write one or other")
+        raise UserError(f"{path}: some times are timestamps and some are not; write either")
     begin = min(moments)
     return [(moment - begin).total_seconds() for moment in moments]

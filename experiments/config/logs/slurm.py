@@ -1,10 +1,10 @@
-"""Jobs as Slurm tells them: ``sacct --parsable2`` with State, Start, End and NodeList.
+"""Jobs in Slurm's accounting: ``sacct --parsable2`` with State, Start, End and NodeList.
 
-A job that ended in one of the states below is a failure at its end: of a node where the log says of
-which (FailedNode, or a job on one node), else of a whole job. A failure of software on a small job,
-such as a burn-in of one node, does not count: it says nothing of a large job. Failures are seen
-where jobs run: the node-seconds are those of jobs. A node that failed is up again when the next job
-starts on it, at the latest.
+A job that ended in a state of `FAILED` is a failure at its end. It is a failure of one node if the
+log names that node (FailedNode, or a job on one node), else of the whole job. A failure of software
+on a small job, such as a burn-in of one node, does not count, since it is no evidence about large
+jobs. The log shows failures only where jobs run, so the node-seconds are those of jobs. A failed
+node is up again at the latest when the next job starts on it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote
+from faultline.experiments.config.keys import quote, raise_first
 from faultline.experiments.config.logs.failure_log import (
     LARGEST_NUMBER_OF_NODES,
     FailureLog,
     LogFile,
     Logged,
-    first_mistake,
     left_out,
 )
 from faultline.experiments.config.trace_file import parse_timestamp
@@ -60,19 +59,19 @@ _NEVER = frozenset(("", "Unknown", "None", "N/A", "None assigned", "(null)"))
 
 
 _Pieces = Sequence[str | tuple[int, int, int]]
-"""A part of a name: what may stand there, or numbers from one to another with so many digits."""
+"""Alternatives for a part of a name: a text, or the first and last number and their digits."""
 
 
 def is_sacct(first_line: str) -> bool:
-    """Tell whether a file whose first line this is comes from ``sacct --parsable2``."""
+    """Return whether a file with this first line comes from ``sacct --parsable2``."""
     return "|" in first_line and "State" in first_line.split("|")
 
 
 def expand_nodes(text: str, most: int = LARGEST_NUMBER_OF_NODES) -> list[str]:
     """Return the nodes of a list with Slurm's ranges, each once: ``gpu[001-003,7],login1``.
 
-    Raises ValueError if it is no such list, or names more nodes than `most`, which are counted
-    before they are named; the message says what is wrong.
+    Raises ValueError if it is no such list, or names more than `most` nodes. Nodes are counted
+    before any name is built.
     """
     names: list[list[_Pieces]] = [[]]
     at = 0
@@ -120,13 +119,29 @@ def _ends(pieces: _Pieces) -> Iterator[str]:
             yield from (f"{number:0{digits}d}" for number in range(first, last + 1))
 
 
+class _Job(NamedTuple):
+    """A job that ran."""
+
+    start: datetime
+    end: datetime | None  # None if it still runs.
+    state: str
+    nodes: list[str]
+    failed_node: str  # Empty if the log does not name it.
+
+    def culprit(self, known: Collection[str]) -> str | None:
+        """Return the known node whose failure ended the job; None if the log does not name it."""
+        if self.failed_node in known:
+            return self.failed_node
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+
 @dataclass(slots=True)
 class _Jobs:
-    """Jobs as they are read; times are moments."""
+    """The jobs of a file."""
 
     path: Path
     mistakes: list[str] = field(default_factory=list)
-    ran: list[tuple[datetime, datetime | None, str, list[str], str]] = field(default_factory=list)
+    ran: list[_Job] = field(default_factory=list)
     lists: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     expanded: int = 0
@@ -136,6 +151,7 @@ class _Jobs:
     never_ran: int = 0
 
     def read(self, cells: dict[str, str], line: int) -> None:
+        """Read a row; a mistake in it is kept, and a row that does not count is counted."""
         job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
         if "." in job:
             self.steps += 1
@@ -162,7 +178,7 @@ class _Jobs:
         except ValueError as error:
             self.mistakes.append(f"{self.path}:{line}: {error}")
             return
-        self.ran.append((start, end, state, nodes, cells.get("FailedNode", "")))
+        self.ran.append(_Job(start, end, state, nodes, cells.get("FailedNode", "")))
 
     def _nodes(self, text: str) -> list[str]:
         if text not in self.lists:
@@ -182,10 +198,10 @@ class _Jobs:
 def read_sacct(file: LogFile) -> FailureLog:
     """Read jobs of ``sacct --parsable2``.
 
-    Left out and counted are steps of jobs, jobs that never ran, rows that are there twice, and
-    failures of software on small jobs.
+    Steps of jobs, jobs that never ran, duplicate rows and failures of software on small jobs are
+    left out and counted.
 
-    Raises UserError, which names the first line that does not fit.
+    Raises UserError, which names the first wrong line.
     """
     jobs = _Jobs(file.path)
     rows = csv.reader(StringIO(file.text), delimiter="|", quoting=csv.QUOTE_NONE)
@@ -193,7 +209,7 @@ def read_sacct(file: LogFile) -> FailureLog:
         _read_rows(file.path, rows, jobs)
     except csv.Error as error:
         raise UserError(f"{file.path}:{rows.line_num}: this is not from sacct: {error}") from None
-    first_mistake(jobs.mistakes)
+    raise_first(jobs.mistakes)
     if not jobs.ran:
         raise UserError(
             f"{file.path}: no job in it ever ran; choose other days with sacct -S and -E"
@@ -221,43 +237,28 @@ def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
 
 
 def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
-    begin = min(start for start, *_ in jobs.ran)
-    last = max(end or start for start, end, *_ in jobs.ran)
-    end_s = max((last - begin).total_seconds(), file.span_s or 0.0)
-    number_of = file.all_nodes(jobs.names)
-    # Of nodes that failed it is asked when the next job started on them.
-    starts: dict[str, list[float]] = {
-        culprit: []
-        for _, _, state, held, failed in jobs.ran
-        if state in FAILED and (culprit := _culprit(held, failed, number_of)) is not None
-    }
-    largest_job = max(len(held) for *_, held, _ in jobs.ran)
-    smallest_job = min(_SMALLEST_JOB, largest_job)
+    begin = min(job.start for job in jobs.ran)
+    last = max(job.end or job.start for job in jobs.ran)
+    span_s = max((last - begin).total_seconds(), file.span_s or 0.0)
+    nodes = file.all_nodes(jobs.names)
+    smallest_job = min(_SMALLEST_JOB, max(len(job.nodes) for job in jobs.ran))
     node_s = small_node_s = 0.0
-    # Jobs share their lists.
-    failing: dict[int, list[str]] = {}
-    for start, end, _, held, _ in jobs.ran:
-        start_s = (start - begin).total_seconds()
-        lasts_s = (end_s if end is None else (end - begin).total_seconds()) - start_s
-        node_s += len(held) * lasts_s
-        if len(held) < smallest_job:
-            small_node_s += len(held) * lasts_s
-        if id(held) not in failing:
-            failing[id(held)] = [name for name in held if name in starts]
-        for name in failing[id(held)]:
-            starts[name].append(start_s)
-    for times in starts.values():
-        times.sort()
+    for job in jobs.ran:
+        end_s = span_s if job.end is None else (job.end - begin).total_seconds()
+        job_node_s = len(job.nodes) * (end_s - (job.start - begin).total_seconds())
+        node_s += job_node_s
+        if len(job.nodes) < smallest_job:
+            small_node_s += job_node_s
+    starts = _starts_on_failed_nodes(jobs, nodes, begin)
     failures, unknown, small = [], 0, 0
-    for _, end, state, held, failed in jobs.ran:
-        if state not in FAILED or end is None:
+    for job in jobs.ran:
+        if job.state not in FAILED or job.end is None:
             continue
-        cause, kind = FAILED[state]
-        if kind == "software" and len(held) < smallest_job:
+        cause, kind = FAILED[job.state]
+        if kind == "software" and len(job.nodes) < smallest_job:
             small += 1
             continue
-        time_s = (end - begin).total_seconds()
-        culprit = _culprit(held, failed, number_of)
+        time_s, culprit = (job.end - begin).total_seconds(), job.culprit(nodes)
         if culprit is None:
             unknown += kind == "hardware"
             failures.append(Logged(time_s, "job", 0, cause, kind, None))
@@ -265,25 +266,42 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
         after = starts[culprit]
         place = bisect_left(after, time_s)
         repair_s = after[place] - time_s if kind == "hardware" and place < len(after) else None
-        failures.append(Logged(time_s, "host", number_of[culprit], cause, kind, repair_s))
+        failures.append(Logged(time_s, "host", nodes[culprit], cause, kind, repair_s))
     notes = ["repair: until the next job starts on the node, which is an upper bound"]
     if unknown:
         notes.append(
-            f"{unknown} failures of hardware under jobs of several nodes: nobody says of which, so "
-            "they are of the whole job; ask sacct for FailedNode"
+            f"{unknown} failures of hardware under jobs of several nodes count for the whole job, "
+            "since the log does not name the node; ask sacct for FailedNode"
         )
-    counted = {
-        "exact duplicates": jobs.duplicates,
-        "steps of jobs": jobs.steps,
-        "jobs that never ran": jobs.never_ran,
-        f"failures of software on jobs of fewer than {smallest_job} nodes": small,
-    }
-    notes += left_out(counted)
+    notes += left_out(
+        {
+            "exact duplicates": jobs.duplicates,
+            "steps of jobs": jobs.steps,
+            "jobs that never ran": jobs.never_ran,
+            f"failures of software on jobs of fewer than {smallest_job} nodes": small,
+        }
+    )
     failures.sort(key=lambda one: one.time_s)
-    log = file.log("Slurm's sacct", failures, number_of, end_s, node_s, notes)
+    log = file.log("Slurm's sacct", failures, nodes, span_s, node_s, notes)
     return replace(log, without_software_s=small_node_s)
 
 
-def _culprit(held: list[str], failed: str, known: Mapping[str, int]) -> str | None:
-    """Return the node whose failure ended a job; None where nobody says."""
-    return failed if failed in known else held[0] if len(held) == 1 else None
+def _starts_on_failed_nodes(
+    jobs: _Jobs, nodes: Collection[str], begin: datetime
+) -> dict[str, list[float]]:
+    """Return when jobs started on each node that failed, in seconds after `begin`, ascending."""
+    starts: dict[str, list[float]] = {
+        culprit: []
+        for job in jobs.ran
+        if job.state in FAILED and (culprit := job.culprit(nodes)) is not None
+    }
+    # Jobs with the same node list share it, so each list is filtered once.
+    failing: dict[int, list[str]] = {}
+    for job in jobs.ran:
+        if id(job.nodes) not in failing:
+            failing[id(job.nodes)] = [name for name in job.nodes if name in starts]
+        for name in failing[id(job.nodes)]:
+            starts[name].append((job.start - begin).total_seconds())
+    for times in starts.values():
+        times.sort()
+    return starts

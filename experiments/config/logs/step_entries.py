@@ -1,8 +1,8 @@
-"""Entries of Google's ml-goodput-measurement: when a job started, and when each of its steps did.
+"""Entries of Google's ml-goodput-measurement: the starts of a job and of each of its steps.
 
 An entry is a JSON object such as ``{"job_name": "train", "step_count": 17, "step_start_time":
 1743574104.3}`` (times in seconds since 1970). Cloud Logging exports it within ``jsonPayload``.
-Entries name no checkpoint: those of a job follow from the steps at which it starts again.
+Entries name no checkpoint. Checkpoints follow from the steps at which a job starts again.
 """
 
 from __future__ import annotations
@@ -19,39 +19,34 @@ from numpy.typing import NDArray
 JOB_START, STEP, STEP_START = "job_start_time", "step_count", "step_start_time"
 _PHASES = ("tpu_init", "training_prep", "data_loading", "custom_badput_event")
 OTHERS = ("job_end_time", *(f"{phase}_{end}_time" for phase in _PHASES for end in ("start", "end")))
-"""Other times: the job was still there."""
+"""Other times at which the job still existed."""
 
 
 class StepEvents(NamedTuple):
-    """What entries say, as a goodput event log would."""
+    """The events of a job, derived from its entries."""
 
-    loads: set[tuple[float, int]]  # First step of each life: when it began, and its count.
-    saves: set[tuple[float, int]]  # Beginnings of steps that a checkpoint precedes.
-    interval_steps: int  # Steps between checkpoints; 0 where the job never starts again.
-    steps: int  # Steps that began, each life's for itself.
+    loads: set[tuple[float, int]]  # Time and number of the first step of each life.
+    saves: set[tuple[float, int]]  # Time and number of the steps that follow a checkpoint.
+    interval_steps: int  # Steps between checkpoints; 0 if the job never starts again.
+    steps: int  # Steps that began; a repeated step counts in each life.
 
 
 @dataclass
 class StepEntries:
-    """Entries as they are read, in any order; a step takes 16 bytes.
+    """The entries read so far, in any order; a step takes 16 bytes."""
 
-    Attributes
-    ----------
-    starts : array of float
-        When the job started, in seconds.
-    """
-
+    # Times at which the job started, in seconds.
     starts: array[float] = field(default_factory=lambda: array("d"))
     _steps: array[int] = field(default_factory=lambda: array("q"))
     _times_s: array[float] = field(default_factory=lambda: array("d"))
 
     @property
     def count(self) -> int:
-        """Entries of starts and steps, with those that are there twice."""
+        """Entries of starts and steps, including duplicates."""
         return len(self.starts) + len(self._steps)
 
     def take(self, entry: Mapping[str, Any]) -> float | None:
-        """Take an entry; returns its time in seconds, or None if it is of no known kind.
+        """Add an entry; return its time in seconds, or None if it is of no known kind.
 
         Raises
         ------
@@ -72,9 +67,9 @@ class StepEntries:
         return max((_finite(entry[name]) for name in OTHERS if name in entry), default=None)
 
     def events(self) -> StepEvents:
-        """Return loads and saves.
+        """Return the loads and saves of the job.
 
-        A job starts again where its last checkpoint was. The interval is therefore the greatest
+        A job starts again at its last checkpoint. The interval is therefore the greatest
         common divisor of the differences between the steps at which it starts. A checkpoint counts
         if the next life starts there or later.
         """
@@ -92,7 +87,7 @@ class StepEntries:
         saves: set[tuple[float, int]] = set()
         for number, (began_s, done) in enumerate(lives if interval else ()):
             last = lives[number + 1][1][0] if number + 1 < len(lives) else done.max()
-            # Where each step is first, in order of steps.
+            # Index of the first occurrence of each step, by step.
             kept = np.unique(done, return_index=True)[1]
             kept = kept[(done[kept] > done[0]) & (done[kept] <= last)]
             kept = kept[(done[kept] - first) % interval == 0]
@@ -100,7 +95,7 @@ class StepEntries:
         return StepEvents(loads, saves, interval, len(steps))
 
     def _in_order(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return times and steps by time, each once."""
+        """Return the distinct times and steps, in the order of time."""
         times_s, steps = np.frombuffer(self._times_s), np.frombuffer(self._steps, dtype=np.int64)
         order = np.lexsort((steps, times_s))
         times_s, steps = times_s[order], steps[order]

@@ -112,15 +112,6 @@ class FailureKindsTable(Table):
         between=(0.01, 1000),
         only_with=_MIXES,
     )
-    lemons_evicted_after: int | None = key(
-        None,
-        "Failures of a host after which a host of the mean rate replaces it permanently. Unset: "
-        "never.",
-        "choice: failures per host are not counted",
-        "1",
-        between=(1, 10**6),
-        only_with=_MIXES,
-    )
     recurrence: float = share(
         0.0,
         "Probability that a repair misses the cause, so that the failure recurs.",

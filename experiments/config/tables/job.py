@@ -204,12 +204,6 @@ class ModelTable(Table):
         above=(0, 1.5),
         only_with=_MODELLED,
     )
-    sequence_parallel: bool = key(
-        True,
-        "Whether tensor-parallel ranks also share the operations between parallel layers.",
-        "choice: Korthikanti et al. 2022, arXiv 2205.05198",
-        only_with=_MODELLED,
-    )
     matmul_precision: MatmulPrecision = key(
         "bf16",
         "Number format of products with weights. Attention stays in 16 bits.",
@@ -315,6 +309,17 @@ class ModelTable(Table):
     )
     vocabulary: int = count(
         128_256, "Rows of the embedding table.", _LLAMA, 10**8, only_with=_CUSTOM
+    )
+    experts: int = count(
+        1,
+        "Feed-forward networks of a layer (mixture of experts), spread over the tensor-parallel "
+        "ranks of a stage; 1: a dense model.",
+        _LLAMA,
+        10**5,
+        only_with=_CUSTOM,
+    )
+    active_experts: int = count(
+        1, "Experts that each token passes.", _LLAMA, 10**5, only_with=_CUSTOM
     )
     ffn_matrices: int = key(
         3,

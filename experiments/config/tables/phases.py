@@ -73,15 +73,6 @@ class AllReduceTable(Table):
         },
         rule="fixed_step",
     )
-    fidelity: Literal["flow", "chunk"] = key(
-        "flow",
-        "Granularity of the messages of an all-reduce that is measured on the platform.",
-        "choice: both give the same time on a ring, and flow is much faster to simulate",
-        choices={
-            "flow": "one steady flow per edge of the ring",
-            "chunk": "each message of each step of the ring",
-        },
-    )
 
 
 class CheckpointTable(Table):

@@ -177,15 +177,6 @@ class RecoveryTable(Table):
         between=(0, 100_000),
         only_with={"recovery.hardware": ["standby"]},
     )
-    standbys_quantile: float | None = key(
-        None,
-        "Share of days on which the standbys suffice for all machines that fail (binomial). "
-        "Unset: standbys states their number.",
-        f"choice: a stated number; {BYTEROBUST} uses 0.99",
-        "1",
-        between=(0, 0.999999),
-        only_with={"recovery.hardware": ["standby"]},
-    )
     replenish_s: float | None = seconds(
         None,
         "Time until a used standby is replenished. Unset: rejoin.repair_s.",

@@ -25,8 +25,8 @@ from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import Row, row_of
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
-from faultline.strategies.base import Hit
-from faultline.strategies.oobleck import Oobleck, OobleckOptions
+from faultline.strategies.base import Hit, StrategyOptions
+from faultline.strategies.oobleck import Oobleck
 from faultline.strategies.stage_work import LayerShape
 from faultline.strategies.takeover.node_costs import (
     MICRO_BATCHES,
@@ -343,7 +343,6 @@ def plateau_rows() -> Iterator[Row]:
     The mean over all ways to place them; `low` and `high` are the least and the most.
     """
     options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
-    assert isinstance(options, OobleckOptions)
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []
         for lost in product(range(min(down, STAGES) + 1), repeat=GROUPS):
@@ -355,7 +354,7 @@ def plateau_rows() -> Iterator[Row]:
         yield Row("drop", "oobleck", setting, None, mean, min(drops), max(drops), "%")
 
 
-def _oobleck_pace(options: OobleckOptions, lost: Sequence[int]) -> float:
+def _oobleck_pace(options: StrategyOptions, lost: Sequence[int]) -> float:
     """Return the time of a step over that with all nodes, with so many lost in each pipeline."""
     scheme = Oobleck(len(lost), 1, options)
     for group, stages in enumerate(lost):

@@ -40,7 +40,7 @@ from faultline.strategies.closed_forms.wipe_out import (
     plain_mean_failures,
 )
 from faultline.strategies.registry import build_strategy, strategy_class
-from faultline.strategies.spare import Spare, SpareOptions
+from faultline.strategies.spare import Spare, SpareOptions, published_redundancy
 
 PUBLISHED = (*((200, redundancy) for redundancy in range(2, 13)), (600, 8), (1000, 9))
 """(N, r) of SPARe in the published tables."""
@@ -322,12 +322,11 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
     objective = min(
         candidates, key=lambda r: scheme(groups, r, options).normalised_time_to_train(costs)
     )
-    by_rule = SpareOptions(redundancies="published")
     return {
         "scheme": name,
         "groups": groups,
         "published": published,
-        "rule": scheme.redundancies(groups, by_rule)[0] if scheme is Spare else objective,
+        "rule": published_redundancy(groups) if scheme is Spare else objective,
         "objective": objective,
         "predicted": best,
         "near": f"{near[0]} to {near[-1]}",

@@ -106,10 +106,8 @@ def test_nothing_that_counts_is_left_open(settings: list[str]) -> None:
         "job.tokens",
         "restart.readers",
         "recovery.free_machines",
-        "recovery.standbys_quantile",
         "recovery.replenish_s",
         "failures.kinds.lemon_shape",
-        "failures.kinds.lemons_evicted_after",
     }
     # A time is stated, or measured, or what its phases come to.
     assert {key for key in unset if not key.startswith("times.")} <= off

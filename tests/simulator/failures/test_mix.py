@@ -276,12 +276,6 @@ def test_lemons_make_most_failures_at_the_same_mean_rate() -> None:
     assert factors is not None
     mean_s = found[-1].time_s / len(found)
     assert mean_s == pytest.approx(MEAN_S / factors.mean(), rel=0.05)
-    evicting = replace(lemons, dependence=Dependence(lemon_shape=0.15, evicted_after=3))
-    kept = stops(evicting, 4_000)
-    assert set(kept) <= set(found)
-    late = [one for one in kept if one.time_s > kept[-1].time_s / 2]
-    before = [one for one in found if kept[-1].time_s / 2 < one.time_s <= kept[-1].time_s]
-    assert len(late) < 0.4 * len(before)
 
 
 def test_chains_of_the_same_failure_are_geometric_up_to_a_limit() -> None:

@@ -71,7 +71,7 @@ def test_jobs_of_slurm_fail_where_the_log_says(
     )
     hours = 2 * 1 + 3 * 2 + 1 + 0.5 + 2 * 1 + 0.5
     assert (log.span_s, log.node_s) == (14_400.0, hours * 3600)
-    assert "1 failures of hardware under jobs of several nodes" in log.notes[-2]
+    assert "1 failures of hardware under jobs of several nodes count for the whole job" in log.notes[-2]
     assert log.notes[-1] == "left out: 1 steps of jobs, 1 jobs that never ran"
 
 
@@ -227,7 +227,7 @@ def test_a_trace_of_our_own_needs_its_number_of_nodes(tmp_path: Path) -> None:
     log = log_of(tmp_path, text, nodes=2, span_s=50.0)
     assert [(one.level, one.number) for one in log.failures] == [("gpu", 9), ("switch", 3)]
     assert log.node_s == 100.0
-    with pytest.raises(UserError, match="how many nodes there are; give --nodes N"):
+    with pytest.raises(UserError, match="the number of nodes; give --nodes N"):
         log_of(tmp_path, text)
 
 
@@ -258,9 +258,9 @@ def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
         ("time,host\n1,a\n", ":1: unknown column 'host'; column node is missing; found are"),
         ("time,node\n0,a\n", "all failures are at time 0"),
         ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is none of"),
-        ("time,badput,seconds\n1,OTHER,3\n", "how many nodes there are; give --nodes N"),
-        ("", ":1: this is no log that is known here"),
-        ("once upon a time\n", ":1: this is no log that is known here"),
+        ("time,badput,seconds\n1,OTHER,3\n", "the number of nodes; give --nodes N"),
+        ("", ":1: this is no known log"),
+        ("once upon a time\n", ":1: this is no known log"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
