@@ -1,7 +1,7 @@
 """Runs a graph of activities, each started separately, on hosts that may fail meanwhile.
 
-SimGrid aborts if a host goes off that a task is on, so `graph_runner` is for steps in which nothing
-fails. Activities survive it: those on the host end there, and ranks that need them wait for ever.
+SimGrid aborts if a host with a task goes off, so `graph_runner` is for steps in which nothing
+fails. Activities survive that: those on the host end, and ranks that need them wait for ever.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from math import inf
 import simgrid
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Rank
 from faultline.simulator.simgrid_engine.graph_runner import HostOf, mean_latency_s
-
-_LOST = (
-    simgrid.CancelException,
-    simgrid.HostFailureException,
-    simgrid.NetworkFailureException,
-)
+from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 
 class BreakableGraph:
-    """A graph that runs once, until its end or until nothing of it can go on.
+    """A graph that runs once, until its end or until no activity can go on.
 
     A message to or from a host that is off stops, and so do the other messages of its ring: its
-    members wait for each other. What waits for one of these never begins.
+    members wait for each other. Activities that wait for one of these never begin.
 
     Parameters
     ----------
@@ -72,13 +67,13 @@ class BreakableGraph:
         simgrid.this_actor.get_host().add_actor("breakable graph", self._run)
 
     def wait(self) -> None:
-        """Wait, from within an actor, until no rank does or receives anything that it needs."""
+        """Wait, from within an actor, until no activity runs that a rank waits for."""
         self._ended.acquire()
 
     def over_before(self, time_s: float) -> bool:
-        """Wait, from within an actor, for all of it until a time; whether all has come to its end.
+        """Wait, from within an actor, for the end of the graph, until a time at most.
 
-        To be called once.
+        Returns whether all activities have ended by then. To be called once.
         """
         if time_s == inf:
             self._over.acquire()
@@ -136,14 +131,14 @@ class BreakableGraph:
         pending = simgrid.ActivitySet()
         for activity in self._running.values():
             pending.push(activity)
-        with suppress(*_LOST):
+        with suppress(*BROKEN_OFF):
             pending.wait_any()
         for number, activity in list(self._running.items()):
             if number not in self._running:
                 continue
             try:
                 over = activity.test()
-            except _LOST:
+            except BROKEN_OFF:
                 del self._running[number]
                 self._lose(number)
                 continue
@@ -158,7 +153,7 @@ class BreakableGraph:
                 ready.append(after)
 
     def _lose(self, number: int) -> None:
-        """Give up an activity, and with it the ring that it is a message of."""
+        """Give up an activity, and all messages of its ring."""
         for mate in self._ring_of(number):
             self._lost.add(mate)
             activity = self._running.pop(mate, None)
@@ -179,8 +174,5 @@ class BreakableGraph:
         if self._stopped:
             return False
         activity = self._graph.activities[number]
-        hosts = [self._host_of(one) for one in (activity.rank, activity.peer) if one]
-        # Clocks differ in their last digit; SimGrid aborts if a message begins at a host that is
-        # off, and may turn one off while another actor begins it.
-        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
-        return all(host.is_on and soon_s < self._off_s.get(host.name, inf) for host in hosts)
+        ends = (self._host_of(one) for one in (activity.rank, activity.peer) if one)
+        return may_begin(ends, self._off_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,10 @@ class Carried:
 def carry_arrays(
     platform_xml: Path, schedule: Schedule, hosts: Sequence[str], buffers: Buffers
 ) -> Carried:
-    """Run a collective on an idle platform, in a process of its own, one actor a member.
+    """Run a collective on an idle platform, in a process of its own, one actor per member.
 
-    Each message carries the elements that the schedule names, in as many bytes as they stand for;
-    the receiver adds them to its own or puts them in their place.
+    Each message carries the elements that the schedule names, in as many bytes as they represent;
+    the receiver adds them to its own elements or replaces these.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def _simulate(
     platform_xml: Path, schedule: Schedule, hosts: Sequence[str], start: Buffers
 ) -> Carried:
     import simgrid
-    from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import load_engine, start_members
 
     engine = load_engine(platform_xml)
     buffers = start.copy()
@@ -71,24 +71,20 @@ def _simulate(
         elements = buffers[position, _columns(message)].copy()
         return mailbox(position, message.peer).put_async(elements, size_bytes)
 
-    def member(position: int) -> Callable[[], None]:
-        def body() -> None:
-            for stage in schedule.stages(position):
-                for turn in stage.rounds():
-                    sends = [send(position, message) for message in turn.sends]
-                    receives = [mailbox(each.peer, position).get_async() for each in turn.receives]
-                    for comm in (*sends, *receives):
-                        comm.wait()
-                    for message, comm in zip(turn.receives, receives, strict=True):
-                        kept = buffers[position, _columns(message)] if message.adds else 0.0
-                        buffers[position, _columns(message)] = kept + comm.get_payload()
-            ends_s[position] = simgrid.Engine.clock
+    def member(position: int) -> None:
+        for stage in schedule.stages(position):
+            for turn in stage.rounds():
+                sends = [send(position, message) for message in turn.sends]
+                receives = [mailbox(each.peer, position).get_async() for each in turn.receives]
+                for comm in (*sends, *receives):
+                    comm.wait()
+                for message, comm in zip(turn.receives, receives, strict=True):
+                    kept = buffers[position, _columns(message)] if message.adds else 0.0
+                    buffers[position, _columns(message)] = kept + comm.get_payload()
+        ends_s[position] = simgrid.Engine.clock
 
-        return body
-
-    for position, host in enumerate(hosts):
-        simgrid.Host.by_name(host).add_actor(f"member-{position}", member(position))
-    run_to_the_end(engine)
+    start_members(hosts, member)
+    engine.run()
     return Carried(buffers, max(ends_s), sum(sent))
 
 

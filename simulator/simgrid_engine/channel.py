@@ -1,4 +1,4 @@
-"""Mail that takes no simulated time.
+"""Messages that take no simulated time.
 
 Faultline does not study the control plane of a job (orders and reports): its cost
 is the scenario's controller time. What ranks exchange as data goes through SimGrid's network.
@@ -19,7 +19,7 @@ class Channel(Generic[Message]):
     """An unbounded queue between actors; `get` blocks the actor that calls it.
 
     The queue holds the messages; the semaphore only wakes an actor that waits. An actor that is
-    killed at the very moment of its `put` leaves a message, and the semaphore as it was.
+    killed in the middle of its `put` may leave a message without a signal of the semaphore.
     """
 
     def __init__(self) -> None:

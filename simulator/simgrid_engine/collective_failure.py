@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,20 +86,20 @@ def _simulate(
     watchdog_s: float,
 ) -> Aftermath:
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import (
+        load_engine,
+        run_controller,
+        start_members,
+    )
 
     engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "collective", fidelity)
     out: dict[int, tuple[bool, float]] = {}
 
-    def member(position: int) -> Callable[[], None]:
-        def body() -> None:
-            through = collective.take_part(position, watchdog_s)
-            out[position] = (through, simgrid.Engine.clock)
-
-        return body
+    def member(position: int) -> None:
+        through = collective.take_part(position, watchdog_s)
+        out[position] = (through, simgrid.Engine.clock)
 
     def strike() -> None:
         simgrid.this_actor.sleep_until(failure.at_s)
@@ -108,10 +108,8 @@ def _simulate(
         for name in failure.hosts:
             simgrid.Host.by_name(name).turn_off()
 
-    for position, host in enumerate(hosts):
-        simgrid.Host.by_name(host).add_actor(f"rank-{position}", member(position))
-    actor_on(CONTROLLER_HOST, "failure", strike)
-    run_to_the_end(engine)
+    start_members(hosts, member)
+    run_controller(engine, "failure", strike)
     return Aftermath(
         died=tuple(position for position in range(len(hosts)) if position not in out),
         hung=tuple(position for position, (through, _) in sorted(out.items()) if not through),
@@ -121,7 +119,7 @@ def _simulate(
 
 
 def _turn_off(name: str) -> None:
-    """Turn off a link in both directions; SimGrid names those of a split one apart."""
+    """Turn off a link in both directions; SimGrid names the directions of a split link."""
     import simgrid
 
     for suffix in ("", "_UP", "_DOWN"):

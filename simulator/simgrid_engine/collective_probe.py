@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
@@ -202,22 +202,18 @@ def _measure(
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
     from faultline.simulator.collectives.runner import Collective
-    from faultline.simulator.simgrid_engine.loading import load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import load_engine, start_members
 
     engine = load_engine(platform_xml)
     collective = Collective(schedule, hosts, "probe", fidelity)
     ends_s: list[float] = []
 
-    def member(position: int) -> Callable[[], None]:
-        def body() -> None:
-            if collective.take_part(position, inf):
-                ends_s.append(simgrid.Engine.clock)
+    def member(position: int) -> None:
+        if collective.take_part(position, inf):
+            ends_s.append(simgrid.Engine.clock)
 
-        return body
-
-    for position, host in enumerate(hosts):
-        simgrid.Host.by_name(host).add_actor(f"rank-{position}", member(position))
-    run_to_the_end(engine)
+    start_members(hosts, member)
+    engine.run()
     time_s = max(ends_s)
     return time_s, collective.messages, _bottleneck(schedule, hosts, time_s)
 

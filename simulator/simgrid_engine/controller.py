@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import simgrid
-from faultline.platforms.outages import bandwidths_with_parts_down
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.background import Write
 from faultline.simulator.compute_times import NEVER_SIGMAS
 from faultline.simulator.job import Job
@@ -34,10 +32,10 @@ from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
+from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.rank import (
     ComputeOrder,
-    Died,
+    Failed,
     News,
     Order,
     Pace,
@@ -78,7 +76,6 @@ class SimgridEngine:
     def __init__(self, job: Job, traffic: Traffic, platform: Path) -> None:
         work = job.work
         self._job = job
-        self._platform = platform
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
@@ -239,8 +236,8 @@ class SimgridEngine:
         lacking = [group for group in phase.members if group not in self._arrived]
         if lacking and self._simulated_steps:
             # From then on the rest of the group waits for its failed ranks.
-            died_s = min(self.clocks.next_failure_s[group] for group in lacking)
-            self._hung_s = max(began_s, died_s)
+            failed_s = min(self.clocks.next_failure_s[group] for group in lacking)
+            self._hung_s = max(began_s, failed_s)
         if breakable and not in_course:
             at_work = stacks.keys() - set(lacking)
             ends_s = self._passes_end_s(phase, began_s, at_work, lacking)
@@ -321,8 +318,8 @@ class SimgridEngine:
         done: set[int] = set()
         while waiting:
             news = self._news.get()
-            if isinstance(news, Died):
-                # One that has been brought up since is not meant.
+            if isinstance(news, Failed):
+                # A group that has been brought up since then counts as up.
                 self._writing.pop(news.group, None)
                 if news.group in self.failure_injector.down:
                     waiting.discard(news.group)
@@ -331,8 +328,8 @@ class SimgridEngine:
             elif isinstance(news, Report) and news.order is orders.get(news.group):
                 waiting.discard(news.group)
                 # A group that fails at the time of its report has not arrived.
-                died = news.group in self.failure_injector.down
-                if news.done and not (died and self._fails_until(news.group, news.time_s)):
+                down = news.group in self.failure_injector.down
+                if news.done and not (down and self._fails_until(news.group, news.time_s)):
                     done.add(news.group)
         return done
 
@@ -360,10 +357,7 @@ class SimgridEngine:
         else:
             shows_s = start_s + whole_s
         if self._traffic.all_reduce and not self._simulated_steps:
-            shares = {**self._shares_with_parts_down(phase.parts_down)}
-            for link, share in slow_links(self._platform, phase.slow.causes).items():
-                shares[link] = min(share, shares.get(link, 1.0))
-            with narrowed(shares):
+            with narrowed(remaining_shares(self._platform, phase.parts_down, phase.slow.causes)):
                 whole = self._reduce_by_messages(members, bool(absent), shows_s)
             if not whole:
                 return Outcome(simgrid.Engine.clock, tuple(members))
@@ -413,12 +407,6 @@ class SimgridEngine:
         whole = self._simulated_steps.shares(phase.members, phase.pipelines, phase.slow, stack_size)
         return whole if hides else whole.exposed()
 
-    def _shares_with_parts_down(self, switches: Sequence[str]) -> Mapping[str, float]:
-        """Return the share of bandwidth that remains on links while switches are down."""
-        return (
-            bandwidths_with_parts_down(read_platform(self._platform), switches) if switches else {}
-        )
-
     def _absent(self, members: Iterable[int], fails_within: bool) -> list[int]:
         """Return the members missing in a running all-reduce, in ascending order."""
         down, now_s = self.failure_injector.down, simgrid.Engine.clock
@@ -460,8 +448,8 @@ class SimgridEngine:
             news = self._news.get_before(fires_s)
             fired = news is None
             ended = news == reduced
-            # One that has been brought up since is not meant.
-            lacks_one = isinstance(news, Died) and news.group in down and news.group in members
+            # A group that has been brought up since then counts as up.
+            lacks_one = isinstance(news, Failed) and news.group in down and news.group in members
         if lacks_one:
             self._sleep_until(failure_shows_s)
         if not ended:
@@ -486,10 +474,8 @@ class SimgridEngine:
         duration_s = self._recovery_times.duration_s(phase.recovery, failed)
         simgrid.this_actor.sleep_for(duration_s)
         self._move(phase.recovery, phase.members)
-        struck, phases = (
-            self.clocks.collect(phase.reports_failures),
-            self._recovery_times.last_phases(),
-        )
+        struck = self.clocks.collect(phase.reports_failures)
+        phases = self._recovery_times.last_phases()
         return Outcome(simgrid.Engine.clock, struck=struck, phases=phases)
 
     def _stall(self, phase: Stall) -> Outcome:
@@ -546,10 +532,8 @@ class SimgridEngine:
         self._arrived.clear()
         self._writing.clear()
         failures = self.failure_injector.end_restart()
-        struck, phases = (
-            self.clocks.collect(phase.reports_failures),
-            self._recovery_times.last_phases(),
-        )
+        struck = self.clocks.collect(phase.reports_failures)
+        phases = self._recovery_times.last_phases()
         return Outcome(simgrid.Engine.clock, (), failures, struck, phases=phases)
 
     def _load(self, phase: Load) -> Outcome:

@@ -1,18 +1,19 @@
 """Whether it matters which groups are left: for times that were measured with all of them.
 
-A ring among fewer groups has other edges. Nobody can measure it for every set of groups, but each
-set's ring is made of edges between pairs. Where an all-reduce of any pair takes as long as the
+A ring among fewer groups has other edges. There are too many sets of groups to measure each, but
+each set's ring consists of edges between pairs. If an all-reduce of any pair takes as long as the
 ring of all would among two, in latency and in bandwidth, so does every ring between them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 from math import inf
 
-import simgrid
 from faultline.simulator.durations import RingTime
+from faultline.simulator.simgrid_engine.routes import way_between
 
 _FEW_EDGES = 4096
 """Largest number of edges for which every pair of groups is checked."""
@@ -24,8 +25,8 @@ Groups = Sequence[Sequence[str]]
 def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
     """Return by how much an all-reduce's time may depend on its members; 0.5 for half.
 
-    Compared are each group and its successor, each and the first, any two where they are few, and
-    the ring of all: groups may be alike two by two and still share a trunk all together.
+    Compared are each group and its successor, each and the first, any two if there are few, and
+    the ring of all: groups may be alike in pairs and still share a trunk all together.
 
     Parameters
     ----------
@@ -65,18 +66,15 @@ def _way(edges: Iterable[Edge]) -> tuple[float, float]:
     The flows through the link with the most of them for its bandwidth all get the least share, so
     they end last, together: max-min fairness gives no flow less.
     """
-    latest_s, longest_s = 0.0, 0.0
-    busy_s: dict[str, float] = {}
+    latest_s = longest_s = 0.0
+    busy_s: dict[str, float] = defaultdict(float)
     for near, far in edges:
-        links, latency_s = simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))
-        latest_s = max(latest_s, latency_s)
-        for link in links:
-            each_s = 1 / link.bandwidth
-            # A fat pipe limits each flow for itself.
-            if link.get_sharing_policy() != simgrid.Link.SharingPolicy.FATPIPE:
-                each_s = busy_s[link.name] = busy_s.get(link.name, 0.0) + each_s
-            longest_s = max(longest_s, each_s)
-    return latest_s, longest_s
+        way = way_between(near, far)
+        latest_s = max(latest_s, way.latency_s)
+        for name, link in way.shared:
+            busy_s[name] += 1 / link.bandwidth
+        longest_s = max(longest_s, *(1 / link.bandwidth for link in way.unshared), 0.0)
+    return latest_s, max(longest_s, *busy_s.values(), 0.0)
 
 
 def _spread(times_s: Sequence[float]) -> float:

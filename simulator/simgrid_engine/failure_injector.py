@@ -11,7 +11,7 @@ from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Rules
 from faultline.simulator.simgrid_engine.channel import Channel
-from faultline.simulator.simgrid_engine.rank import Died, News, Rank
+from faultline.simulator.simgrid_engine.rank import Failed, News, Rank
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Booting:
 
 
 class FailureInjector:
-    """Hosts of all groups, their ranks, and the actor that makes them fail.
+    """Turns hosts of groups off and on, and starts the ranks on them.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class FailureInjector:
     new_rank : callable
         Makes the rank of a group.
     interrupts : callable
-        Whether a failure of a group finds tasks of a step on its hosts, which then stay on: SimGrid
-        would abort.
+        Returns whether tasks of a step are on a group's hosts. Such hosts stay on: SimGrid would
+        abort.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class FailureInjector:
         if self._booting is None:
             self._take_down(struck)
             for group in struck:
-                self._news.put(Died(group, due_s))
+                self._news.put(Failed(group, due_s))
         else:
             for group in struck:
                 self._strike_in_restart(self._booting, group, due_s)

@@ -1,4 +1,4 @@
-"""A cluster with one GPU a server, which stands for all GPUs of the server."""
+"""A cluster with one GPU per server, which represents all GPUs of the server."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from faultline.platforms.spec import ClusterSpec
 
 
 def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
-    """Return the cluster with one GPU a server; None if its rails do not fold.
+    """Return the cluster with one GPU per server; None if its rails do not fold.
 
-    Where the g GPUs of every server move the same bytes at the same time to the GPUs of their
-    position in other servers, each has the same part of what they share: 1/g of the host memory, of
-    the uplinks, of the storage, and its part of an adapter. So one GPU with these parts, and with
-    the PCIe and NVLink links that are its own, takes as long as all g, and SimGrid has g times
-    fewer hosts and routes. This is `platforms.rail_plane`, but for servers instead of scale-up
-    domains, and for any fabric. What limits each transfer for itself is unchanged.
+    If the g GPUs of every server move the same bytes at the same time to the GPUs of their position
+    in other servers, each has an equal part of the shared resources: 1/g of the host memory, of the
+    uplinks and of the storage, and its part of an adapter. So one GPU with these parts, and with
+    its own PCIe and NVLink links, takes as long as all g, and SimGrid has g times fewer hosts and
+    routes. This is `platforms.rail_plane`, but for servers instead of scale-up domains, and for any
+    fabric. Limits of a single transfer do not change.
 
-    Rails fold where a server has all of them equally often, or a set of its own or shared with
-    servers that have the same set. Disks are left out.
+    Rails fold if a server has all of them equally often, or if servers with a common rail have all
+    rails in common. Disks are left out.
     """
     gpus = spec.gpus_per_host
     host, nic, out, storage = spec.host, spec.nic, spec.scale_out, spec.storage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank, Ring
@@ -58,10 +59,10 @@ class GraphRunner:
     def __init__(self, graph: ActivityGraph, host_of: HostOf, watched: Rank | None = None) -> None:
         self.spans: list[Span] = []
         self.ended_s = self.passed_s = 0.0
-        self._latencies_s: dict[Ring, float] = {}
         self._ended, self._passed = simgrid.Semaphore(0), simgrid.Semaphore(0)
+        latency_s = cache(partial(mean_latency_s, host_of=host_of))
         self._tasks = [
-            self._task(number, activity, host_of)
+            _task(number, activity, host_of, latency_s)
             for number, activity in enumerate(graph.activities)
         ]
         self._computed = [
@@ -89,12 +90,12 @@ class GraphRunner:
         self.hides = 0 < len(passes) < len(leaves)
         if self.hides:
             ends.append(("passed", passes, self._pass))
-        for name, last, tell in ends:
+        for name, last, on_end in ends:
             # Kept with the others: a task that Python collects crashes SimGrid.
             end = simgrid.ExecTask.init(name, 0.0, somewhere)
             for number in last:
                 self._tasks[number].add_successor(end)
-            end.on_this_completion_cb(tell)
+            end.on_this_completion_cb(on_end)
             self._tasks.append(end)
         self._length = len(self._tasks) + 1
         if watched is not None:
@@ -179,25 +180,6 @@ class GraphRunner:
         self.passed_s = simgrid.Engine.clock
         self._passed.release()
 
-    def _mean_latency_s(self, ring: Ring, host_of: HostOf) -> float:
-        """Return the mean latency of the messages of a ring, in seconds."""
-        if ring not in self._latencies_s:
-            self._latencies_s[ring] = mean_latency_s(ring, host_of)
-        return self._latencies_s[ring]
-
-    def _task(self, number: int, activity: Activity, host_of: HostOf) -> simgrid.Task:
-        here = host_of(activity.rank)
-        if activity.ring:
-            latency_s = activity.amount * self._mean_latency_s(activity.ring, host_of)
-            return simgrid.ExecTask.init(str(number), latency_s * here.speed, here)
-        if activity.peer is None:
-            return simgrid.ExecTask.init(str(number), activity.amount, here)
-        there = host_of(activity.peer)
-        if there == here:
-            # A node with stages of several pipelines sends nothing to itself.
-            return simgrid.ExecTask.init(str(number), 0.0, here)
-        return simgrid.CommTask.init(str(number), activity.amount, here, there)
-
     def _watch(self, kind: Kind, on_begin: Signal, on_end: Signal) -> None:
         """Note a span from one signal of SimGrid's tasks to the next one of another."""
         begun_s = 0.0
@@ -211,3 +193,20 @@ class GraphRunner:
 
         on_begin(begin)
         on_end(end)
+
+
+def _task(
+    number: int, activity: Activity, host_of: HostOf, latency_s: Callable[[Ring], float]
+) -> simgrid.Task:
+    """Return the task of an activity; `latency_s` is the mean latency of a ring's messages."""
+    here = host_of(activity.rank)
+    if activity.ring:
+        waits_s = activity.amount * latency_s(activity.ring)
+        return simgrid.ExecTask.init(str(number), waits_s * here.speed, here)
+    if activity.peer is None:
+        return simgrid.ExecTask.init(str(number), activity.amount, here)
+    there = host_of(activity.peer)
+    if there == here:
+        # A node with stages of several pipelines sends nothing to itself.
+        return simgrid.ExecTask.init(str(number), 0.0, here)
+    return simgrid.CommTask.init(str(number), activity.amount, here, there)

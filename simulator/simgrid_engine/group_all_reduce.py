@@ -12,21 +12,15 @@ import simgrid
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.runner import Collective
 from faultline.simulator.collectives.schedule import Fidelity
-
-_BROKEN_OFF = (
-    simgrid.CancelException,
-    simgrid.HostFailureException,
-    simgrid.NetworkFailureException,
-)
+from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 
 class GroupAllReduce:
     """GPU k of every group reduces its part of the gradients with GPU k of the other groups.
 
-    At fidelity "chunk" an actor on each GPU host sends and receives. Steady flows are begun by one
-    actor: that takes a fraction of the processor time, and moves the same bytes at the same times.
-    The rings meet where hosts share adapters, trunks or switches, so what they take together is not
-    what one of them takes alone.
+    At fidelity "chunk" an actor on each GPU host sends and receives. One actor begins all steady
+    flows: that takes a fraction of the processor time, and moves the same bytes at the same times.
+    The rings share adapters, trunks and switches, so together they may take longer than one alone.
 
     Parameters
     ----------
@@ -65,9 +59,9 @@ class GroupAllReduce:
         on_end: Callable[[], None],
         off_s: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Let members take part, by their positions; call `on_end` once every host is through.
+        """Let members take part, by their positions; call `on_end` once every host has finished.
 
-        There is no deadline. Where a member is not started, or goes down, that end never comes.
+        There is no deadline. If a member is not started, or goes down, the end never comes.
 
         Parameters
         ----------
@@ -90,15 +84,15 @@ class GroupAllReduce:
             for place, ring in enumerate(self._rings):
                 host = simgrid.Host.by_name(ring.hosts[member])
                 body = self._body(ring, member, on_end)
-                # One may die at this very moment: while others are started, its host goes off.
+                # A host may go off while actors on others are started.
                 with suppress(simgrid.HostFailureException):
                     self._actors.append(host.add_actor(f"all-reduce-{member}-{place}", body))
 
     def stop(self) -> None:
-        """End the rest of it, with all its messages."""
+        """End the all-reduce, with all its messages."""
         self._stopped = True
         self._stop_flows()
-        # A flow that is just being begun would outlive its actor: that one stops by itself.
+        # A flow that the actor is beginning would outlive it, so this actor stops by itself.
         for actor in [] if self._begins else self._actors:
             actor.kill()
         self._actors.clear()
@@ -111,28 +105,21 @@ class GroupAllReduce:
     def _send(
         self, members: set[int], on_end: Callable[[], None], off_s: Mapping[str, float]
     ) -> None:
-        """Begin a flow from each member that takes part to its successor, if that does, too.
+        """Begin a flow from each member that takes part to its successor, if both do.
 
-        All of them stop with the first that breaks off: members wait for each other.
+        All flows stop with the first that breaks off: members wait for each other.
         """
-        # SimGrid aborts if a flow begins at a host that is off, or is just being turned off.
-        soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
         flows: list[tuple[simgrid.Comm, int, int, float]] = []
         whole = True
         for place, ring in enumerate(self._rings):
             for member in range(len(ring.hosts)):
                 peer, size_bytes, steps = ring.steady_flow(member)
                 names = ring.hosts[member], ring.hosts[peer]
-                near, far = map(simgrid.Host.by_name, names)
-                if not (
-                    {member, peer} <= members
-                    and near.is_on
-                    and far.is_on
-                    and soon_s < min(off_s.get(name, inf) for name in names)
-                ):
+                ends = [*map(simgrid.Host.by_name, names)]
+                if not ({member, peer} <= members and may_begin(ends, off_s)):
                     whole = False
                     continue
-                flow = simgrid.Comm.sendto_async(near, far, size_bytes)
+                flow = simgrid.Comm.sendto_async(*ends, size_bytes)
                 self._begun.append(flow)
                 if self._stopped:
                     self._stop_flows()
@@ -142,7 +129,7 @@ class GroupAllReduce:
         try:
             for flow, *_ in flows:
                 flow.wait()
-        except _BROKEN_OFF:
+        except BROKEN_OFF:
             self._stop_flows()
             return
         if not whole:
@@ -156,9 +143,9 @@ class GroupAllReduce:
         on_end()
 
     def _ends_s(self, flows: Sequence[tuple[simgrid.Comm, int, int, float]]) -> float:
-        """Return when the last member is through, in seconds.
+        """Return when the last member has finished, in seconds.
 
-        After its own two flows each pays the latencies of the other rounds, and all meet.
+        After its two flows each member pays the latencies of the other rounds; then all meet.
         """
         known = {
             (place, member): (float(flow.finish_time), rest) for flow, place, member, rest in flows

@@ -26,7 +26,7 @@ class GroupState:
     hosts : sequence of sequence of str
         The GPU hosts of each group.
     bytes_per_gpu : float
-        Weights and optimizer state that a GPU keeps; a host that stands for several is one of them.
+        Weights and optimizer state that a GPU keeps; a host that represents several counts as one.
     gpus_per_group : int
         GPUs of a group.
     storage : str
@@ -50,7 +50,7 @@ class GroupState:
                 away = [self.storage] * bool(self.storage)
             else:
                 away = list(self._hosts_of(sender, move.of, move.stages))
-            # Where there are more stages than GPUs, a GPU has several.
+            # If there are more stages than GPUs, a GPU has several.
             alike = min(1.0, self.gpus_per_group / move.stages)
             each = round(self.bytes_per_gpu * alike * move.share)
             flows += [
@@ -61,10 +61,10 @@ class GroupState:
         return flows
 
     def _on_one_rail(self, moves: Sequence[SentMove]) -> Sequence[SentMove]:
-        """Return the moves that a host runs that stands for several GPUs: those of one of them.
+        """Return the moves of one GPU if a host represents several, else all.
 
-        Stages are on other GPUs of a group, each with an adapter of its own: the one that receives
-        most takes longest.
+        Stages are on different GPUs of a group, each with an adapter of its own: the GPU that
+        receives most takes longest.
         """
         if self.gpus_per_group <= len(self.hosts[0]):
             return moves

@@ -39,14 +39,9 @@ class SimulatedTime:
     @classmethod
     def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> SimulatedTime:
         """Let one actor act on an otherwise idle platform; return when it has ended."""
-        from faultline.platforms.xml_names import CONTROLLER_HOST
-        from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+        from faultline.simulator.simgrid_engine.loading import run_controller
 
-        def body() -> None:
-            act()
-
-        actor_on(CONTROLLER_HOST, "alone", body)
-        run_to_the_end(engine)
+        run_controller(engine, "alone", act)
         return cls(engine.clock)
 
     @classmethod

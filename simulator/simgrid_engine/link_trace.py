@@ -29,7 +29,7 @@ def links_traced(platform: Path, trace: Path | None) -> Iterator[tuple[Path, tup
     platform : Path
         Platform XML.
     trace : Path or None
-        Where the trace goes; without one, platform and options are as ever.
+        Where the trace goes; without one, platform and options do not change.
     """
     if trace is None:
         yield platform, ()
@@ -41,12 +41,12 @@ def links_traced(platform: Path, trace: Path | None) -> Iterator[tuple[Path, tup
             router.tag = "host"
             router.set("speed", "1f")
         write_file(copy, _PROLOGUE + ElementTree.tostring(tree.getroot(), "unicode"))
-        said = {
+        settings = {
             "tracing": "yes",
             "tracing/filename": str(written),
             "tracing/uncategorized": "yes",
             "tracing/platform/topology": "no",
             "tracing/precision": "9",
         }
-        yield copy, tuple(f"--cfg={key}:{value}" for key, value in said.items())
+        yield copy, tuple(f"--cfg={key}:{value}" for key, value in settings.items())
         write_file(trace, written.read_bytes())

@@ -6,10 +6,12 @@ import ctypes
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import simgrid
 from faultline.platforms.network_model import engine_arguments
+from faultline.platforms.xml_names import CONTROLLER_HOST
 
 
 def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
@@ -18,15 +20,14 @@ def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
     The platform is sealed: before that SimGrid knows no routes.
     """
     _stay_on_one_core()
-    asked = ("--log=root.thres:error", *engine_arguments(), *options)
-    engine = simgrid.Engine(["faultline", *asked])
+    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments(), *options])
     engine.load_platform(str(platform))
     engine.netzone_root.seal()
     return engine
 
 
 def _stay_on_one_core() -> None:
-    """Keep this process on the core that the system has put it on, where the system lets it.
+    """Keep this process on the core that the system has put it on, if the system allows it.
 
     Actors are threads of which one runs at a time: handing over from core to core takes ten times
     as long as on the same one.
@@ -35,13 +36,20 @@ def _stay_on_one_core() -> None:
         os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})
 
 
-def actor_on(host: str, name: str, body: Callable[[], None], *, daemon: bool = False) -> None:
+def run_controller(engine: simgrid.Engine, name: str, body: Callable[[], object]) -> None:
+    """Start an actor on the controller's host and run until no actor but daemons is left."""
+    actor_on(CONTROLLER_HOST, name, body)
+    engine.run()
+
+
+def start_members(hosts: Sequence[str], body: Callable[[int], object]) -> None:
+    """Start an actor on each host, which calls `body` with the position of its host."""
+    for position, host in enumerate(hosts):
+        actor_on(host, f"member-{position}", partial(body, position))
+
+
+def actor_on(host: str, name: str, body: Callable[[], object], *, daemon: bool = False) -> None:
     """Start an actor; a daemon does not keep the simulation going."""
     actor = simgrid.Host.by_name(host).add_actor(name, body)
     if daemon:
         actor.daemonize()
-
-
-def run_to_the_end(engine: simgrid.Engine) -> None:
-    """Run until no actor but daemons is left."""
-    engine.run()

@@ -1,22 +1,35 @@
-"""Links that are not as the XML says: slow for a while, or fair to all that meets on them."""
+"""Links that differ from the XML: slow for a while, or shared equally by all flows on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import simgrid
 from faultline.platforms import xml_names
-from faultline.platforms.outages import links_of_component
+from faultline.platforms.outages import bandwidths_with_parts_down, links_of_component
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.failures.failure import Failure
+from faultline.simulator.simgrid_engine.traffic import Traffic
 
 
-def slow_links(path: Path, causes: Iterable[Failure]) -> dict[str, float]:
-    """Return the remaining bandwidth share of links with slow components, by their names."""
-    shares: dict[str, float] = {}
+def remaining_shares(
+    path: Path, parts_down: Sequence[str], causes: Iterable[Failure]
+) -> dict[str, float]:
+    """Return the remaining bandwidth share of links, by their names in the XML.
+
+    Parameters
+    ----------
+    path : Path
+        Platform XML.
+    parts_down : sequence of str
+        Switches and links that are down.
+    causes : iterable of Failure
+        Components that are slow.
+    """
+    shares = bandwidths_with_parts_down(read_platform(path), parts_down) if parts_down else {}
     for failure in causes:
         for link in _links_of(path, failure.level, failure.number):
             shares[link] = min(shares.get(link, 1.0), 1.0 / failure.factor)
@@ -28,16 +41,23 @@ def _links_of(path: Path, level: str, number: int) -> tuple[str, ...]:
     return links_of_component(read_platform(path), level, number)
 
 
-@contextmanager
-def narrowed(shares: Mapping[str, float]) -> Iterator[None]:
-    """Leave links a share of their bandwidth, by their names in the XML, until this ends."""
-    kept: list[tuple[simgrid.Link, float]] = []
+def narrowed(shares: Mapping[str, float]) -> AbstractContextManager[None]:
+    """Leave links a share of their bandwidth, by their names in the XML, until the context ends."""
+    widths: list[tuple[simgrid.Link, float]] = []
     for link in simgrid.Engine.instance.all_links if shares else ():
-        # SimGrid names the directions of nic-000017 with _UP and _DOWN behind.
+        # SimGrid names the two directions of nic-000017 nic-000017_UP and nic-000017_DOWN.
         share = shares.get(link.name.removesuffix("_UP").removesuffix("_DOWN"))
         if share is not None:
-            kept.append((link, link.bandwidth))
-            link.set_bandwidth(link.bandwidth * share)
+            widths.append((link, link.bandwidth * share))
+    return at_bandwidths(widths)
+
+
+@contextmanager
+def at_bandwidths(widths: Sequence[tuple[simgrid.Link, float]]) -> Iterator[None]:
+    """Give links other bandwidths, in bytes/s, until the context ends."""
+    kept = [(link, link.bandwidth) for link, _ in widths]
+    for link, bandwidth in widths:
+        link.set_bandwidth(bandwidth)
     try:
         yield
     finally:
@@ -45,20 +65,17 @@ def narrowed(shares: Mapping[str, float]) -> Iterator[None]:
             link.set_bandwidth(bandwidth)
 
 
-def level_memory_doors(hosts: Sequence[Sequence[str]], door: str) -> None:
-    """Let copies to the memory of hosts share links equally with messages of some groups.
+def level_memory_doors(traffic: Traffic) -> None:
+    """Let snapshots to host memory, if there are any, share links equally with messages.
 
-    SimGrid shares a link in inverse proportion to the latencies of what meets on it, and a copy,
-    of many small requests, would leave a message an eighth. So the way to memory is given the
-    latency of a message between groups, which is nothing beside the time of a copy.
-
-    Parameters
-    ----------
-    hosts : sequence of sequence of str
-        The GPU hosts of each group.
-    door : str
-        That of the first of them.
+    SimGrid shares a link in inverse proportion to the latencies of the flows on it, so a copy to
+    memory would leave a message an eighth. A real copy consists of many small requests and shares
+    equally. So the way to memory gets the latency of a message between groups, which is nothing
+    beside the time of a copy.
     """
+    if not traffic.snapshot:
+        return
+    hosts, door = traffic.hosts, traffic.snapshot[0][1]
     here = simgrid.Host.by_name(hosts[0][0])
     message_s = here.route_to(simgrid.Host.by_name(hosts[-1][0]))[1] if len(hosts) > 1 else 0.0
     way_s = here.route_to(simgrid.Host.by_name(door))[1]

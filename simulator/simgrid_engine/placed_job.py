@@ -13,6 +13,7 @@ from faultline.platforms.xml_names import DOMAIN_PROPERTY
 from faultline.simulator.pattern.activity_graph import Fold, Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import DomainOf, Hosts
+from faultline.simulator.simgrid_engine.narrowing import at_bandwidths
 from faultline.simulator.simgrid_engine.routes import Way, way_between
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
@@ -24,8 +25,12 @@ _SLACK = 1.0 + 1e-9
 
 def hosts_of_ranks(hosts: Hosts) -> dict[Rank, simgrid.Host]:
     """Return the host of each rank."""
+    return {rank: simgrid.Host.by_name(name) for rank, name in _names_of_ranks(hosts).items()}
+
+
+def _names_of_ranks(hosts: Hosts) -> dict[Rank, str]:
     return {
-        Rank(replica, stage, position): simgrid.Host.by_name(name)
+        Rank(replica, stage, position): name
         for replica, stages in enumerate(hosts)
         for stage, names in enumerate(stages)
         for position, name in enumerate(names)
@@ -58,12 +63,7 @@ class PlacedJob:
     def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
         self._pattern = pattern
         self._all = among or self
-        self._names = {
-            Rank(replica, stage, position): name
-            for replica, stages in enumerate(hosts)
-            for stage, names in enumerate(stages)
-            for position, name in enumerate(names)
-        }
+        self._names = _names_of_ranks(hosts)
         self._loads: dict[str, Counter[str]] = {}
 
     def host(self, rank: Rank) -> simgrid.Host:
@@ -82,8 +82,8 @@ class PlacedJob:
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that represent all.
 
-        One is enough if the links of its ring have no other traffic. Else it takes two: each sends
-        to the other, so that a rank's incoming links carry its neighbour's messages.
+        One is enough if the links of its ring have no other traffic. Else two are needed: each
+        sends to the other, so that a rank's incoming links carry its neighbour's messages.
         """
         whole = Fold.whole(self._pattern)
         if not self.classes:
@@ -144,17 +144,9 @@ class PlacedJob:
             full, simulated = self._all.load(kind), self._load(kind, fold)
             for name, count in simulated.items():
                 ratios[name] = max(ratios.get(name, 1.0), full[name] / count)
-        kept: list[tuple[simgrid.Link, float]] = []
-        for name, ratio in ratios.items():
-            if ratio > 1.0:
-                link = simgrid.Link.by_name(name)
-                kept.append((link, link.bandwidth))
-                link.set_bandwidth(link.bandwidth / ratio)
-        try:
+        links = [(simgrid.Link.by_name(name), ratio) for name, ratio in ratios.items()]
+        with at_bandwidths([(link, link.bandwidth / ratio) for link, ratio in links if ratio > 1]):
             yield
-        finally:
-            for link, bandwidth in kept:
-                link.set_bandwidth(bandwidth)
 
     def load(self, kind: str) -> Counter[str]:
         """Return the messages of a kind on each link at once if all ranks are simulated."""
@@ -171,10 +163,10 @@ class PlacedJob:
     def classes(self) -> tuple[int, ...]:
         """Classes of replicas whose passes take equally long, by replica.
 
-        Of one class are replicas whose messages have routes of the same latency, and the same share
-        of their narrowest link while all ranks send. A switch that is down makes two: the replicas
-        below it, and the others. Empty if positions of a replica differ, or if a link may limit
-        messages of several classes, which do not send at the same times.
+        Replicas are of one class if their messages have routes of the same latency, and the same
+        share of their narrowest link while all ranks send. A switch that is down makes two classes:
+        the replicas below it, and the others. Empty if positions of a replica differ, or if a link
+        may limit messages of several classes, which do not send at the same times.
         """
         whole = Fold.whole(self._pattern)
         if len({self.host(rank).speed for rank in self._names}) > 1:

@@ -71,9 +71,8 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.evenness import ring_unevenness
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
 
     engine = load_engine(platform)
@@ -92,8 +91,7 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
         timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
         timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
 
-    actor_on(CONTROLLER_HOST, "probe", measure)
-    run_to_the_end(engine)
+    run_controller(engine, "probe", measure)
     all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
     return ProbeResult(
         all_reduce_s,

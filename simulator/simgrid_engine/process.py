@@ -133,20 +133,20 @@ def aborted(errors: int = 2, since: int = 0) -> SimulationError:
 
 @dataclass(frozen=True, slots=True)
 class SimgridResult:
-    """What came of a job on the SimGrid engine.
+    """The outcome of a job on the SimGrid engine.
 
     Attributes
     ----------
     progress : Progress
         Counts and times.
     events : list of Event
-        What happened, if asked for.
+        The timeline, if requested.
     activities : int
         SimGrid activities started.
     wall_s : float
         Seconds of real time that the simulation took, without loading the platform.
     peak_memory_bytes : int
-        The most memory that its process has had.
+        Largest memory of its process.
     """
 
     progress: Progress
@@ -162,14 +162,13 @@ class OwnProcess:
     Parameters
     ----------
     begin : callable, optional
-        Called first in that process: of a module, so that it is found there.
+        A module-level function that the process calls first.
     arguments : tuple
-        What it is called with.
+        The arguments of `begin`.
     kept : bool
-        Whether it is left behind when this process ends, instead of being waited for; it may have
-        no process of its own then.
+        Whether this process ends without waiting for it. Such a process cannot start others.
     forked : bool
-        Whether it is a fork of this process, which finds there what is defined here alone.
+        Whether it is a fork of this process; then it also finds functions that only exist here.
     """
 
     def __init__(
@@ -240,7 +239,7 @@ class OwnProcess:
         return returned
 
     def _received(self) -> Any:
-        """Return what the process sends next; a SimulationError if it stands still."""
+        """Return the next message of the process; raise a SimulationError if it stands still."""
         number = self._process.pid
         assert number is not None
         watch = None
@@ -453,15 +452,13 @@ def simulate_here(
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine in this process, which is possible once."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
 
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
+    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
-    if traffic.snapshot:
-        from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
-
-        level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
+    level_memory_doors(traffic)
     events: list[Event] = []
     training = Training(job.work, job.rules, strategy, events.append if keep_events else None)
     runner = SimgridEngine(job, traffic, platform)
@@ -477,8 +474,7 @@ def simulate_here(
 
     started = perf_counter()
     actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
-    actor_on(CONTROLLER_HOST, "controller", control)
-    run_to_the_end(engine)
+    run_controller(engine, "controller", control)
     for error in failures:
         if isinstance(error, SimulationError):
             raise error

@@ -1,4 +1,4 @@
-"""A rank: the actor that does a group's work, on a host that may be turned off at any moment."""
+"""A rank: the actor that does a group's work, on a host that may go off at any moment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Order = ComputeOrder | SleepOrder | WriteOrder
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A rank is through with an order; `done` is false where it could not be carried out."""
+    """A rank has ended an order; `done` is false if the order could not be carried out."""
 
     group: int
     order: Order
@@ -60,8 +60,8 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Died:
-    """A group's host went down at `time_s`, in simulated seconds."""
+class Failed:
+    """A group's hosts went down at `time_s`, in simulated seconds."""
 
     group: int
     time_s: float
@@ -69,16 +69,16 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """All hosts are through all-reduce number `number`."""
+    """All hosts have finished all-reduce number `number`."""
 
     number: int
 
 
-News = Report | Ready | Died | Reduced
+News = Report | Ready | Failed | Reduced
 
 
 class Pace:
-    """The compute times of one rank: one factor N(1, jitter^2) a stack, none below a minimum."""
+    """The compute times of one rank: one factor N(1, jitter^2) per stack, none below a minimum."""
 
     def __init__(self, group: int, jitter: float, minimum_factor: float, seed: int) -> None:
         self._jitter = jitter
@@ -109,7 +109,7 @@ class Rank:
     boot_until_s : float
         Simulated time at which it has come up.
     announce : bool
-        Whether it says so.
+        Whether it reports that.
     orders : Channel
         Channel of its orders.
     activities : list of int

@@ -1,6 +1,6 @@
-"""Routes of the loaded platform, each looked up once a process.
+"""Routes of the loaded platform, each looked up once per process.
 
-A process has one platform for good, and its forks know the routes that it looked up before.
+A process has one platform, and its forks know the routes that it has looked up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Way(NamedTuple):
     shared : tuple of (str, simgrid.Link)
         Links that divide their bandwidth among the messages on them, with their names.
     unshared : tuple of simgrid.Link
-        Links that limit each message for itself.
+        Links that limit each message separately.
     latency_s : float
         Latency, in seconds.
     """

@@ -1,4 +1,4 @@
-"""Runs flows on a platform, scene after scene, and times them."""
+"""Runs scenes of flows on a platform, one after the other, and times them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Flow = tuple[str, str, float]
 
 
 def simulate_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[float]:
-    """Return how long each scene of flows that start at once lasts, in s; 0 for one without any.
+    """Return how long each scene of flows that start at once lasts, in s; 0 without flows.
 
     Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
     on PCIe and in switches. SimGrid alone would give each a part in inverse proportion to its
@@ -21,8 +21,8 @@ def simulate_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[fl
     Needs a process of its own (`simulator.simgrid_engine.process.in_own_process`).
     """
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
+    from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
 
     engine = load_engine(platform)
     latencies_s = [_latency_s(scene) for scene in scenes]
@@ -30,23 +30,13 @@ def simulate_scenes(platform: Path, scenes: Sequence[Sequence[Flow]]) -> list[fl
         link.set_latency(0.0)
     lasted_s: list[float] = []
 
-    def start(flows: Sequence[Flow]) -> list[simgrid.Comm]:
-        return [
-            simgrid.Comm.sendto_async(
-                simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size_bytes)
-            )
-            for near, far, size_bytes in flows
-        ]
-
     def simulate() -> None:
         for scene, latency_s in zip(scenes, latencies_s, strict=True):
             start_s = simgrid.Engine.clock
-            for flow in start(scene):
-                flow.wait()
+            arrivals_s(scene)
             lasted_s.append(simgrid.Engine.clock - start_s + latency_s)
 
-    actor_on(CONTROLLER_HOST, "scenes", simulate)
-    run_to_the_end(engine)
+    run_controller(engine, "scenes", simulate)
     return lasted_s
 
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # Raise it when the same request would be simulated differently.
 _VERSION = 2
 _MOST_GPUS = 256
-"""Of a job whose courses are simulated: all ranks take part, a second and more for each step."""
+"""Largest job whose courses are simulated: all ranks take part, a second and more per step."""
 _MOST_KNOWN = 10_000
 _PARTS_OF_LARGEST = 32
 """Parts of a course of the largest such job; smaller ones have more."""
 _MOST_GPUS_FAILING = 64
-"""Of a job whose failures are simulated in them: no two fail at the same moment, so that each is
+"""Largest job whose courses include failures: each failure is at another moment, which makes
 another course."""
 
 
@@ -113,13 +113,11 @@ def simulate_course(
 ) -> Course:
     """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.course_runner import CourseRunner
-    from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import run_controller
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
-    if job.traffic.snapshot:
-        level_memory_doors(job.traffic.hosts, job.traffic.snapshot[0][1])
+    level_memory_doors(job.traffic)
     runner = CourseRunner(job.platform, job.traffic, job.layout)
     ends_s: list[float] = []
 
@@ -135,8 +133,7 @@ def simulate_course(
             runner.simulate(part)
             ends_s.append(simgrid.Engine.clock)
 
-    actor_on(CONTROLLER_HOST, "course", go_on)
-    run_to_the_end(engine)
+    run_controller(engine, "course", go_on)
     return Course(ends_s, runner.over_s, runner.arrived)
 
 

@@ -19,8 +19,6 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import simgrid
-from faultline.platforms.outages import bandwidths_with_parts_down
-from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import NETWORK, Failure, JobLayout
 from faultline.simulator.pattern.activity_graph import ActivityGraph, Fold, Rank, passes_graph
@@ -31,7 +29,7 @@ from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
-from faultline.simulator.simgrid_engine.narrowing import narrowed, slow_links
+from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.placed_job import (
     MESSAGES,
     PlacedJob,
@@ -95,10 +93,7 @@ class SimulatedSteps:
     def meet(self, parts_down: Sequence[str], slow: Slowdown) -> None:
         """Simulate from now on without parts of the network, and with slow GPUs and adapters."""
         if parts_down != self._parts_down or slow is not self._slow:
-            shares = bandwidths_with_parts_down(read_platform(self._platform), parts_down)
-            for link, share in slow_links(self._platform, slow.causes).items():
-                shares[link] = min(share, shares.get(link, 1.0))
-            self._narrower = shares
+            self._narrower = remaining_shares(self._platform, parts_down, slow.causes)
         if slow is not self._slow:
             self._factors = {}
             for failure in slow.causes:
@@ -110,9 +105,15 @@ class SimulatedSteps:
 
     def _slow_down(self, runner: GraphRunner) -> None:
         """Set the factors of a team's slow ranks, by the team's own numbering."""
-        ranks, all_take = self._ranks[runner].items(), self._everywhere
-        own = {one: all_take * self._factors.get(rank, 1.0) for one, rank in ranks}
-        runner.slow_down({one: factor for one, factor in own.items() if factor != 1.0})
+        factors = self._factors_of(self._ranks[runner])
+        runner.slow_down({one: factor for one, factor in factors.items() if factor != 1.0})
+
+    def _factors_of(self, ranks: Mapping[Rank, Rank]) -> dict[Rank, float]:
+        """Return how many times as long computations of a team's ranks take.
+
+        `ranks` are the ranks of the job, by the team's own numbering.
+        """
+        return {one: self._everywhere * self._factors.get(ranks[one], 1.0) for one in ranks}
 
     def _slow_ranks(self, failure: Failure) -> Iterator[Rank]:
         """Return the ranks whose GPUs, not adapters, are slow."""
@@ -179,11 +180,10 @@ class SimulatedSteps:
     ) -> None:
         """Let groups compute shard types, each a number of times; from within an actor.
 
-        Each computation takes `factor` times as long. Where all members compute like this,
-        gradients that should hide behind the passes may still be in flight: the next phase waits
-        for them (`settle`). Else this call waits, as a restart may turn their hosts off.
-        Groups `at_risk` may lose hosts meanwhile, or depend on such groups: they stop where they
-        cannot go on.
+        Each computation takes `factor` times as long. If all members compute like this, gradients
+        that should hide behind the passes may still be in flight: the next phase waits for them
+        (`settle`). Else this call waits, as a restart may turn their hosts off. Groups `at_risk`
+        may lose hosts meanwhile, or depend on such groups: they stop once they cannot go on.
 
         Parameters
         ----------
@@ -290,12 +290,8 @@ class SimulatedSteps:
             if team.group in groups:
                 graph, hosts = _passes_of(team), teams.hosts(team, self._step.hosts)
                 ranks = {one.rank: teams.rank_of((team, one.rank)) for one in graph.activities}
-                factors = {
-                    own: self._everywhere * self._factors.get(rank, 1.0)
-                    for own, rank in ranks.items()
-                }
                 host_of = hosts_of_ranks(hosts).__getitem__
-                graphs.append(BreakableGraph(graph, host_of, factors, off_s))
+                graphs.append(BreakableGraph(graph, host_of, self._factors_of(ranks), off_s))
         return graphs
 
     def broken_sync(
@@ -367,11 +363,11 @@ class SimulatedSteps:
     def _of_groups(self, shares: StepShares, groups: Collection[int]) -> list[GraphRunner]:
         """Return the passes of groups that have any."""
         teams, known = self._teams(shares), _kept(self._passes, shares, dict[int, GraphRunner])
-        asked = [team for team in teams.teams if team.group in groups]
-        for team in asked:
+        wanted = [team for team in teams.teams if team.group in groups]
+        for team in wanted:
             if team.group not in known:
                 known[team.group] = self._of_team(teams, team)
-        return [known[team.group] for team in asked]
+        return [known[team.group] for team in wanted]
 
     def _of_team(self, teams: Teams, team: Team) -> GraphRunner:
         """Return the passes of a team; one object for as long as it is referenced."""

@@ -94,15 +94,15 @@ class StateTransferTimes:
     copy_s : float
         All GPUs copy their snapshots to host memory at once.
     copy_interference_s : float
-        By how much an all-reduce of the groups takes longer that starts with the copy, where that
-        is stated; else copies are simulated beside steps (`simgrid_engine.write_probe`).
+        By how much an all-reduce of the groups that starts with the copy takes longer, if stated;
+        else copies are simulated beside steps (`simgrid_engine.write_probe`).
     encode_s : float
         XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
         1/(n - 1) of a node's share, and writes one. 0 without peers.
     send_s : float
         Every node sends its copies to peers' host memories, all at once; 0 without copies.
     send_interference_s : float
-        By how much the all-reduce takes longer that starts with the sending, likewise.
+        By how much the all-reduce that starts with the sending takes longer, likewise.
     load_s : float
         All GPUs load their state from host memory at once.
     rebuild_s : float
@@ -114,7 +114,7 @@ class StateTransferTimes:
     persist_s : float
         The nodes of one group write their snapshots from host memory to storage, all at once.
     host_memory_bytes : float or None
-        Memory of a node; None if the platform does not say.
+        Memory of a node; None if the platform does not state it.
     all_reduce_s : float
         The ring all-reduce of the groups, with nothing beside it.
     """

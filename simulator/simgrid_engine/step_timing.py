@@ -1,14 +1,13 @@
 """The time of a step in SimGrid, and its parts.
 
-Not all equal ranks are simulated. Replicas and tensor-parallel positions fold into one where the
+Not all equal ranks are simulated. Replicas and tensor-parallel positions fold into one if the
 platform treats them alike: same speeds, and for each kind of message routes of the same latency and
-the same share of their narrowest link while all ranks send; positions into two where something
-else is on the links of their ring. Gradients that hide behind the passes come in from replicas that
-are not simulated just as they leave those that are. A link that carries messages of several ranks,
-of which fewer are simulated, is narrowed by as much. On a platform that is uneven anywhere on the
-route, all ranks are simulated.
-Groups with other work are simulated as well, each as if the other groups were like it.
-In a small step, and in one with slow ranks, all ranks are simulated.
+the same share of their narrowest link while all ranks send. Positions fold into two if the links of
+their ring carry other traffic. Gradients that hide behind the passes arrive from replicas that are
+not simulated at the times at which simulated replicas send theirs. If a link carries messages of
+several ranks and fewer are simulated, its bandwidth shrinks by that ratio. Groups with other work
+are simulated too, each as if the other groups were like it. All ranks are simulated in a small
+step, in one with slow ranks, and on a platform that is uneven anywhere on a route.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Timer = Callable[[Hosts, StepPattern], StepTime]
 def time_steps(
     platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
 ) -> list[StepTime]:
-    """Let SimGrid run several steps on one platform, one after the other in one process."""
+    """Time several steps on one platform, one after the other in one process."""
     return with_timer(platform, partial(_each, steps), folds=folds)
 
 
@@ -54,7 +53,7 @@ def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool =
     platform : Path
         Platform XML.
     plan : callable
-        Is given a `Timer`; of a module, so that another process finds it.
+        A module-level function that takes a `Timer`.
     folds : bool
         Whether equal ranks may represent each other.
     """

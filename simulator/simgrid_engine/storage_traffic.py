@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import inf
+from typing import TYPE_CHECKING
 
 import simgrid
-from faultline.simulator.simgrid_engine.traffic import Readers
+
+if TYPE_CHECKING:
+    from faultline.simulator.simgrid_engine.scenes import Flow
+    from faultline.simulator.simgrid_engine.traffic import Readers
+
+BROKEN_OFF = (
+    simgrid.CancelException,
+    simgrid.HostFailureException,
+    simgrid.NetworkFailureException,
+)
+"""What SimGrid raises for an activity that was cancelled, or whose host or link has failed."""
+
+
+def may_begin(hosts: Iterable[simgrid.Host], off_s: Mapping[str, float]) -> bool:
+    """Return whether an activity may begin on hosts that go off at times `off_s`, by their names.
+
+    SimGrid aborts if a message begins at a host that is off, or that another actor turns off at
+    the same moment. Clocks differ in their last digit.
+    """
+    soon_s = simgrid.Engine.clock * (1.0 + 1e-12) + 1e-9
+    return all(host.is_on and soon_s < off_s.get(host.name, inf) for host in hosts)
 
 
 def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> bool:
@@ -38,7 +60,7 @@ def load_checkpoint(
         [(*edge, each) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
-        # Readers that have their share by now have to be up, too.
+        # Readers that have their share already have to be up, too.
         if not all(simgrid.Host.by_name(host).is_on for hosts in groups for host in hosts):
             return False
         if not transfer(transfers):
@@ -48,16 +70,14 @@ def load_checkpoint(
     return True
 
 
-def transfer_beside(
-    flows: Sequence[tuple[str, str, float]], on_end: Callable[[bool], object]
-) -> None:
+def transfer_beside(flows: Sequence[Flow], on_end: Callable[[bool], object]) -> None:
     """Let an actor send bytes as `transfer` does; return once all flows have begun, or none will.
 
     The caller may turn hosts off next, and SimGrid aborts if a flow begins at a host that is off.
 
     Parameters
     ----------
-    flows : sequence of (str, str, float)
+    flows : sequence of Flow
         Sender, receiver and bytes of each.
     on_end : callable
         Is called when the last flow has ended, with whether all have arrived.
@@ -69,44 +89,43 @@ def transfer_beside(
     begun.acquire()
 
 
-def transfer(
-    flows: Sequence[tuple[str, str, float]], on_begun: Callable[[], object] = lambda: None
-) -> bool:
+def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: None) -> bool:
     """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
-    All flows are waited for, also after one has failed: SimGrid does not survive that a flow is
-    forgotten while it runs. It aborts where a flow begins at a host that is off, so none does.
+    This waits for all flows, also after one has failed: SimGrid crashes if a flow is forgotten
+    while it runs. SimGrid aborts if a flow begins at a host that is off; then no flow begins.
 
     Parameters
     ----------
-    flows : sequence of (str, str, float)
+    flows : sequence of Flow
         Sender, receiver and bytes of each.
     on_begun : callable
         Is called when all flows have begun, or none will.
     """
-    ends = {name: simgrid.Host.by_name(name) for flow in flows for name in flow[:2]}
-    if not all(host.is_on for host in ends.values()):
+    if not all(simgrid.Host.by_name(end).is_on for flow in flows for end in flow[:2]):
         on_begun()
         return False
-    begun = [
-        simgrid.Comm.sendto_async(ends[near], ends[far], round(size)) for near, far, size in flows
-    ]
+    begun = _begin(flows)
     on_begun()
     arrived = [_arrives(flow) for flow in begun]
     return all(arrived)
 
 
-def arrivals_s(flows: Sequence[tuple[str, str, float]]) -> list[float]:
+def arrivals_s(flows: Sequence[Flow]) -> list[float]:
     """Send bytes from hosts to hosts that stay up, all at once; return when each has arrived."""
-    begun = [
+    begun = _begin(flows)
+    for flow in begun:
+        flow.wait()
+    return [flow.finish_time for flow in begun]
+
+
+def _begin(flows: Sequence[Flow]) -> list[simgrid.Comm]:
+    return [
         simgrid.Comm.sendto_async(
             simgrid.Host.by_name(near), simgrid.Host.by_name(far), round(size)
         )
         for near, far, size in flows
     ]
-    for flow in begun:
-        flow.wait()
-    return [flow.finish_time for flow in begun]
 
 
 def _arrives(flow: simgrid.Comm) -> bool:

@@ -1,7 +1,7 @@
-"""Imported once, by the process that those of simulations are forked from: SimGrid and the rest.
+"""Imported once, by the process from which processes of simulations are forked.
 
-A second engine in one process is not possible, but a process that has merely imported SimGrid may
-be forked repeatedly, in a fraction of the time that importing takes.
+A second engine in one process is not possible, but a process that has imported SimGrid without an
+engine may be forked repeatedly, in a fraction of the time that importing takes.
 """
 
 from __future__ import annotations

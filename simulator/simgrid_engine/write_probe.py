@@ -35,8 +35,8 @@ class SimulatedBeside:
     Attributes
     ----------
     parts : sequence of (float, float, float, float)
-        What the part and the write take alone, and when each has ended of both begun at once; in
-        seconds.
+        Seconds of the part alone, of the write alone, and until the part and the write have ended
+        if both begin at once.
     """
 
     parts: Sequence[tuple[float, float, float, float]]
@@ -47,14 +47,14 @@ def write_beside_steps(
 ) -> WriteBesideSteps:
     """Return how a write and a job's steps slow each other.
 
-    That of `traffic.snapshot` to the memories of hosts, or else the first group's to storage.
+    The write is `traffic.snapshot` to host memories, or else the first group's to storage.
 
     Parameters
     ----------
     platform : Path
         Platform XML.
     traffic : Traffic
-        Of the job, with its step where that is simulated.
+        Of the job, with its step if that is simulated.
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
     """
@@ -81,16 +81,14 @@ def write_beside_steps(
 def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside:
     """Run the parts of a step beside a write, on a platform that is idle otherwise."""
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
-    from faultline.simulator.simgrid_engine.loading import actor_on, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import run_controller
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
     from faultline.simulator.simgrid_engine.probes import all_reduce
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
-    if traffic.snapshot:
-        level_memory_doors(traffic.hosts, traffic.snapshot[0][1])
-    parts: list[Callable[[], None]] = []
+    level_memory_doors(traffic)
+    parts: list[Callable[[], object]] = []
     if traffic.step is None:
         reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
         parts.append(reducing)
@@ -106,21 +104,17 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside
             parts.append(simulate)
     simulated: list[tuple[float, float, float, float]] = []
 
-    def save() -> None:
-        transfer(traffic.write_of(0))
-
-    def write() -> None:
-        transfer(traffic.write_of(None if traffic.snapshot else 0))
-
+    save = write = partial(transfer, traffic.write_of(0))
     if traffic.snapshot:
+        write = partial(transfer, traffic.write_of(None))
         parts.append(save)
 
-    def lasting_s(act: Callable[[], None]) -> float:
+    def lasting_s(act: Callable[[], object]) -> float:
         start_s = float(simgrid.Engine.clock)
         act()
         return float(simgrid.Engine.clock) - start_s
 
-    def begin(act: Callable[[], None]) -> tuple[simgrid.Actor, list[float]]:
+    def begin(act: Callable[[], object]) -> tuple[simgrid.Actor, list[float]]:
         lasted_s: list[float] = []
         actor = simgrid.this_actor.get_host().add_actor(
             "beside", lambda: lasted_s.append(lasting_s(act))
@@ -136,8 +130,7 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside
             (_, (ended_s,)), (_, (written_s,)) = both
             simulated.append((alone_s, write_s, ended_s, written_s))
 
-    actor_on(CONTROLLER_HOST, "measure", measure)
-    run_to_the_end(engine)
+    run_controller(engine, "measure", measure)
     return SimulatedBeside(simulated)
 
 

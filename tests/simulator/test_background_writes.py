@@ -337,7 +337,7 @@ def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[i
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_to_the_end
+    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
 
     engine = load_engine(path)
     platform = read_platform(path)
@@ -366,8 +366,7 @@ def save_while_a_host_fails(path: Path, rule: str, fails: bool) -> tuple[tuple[i
             simgrid.Host.by_name(names[1]).turn_off()
 
     actor_on(CONTROLLER_HOST, "failure", strike)
-    actor_on(CONTROLLER_HOST, "controller", control)
-    run_to_the_end(engine)
+    run_controller(engine, "controller", control)
     return outcomes[0]
 
 
