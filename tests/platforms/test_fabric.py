@@ -124,6 +124,10 @@ def test_inside_one_set_of_leaf_switches_nothing_is_oversubscribed(write: Write)
     assert width.bandwidth_bytes_per_s == 16 * 50e9
 
 
+def test_one_domain_has_no_bisection(write: Write) -> None:
+    assert bisection(read_platform(write(load_preset("hgx-h100", domains=1)))) is None
+
+
 def test_an_edited_trunk_shows_everywhere(write: Write) -> None:
     path = write(load_preset("hgx-h100", domains=4, domains_per_leaf=2))
     assert spec_differences(read_platform(path)) == []

@@ -200,6 +200,11 @@ def test_a_file_that_is_no_platform(text: str, message: str, tmp_path: Path) -> 
     assert message in str(caught.value)
 
 
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=r"none\.xml: cannot be read: No such file"):
+        read_platform(tmp_path / "none.xml")
+
+
 def test_an_edited_file_without_its_spec_is_enough(small: ClusterSpec, write: Write) -> None:
     path = write(small)
     edit(path, r'\s*<prop id="faultline:.*', "", count=0)

@@ -166,9 +166,6 @@ class TestCheck:
             "check", platform
         )
 
-    def test_a_file_that_is_not_there(self, ask: Ask) -> None:
-        assert "cannot be read: No such file" in ask.refused("check", "/none.xml")
-
 
 class TestDraw:
     @pytest.mark.parametrize(

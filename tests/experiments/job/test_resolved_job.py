@@ -55,6 +55,12 @@ def test_a_restart_that_nobody_survives_is_refused() -> None:
         resolve(load_scenario("spare-study", ["failures.mtbf_s=0.01"]))
 
 
+def test_a_watchdog_that_fires_in_a_sound_all_reduce_is_refused() -> None:
+    settings = ["detection.mode=watchdog", "detection.watchdog_s=1"]
+    with pytest.raises(UserError, match="watchdog_s"):
+        resolve(load_scenario("spare-study", settings))
+
+
 def test_an_edited_platform_is_another_scenario(tmp_path: Path) -> None:
     path = tmp_path / "platform.xml"
     write_xml(load_preset("spare-600k", groups=8), path)

@@ -341,8 +341,14 @@ def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None
     assert not (tmp_path / "out" / "table.csv").exists()
 
 
-def test_a_manifest_of_a_newer_format_is_told(directory: Path) -> None:
+@pytest.mark.parametrize("harm", ["missing", "cut off", "newer format"])
+def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path) -> None:
     manifest = directory / "sweep.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
+    if harm == "missing":
+        manifest.unlink()
+    elif harm == "cut off":
+        truncate(manifest)
+    else:
+        manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
     with pytest.raises(UserError, match="faultline sweep"):
         read_sweep(directory)
