@@ -189,8 +189,8 @@ def test_a_cell_is_the_same_each_time_and_names_everybody(ground: Ground) -> Non
 
 
 def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
-    raced = candidate_table(simulate_match(_match(ground, 300.0, 300.0)))
-    full = candidate_table(simulate_match(_match(ground, 300.0, 300.0, races=False)))
+    raced = candidate_table(simulate_match(_match(ground, 5000.0, 300.0)))
+    full = candidate_table(simulate_match(_match(ground, 5000.0, 300.0, races=False)))
     for name in ("time", "gpu_hours"):
         raced_best, full_best = (table[table[f"best_{name}"]] for table in (raced, full))
         assert raced_best["candidate"].tolist() == full_best["candidate"].tolist()
