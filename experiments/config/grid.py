@@ -187,7 +187,7 @@ class _Reader(TomlSource):
                 remedy = remedy_for(path, Scenario)
                 raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")
             if key in flat:
-                raise UserError(f"{self._where(name, key)}: {key} is there twice; keep one")
+                raise UserError(f"{self._where(name, key)}: {key} is stated twice; keep one")
             flat[key] = value
         return flat
 

@@ -190,7 +190,7 @@ class MixFile(_Table):
         names = [cause.name for cause in self.cause]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise ValueError(f"cause {min(twice)!r} is there twice; name each cause differently")
+            raise ValueError(f"cause {min(twice)!r} is stated twice; name each cause differently")
         if self.observed is None and any(cause.count is not None for cause in self.cause):
             raise ValueError('count needs a table [observed] with gpus and span, such as "54d"')
         return self
@@ -249,16 +249,18 @@ def all_mixes() -> tuple[list[MixFile], list[str]]:
     """Return all mixes by name, and a line for each unusable mix of a package."""
     mixes, lines = {name: load_mix(name) for name in shipped_mixes()}, []
     for point in entry_points(group=ENTRY_POINTS):
-        called = f"{ENTRY_POINTS}: {point.name} ({point.value})"
+        reason = ""
         if point.name in shipped_mixes():
-            lines.append(f"{called} is left out: a shipped mix has that name, choose another")
+            reason = "a shipped mix has that name, choose another"
         elif point.name not in plugged_mixes():
-            lines.append(f"{called} is left out: there is no {point.name}.toml in that package")
+            reason = f"there is no {point.name}.toml in that package"
         else:
             try:
                 mixes[point.name] = load_mix(point.name)
             except UserError as error:
-                lines.append(f"{called} is left out: {error}")
+                reason = str(error)
+        if reason:
+            lines.append(f"{ENTRY_POINTS}: {point.name} ({point.value}) is left out: {reason}")
     return list(mixes.values()), lines
 
 

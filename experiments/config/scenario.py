@@ -1,7 +1,7 @@
-"""The schema of a scenario: every field with its unit, its default and where that comes from.
+"""The schema of a scenario: its tables, and the keys that follow from others.
 
-A scenario says what is trained, under which failures, by which scheme, and which of the named
-choices hold that decide how a simulator treats a failure. Fields are in SI units.
+A scenario states a job, its failures, a scheme, and the choices that decide how a simulator treats
+a failure. Values are in SI units.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pydantic import Field, ValidationError, field_validator
 
 
 class Measured(NamedTuple):
-    """The times of a job that SimGrid measures on its platform: those not stated."""
+    """Whether SimGrid measures each time of a job on its platform: the times not stated."""
 
     all_reduce: bool
     checkpoint: bool

@@ -91,7 +91,7 @@ class TomlSource:
     """The tables of a TOML file, with its text, to find the lines of keys."""
 
     origin: str  # Its name in messages: a path, or the name of a shipped file.
-    tables: dict[str, Any]  # Nested tables; those that are readable if there are mistakes.
+    tables: dict[str, Any]  # Nested tables; only the readable ones if there are mistakes.
     syntax_mistakes: list[SyntaxMistake] = field(default_factory=list)
     text: str = ""  # Empty if the tables do not come from a text.
 
@@ -130,7 +130,7 @@ class TomlSource:
     def check_syntax(self) -> None:
         """Refuse a text that is no TOML.
 
-        Raises UserError, which names the first mistake and how many more there are.
+        Raises UserError, which names the first mistake and the number of others.
         """
         if self.syntax_mistakes:
             first, *others = self.syntax_mistakes
@@ -141,7 +141,7 @@ class TomlSource:
         return f"{self.place_of(mistake.location)}: {mistake.describe()}"
 
     def refusal(self, mistakes: Sequence[Mistake]) -> UserError:
-        """Return the error that names the first of some mistakes and how many more there are."""
+        """Return the error that names the first mistake and the number of others."""
         return UserError(self.text_of(mistakes[0]) + and_more(len(mistakes) - 1))
 
 

@@ -205,7 +205,7 @@ class _Reader:
         match = _COMPONENT.fullmatch(text)
         if match is None:
             raise _Wrong(
-                f"component {quote(text)} is none: write "
+                f"component {quote(text)} is unknown: write "
                 f"{', '.join(f'{level}-0' for level in LEVELS[:-1])} or job"
             )
         level: Level = next(known for known in LEVELS if known == (match[1] or "job"))
@@ -377,7 +377,7 @@ def wrong_columns(
     if missing:
         mistakes.append(f"{_columns(missing)} missing")
     if twice:
-        mistakes.append(f"{_columns(twice)} there twice")
+        mistakes.append(f"{_columns(twice)} stated twice")
     if not mistakes:
         return ""
     return (
@@ -386,9 +386,9 @@ def wrong_columns(
     )
 
 
-def _columns(those: Sequence[str]) -> str:
-    plural = len(those) > 1
-    return f"column{'s' * plural} {', '.join(those)} {'are' if plural else 'is'}"
+def _columns(names: Sequence[str]) -> str:
+    plural = len(names) > 1
+    return f"column{'s' * plural} {', '.join(names)} {'are' if plural else 'is'}"
 
 
 def cause_of(text: str) -> str:
@@ -407,7 +407,7 @@ def kind_place(text: str) -> int:
     """Return the place of a kind of failure in `KINDS`; an empty one is hardware."""
     found = {kind: place for place, kind in enumerate(KINDS)} | {"": KINDS.index("hardware")}
     if text.lower() not in found:
-        raise _Wrong(f"kind {quote(text)} is none; write {', '.join(get_args(Kind))} or nothing")
+        raise _Wrong(f"kind {quote(text)} is unknown; write {', '.join(get_args(Kind))} or nothing")
     return found[text.lower()]
 
 
@@ -417,7 +417,7 @@ def _seconds_or(nothing_s: float, column: str, text: str) -> float:
 
 def _factor(text: str) -> float:
     if text and not (_NUMBER.fullmatch(text) and 1.0 <= float(text) <= 1000.0):
-        raise _Wrong(f"factor {quote(text)} is none; write a number from 1 to 1000")
+        raise _Wrong(f"factor {quote(text)} is invalid; write a number from 1 to 1000")
     return float(text) if text else 1.0
 
 

@@ -76,7 +76,7 @@ class Prior(Table):
                 f"{self.high:g})"
             )
         if not self.source.strip():
-            raise ValueError("source must say in a sentence where the range comes from")
+            raise ValueError("source must state the origin of the range in a sentence")
         return self
 
     def quantile(self, share: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -150,7 +150,7 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
     else:
         raise UserError(f"{file.path}:1: this is no known log; give {_FORMATS}")
     if file.columns and not is_csv:
-        raise UserError(f"--columns: {file.path} is no CSV file with columns of its own; {_NONE}")
+        raise UserError(f"--columns: {file.path} is no CSV file with other columns; {_NONE}")
     return read
 
 
@@ -444,7 +444,7 @@ def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
     name = cells.text("badput").upper()
     if name not in _BADPUT_NAMES:
         remedy = did_you_mean(name, sorted(_BADPUT_NAMES))
-        raise ValueError(f"badput {quote(cells.text('badput'))} is none of its names; {remedy}")
+        raise ValueError(f"badput {quote(cells.text('badput'))} is unknown; {remedy}")
     return cells.when(), name, cells.seconds("seconds"), cells.text("node")
 
 

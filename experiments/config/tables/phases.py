@@ -293,4 +293,4 @@ def key_of_recovery(kind: str) -> str:
 
 
 SNAPSHOT_TIMES = [key[9:] for key in TimesTable.model_fields if key.startswith("snapshot_")]
-"""What moving snapshots about takes that may be stated, each by ``snapshot_`` before it."""
+"""Times of snapshots that may be stated, each as a key with ``snapshot_`` before its name."""

@@ -49,7 +49,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "published-spare": _STOCK | _SCALABLE | {"detect_s": 0.0},
 }
-"""Values of unset keys under each preset; all others have their own defaults."""
+"""Values of unset keys by preset; other keys have their own defaults."""
 
 _STOCK_COMMUNICATOR = CommunicatorTime(growth_s=1.01, quadratic_s=0.0177)
 _PARALLEL_COMMUNICATOR = CommunicatorTime(growth_s=0.88, exponent=0.72)
@@ -58,7 +58,7 @@ _COMMUNICATORS = {
     "published-spare": _PARALLEL_COMMUNICATOR,
     "hot-swap": CommunicatorTime(),
 }
-"""How communicators grow with their ranks where that is not as of NCCL: NCCLX, and TrainMover."""
+"""Growth of communicators with their ranks under presets without NCCL: NCCLX and TrainMover."""
 
 _PRICE = "by recovery.preset; "
 

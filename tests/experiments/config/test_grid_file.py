@@ -126,7 +126,7 @@ STUDY = 'scenario = "spare-study"\n'
         (STUDY + "[grid]\njob = [3]", ["job cannot be varied"]),
         (
             STUDY + "[grid]\n'job.groups' = [60]\n[grid.job]\ngroups = [90]",
-            ["job.groups is there twice"],
+            ["job.groups is stated twice"],
         ),
         (
             STUDY + "[grid]\njob.groups = [60]\n[[cases]]\njob.groups = 90",

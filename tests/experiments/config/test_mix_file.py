@@ -143,7 +143,7 @@ def test_a_mix_of_one_s_own(tmp_path: Path) -> None:
         ('least = "3d"', 'least = "6d"', "ours.toml:12: cause[1].repair: least should not exceed"),
         ('span = "10d"', 'span = "0s"', "ours.toml:5: observed.span"),
         ('span = "10d"\n', "", "observed.span: is missing"),
-        ('name = "crash"', 'name = "gpu-memory"', "'gpu-memory' is there twice"),
+        ('name = "crash"', 'name = "gpu-memory"', "'gpu-memory' is stated twice"),
         ('name = "crash"', 'name = "Crash!"', "small letters"),
         ("per_1000_node_days = 8\n", "", "needs a rate"),
         ("per_1000_node_days = 8", "per_1000_node_days = 8\ncount = 3", "needs a rate"),

@@ -37,7 +37,7 @@ def _file(folder: Path, line: str) -> str:
         (_STATED.replace("low = 5", 'low = "5"'), "should be a valid number"),
         (_STATED.replace("log-uniform", "log-normal"), "should be 'uniform'"),
         (_STATED.replace(', source = "Unicron"', ""), "source: is missing"),
-        (_STATED.replace("Unicron", " "), "source must say"),
+        (_STATED.replace("Unicron", " "), "source must state"),
         (_STATED.replace("high", "hihg"), "unknown key 'hihg'; did you mean 'high'?"),
         (_STATED.replace("low = 5", "mode = 9, low = 5"), "has no mode; leave it out"),
         (_STATED.replace("log-uniform", "triangular"), "needs a mode"),

@@ -170,7 +170,7 @@ def test_a_table_of_lanl_is_read_by_its_columns(tmp_path: Path) -> None:
         (("", ""), {"cause": "Hardware+Firmware"}, "no column 'firmware'"),
         (("", ""), {"repair": "Up Time min"}, "no column 'up time min'"),
         (("", ""), {"kind": "Hardware"}, "gives that column two names"),
-        (("Facilities", "Hardware"), {"cause": "Hardware"}, "column cause is there twice"),
+        (("Facilities", "Hardware"), {"cause": "Hardware"}, "column cause is stated twice"),
     ],
 )
 def test_what_a_table_of_columns_lacks_is_named(
@@ -191,7 +191,7 @@ def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None
     [
         (FOREIGN, {"columns": {"time": "when"}}, "--columns time=when: "),
         (FOREIGN, {"columns": {"nodes": "hostname"}}, "did you mean 'node'?"),
-        (SACCT, {"columns": {"time": "End"}}, "no CSV file with columns of its own; leave"),
+        (SACCT, {"columns": {"time": "End"}}, "no CSV file with other columns; leave"),
     ],
 )
 def test_an_option_without_effect_is_refused(
@@ -253,11 +253,11 @@ def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
         (SACCT.replace("2024-05-01T02:00:00|gpu04", "2024-04-01|gpu04"), "before it starts"),
         ("time,node\n1,\n", ":2: names no node"),
         ("time,node\nsoon,a\n", ":2: time 'soon' is no time"),
-        ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is none; write hardware"),
+        ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is unknown; write hardware"),
         ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
         ("time,host\n1,a\n", ":1: unknown column 'host'; column node is missing; found are"),
         ("time,node\n0,a\n", "all failures are at time 0"),
-        ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is none of"),
+        ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is unknown"),
         ("time,badput,seconds\n1,OTHER,3\n", "the number of nodes; give --nodes N"),
         ("", ":1: this is no known log"),
         ("once upon a time\n", ":1: this is no known log"),
