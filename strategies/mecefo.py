@@ -47,6 +47,9 @@ from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, Pipeline
 from pydantic import Field
 
 _PAPER = "MeCeFO (NeurIPS 2025)"
+_WIDTHS_PER_RANK = 4
+"""Width over the rank of low-rank gradients, as in GaLore for 7B (Zhao et al. 2024, arXiv
+2403.03507): an assumption, since the paper states no rank."""
 _MEASURED = {"none": NO_TECHNIQUE, "skip": SKIP, "skip-recompute": SKIP_RECOMPUTE, "all": FULL}
 
 
@@ -90,18 +93,6 @@ class MecefoOptions(StrategyOptions):
             },
         },
     )
-    rank: int = Field(
-        1024,
-        ge=1,
-        le=1_000_000,
-        description="Rank of low-rank gradients.",
-        json_schema_extra={
-            "source": "assumption: a quarter of the width, as GaLore for 7B (Zhao et al. 2024, "
-            "arXiv 2403.03507)",
-            "unit": "1",
-            "only_with": {"strategy.mecefo.cost_model": "flop"},
-        },
-    )
     takes_over: Literal["lighter", "before", "split", "rebalanced"] = Field(
         "lighter",
         description="Which nodes compute the stages of a failed node.",
@@ -120,7 +111,8 @@ class MecefoOptions(StrategyOptions):
     def used(self) -> Techniques:
         """Return the techniques of a node with several stages."""
         used = self.techniques
-        low_rank = LowRank(self.rank) if used == "all" else None
+        rank = max(1, self.job.hidden // _WIDTHS_PER_RANK)
+        low_rank = LowRank(rank) if used == "all" else None
         return Techniques(used != "none", used in ("skip-recompute", "all"), low_rank)
 
     def costs(self) -> CostModel:

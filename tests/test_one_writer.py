@@ -12,12 +12,7 @@ import faultline.simulator
 import faultline.strategies
 import pytest
 
-PACKAGES = (
-    faultline.experiments,
-    faultline.platforms,
-    faultline.simulator,
-    faultline.strategies,
-)
+PACKAGES = (faultline.experiments, faultline.platforms, faultline.simulator, faultline.strategies)
 WRITER = "platforms/files.py"
 ALLOWED = {
     # A folder to come back to, a file of the kernel, and removals by name in a folder that is

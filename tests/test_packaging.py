@@ -13,6 +13,8 @@ from zipfile import ZipFile
 import faultline as fl
 import pytest
 
+from tests.child_processes import output_of_python, run_program
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -95,9 +97,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pip(*words: object, python: Path = Path(sys.executable)) -> None:
-    command = [sys.executable, "-m", "pip", "--python", str(python), "-q", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    output_of_python("-m", "pip", "--python", python, "-q", *words)
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +141,6 @@ def test_an_installed_wheel_works_anywhere(
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "__init__.py").touch()
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [faultline, *words.split()],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program(faultline, *words.split(), cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout

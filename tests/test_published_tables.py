@@ -103,7 +103,7 @@ def savings(stage: Stage) -> pd.DataFrame:
 
 def sensitivity(stage: Stage) -> pd.DataFrame:
     """All rows."""
-    runs = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
+    runs = stage.runs("sensitivity", cells.variant_points("assumption", stage.seeds))
     return spare.best_of_sensitivity(runs)
 
 

@@ -12,6 +12,8 @@ from faultline.platforms import child_python
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
 
+from tests.child_processes import output_of_python, run_python
+
 SHADOWS = ("json", "simgrid", "multiprocessing", "numpy", "faultline")
 COMMAND = "from faultline.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
 SWEEP = 'scenario = "spare-study"\nseeds = 1\n[set]\njob.steps = 5\njob.groups = 12\n'
@@ -36,15 +38,8 @@ def run_beside_shadows(folder: Path, code: str, *words: str) -> None:
     (folder / "bin").mkdir()
     script = folder / "bin" / "command.py"
     script.write_text(f"import sys\n{code}\n", encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, str(script), *words],
-        cwd=work,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    cache = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    ended = run_python(script, *words, cwd=work, env=cache)
     ran = folder / "ran"
     assert not ran.exists(), ran.read_text(encoding="utf-8")
     assert ended.returncode == 0, ended.stderr
@@ -66,8 +61,7 @@ def test_no_figure_obeys_the_working_folder(content: bytes, tmp_path: Path) -> N
         if written is not None:
             (folder / "matplotlibrc").write_bytes(written)
         words = ("failures", "draw", "llama3", "--days", "1", "-o", "drawn.png")
-        command = [sys.executable, "-P", "-c", f"import sys; {COMMAND}", *words]
-        subprocess.run(command, cwd=folder, timeout=120, check=True, capture_output=True)
+        output_of_python("-P", "-c", f"import sys; {COMMAND}", *words, cwd=folder)
         figures.append((folder / "drawn.png").read_bytes())
     assert figures[0] == figures[1]
 

@@ -1,10 +1,12 @@
 """An emulator: the expected time to train of each candidate, as a function of uncertain inputs.
 
-A Gaussian process per candidate, of the logarithm of the time over the normal scores of the inputs'
-quantiles: a linear trend, and a smooth deviation with a length scale per input (Rasmussen &
-Williams 2006, *Gaussian Processes for Machine Learning*, chapters 2 and 5; Kennedy & O'Hagan 2001,
-*Bayesian calibration of computer models*). Luck that is left in the means over seeds is white
-noise. Its start is the variance over seeds, its final size that of the greatest likelihood.
+A Gaussian process per candidate, of the logarithm of the time beyond a floor over the normal scores
+of the inputs' quantiles: a linear trend, and a smooth deviation with a length scale per input
+(Rasmussen & Williams 2006, *Gaussian Processes for Machine Learning*, chapters 2 and 5; Kennedy &
+O'Hagan 2001, *Bayesian calibration of computer models*). What failures cost is in proportion to
+their rate: the floor, of some, is that of the greatest likelihood (Box & Cox 1964, *An analysis of
+transformations*, with a power of 0). Luck that is left in the means over seeds is white noise. Its
+start is the variance over seeds, its final size that of the greatest likelihood.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from threadpoolctl import threadpool_limits
 _LEAST_SAMPLES = 16
 _LENGTHS = (0.5, 200.0)  # Normal scores; at 200, an input has a linear effect or none.
 _NOISE = (1e-6, 1.0)  # Shares of the variance of a candidate's logarithmic times.
+_FLOORS = (0.0, 0.98)  # Shares of a candidate's least simulated time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Emulator:
         # Simulated range of each input's quantile: shape (2, inputs).
         self.range = np.array([costs.design.unit.min(axis=0), costs.design.unit.max(axis=0)])
         self._scores = ndtri(costs.design.unit)
-        self._processes = [_Process(self._scores, runs) for runs in usable.costs]
+        self._processes = [_likeliest(self._scores, runs) for runs in usable.costs]
 
     def log_times(self, unit: Floats) -> Floats:
         """Return the logarithm of expected times in seconds: shape (candidates, points).
@@ -103,9 +106,9 @@ class Emulator:
     def to_json(self) -> dict[str, Any]:
         """Return all that is needed to predict elsewhere, with the formula of the kernel.
 
-        The logarithm of a time at normal scores ``z`` is ``mean + sum over points p of weight[p] *
-        (offset + slope * z.p + amplitude * (1 + r + r^2 / 3) * exp(-r))`` with ``r`` the square
-        root of five times the sum of ``((z - p) / length)^2`` over inputs.
+        The logarithm of a time beyond ``floor`` at normal scores ``z`` is ``mean + sum over points
+        p of weight[p] * (offset + slope * z.p + amplitude * (1 + r + r^2 / 3) * exp(-r))`` with
+        ``r`` the square root of five times the sum of ``((z - p) / length)^2`` over inputs.
         """
         return {
             "names": list(self.names),
@@ -115,16 +118,24 @@ class Emulator:
         }
 
 
+def _likeliest(scores: Floats, runs: Floats) -> _Process:
+    """Return the process of the likeliest floor; without one if all times are alike."""
+    floors = _FLOORS if np.ptp(runs) > 0.0 else _FLOORS[:1]
+    processes = [_Process(scores, runs, share * float(runs.min())) for share in floors]
+    return max(processes, key=lambda process: process.log_likelihood)
+
+
 class _Process:
     """The process of one candidate."""
 
-    def __init__(self, scores: Floats, runs: Floats) -> None:
+    def __init__(self, scores: Floats, runs: Floats, floor: float) -> None:
         """Fit it to simulated times in seconds of shape (samples, seeds)."""
-        self._scores = scores
-        logs = np.log(runs.mean(axis=1))
+        self._scores, self._floor = scores, floor
+        logs = np.log(runs.mean(axis=1) - floor)
         self._mean, self._scale = float(logs.mean()), float(logs.std()) or 1.0
         self._targets = (logs - self._mean) / self._scale
-        noise = float(np.clip(_luck(runs) / self._scale**2, 10 * _NOISE[0], _NOISE[1] / 10))
+        luck = _luck(runs - floor) / self._scale**2
+        noise = float(np.clip(luck, 10 * _NOISE[0], _NOISE[1] / 10))
         kernel = (
             ConstantKernel(0.3) * Matern(np.full(scores.shape[1], 5.0), _LENGTHS, nu=2.5)
             + ConstantKernel(0.1) * DotProduct(1.0, "fixed")
@@ -137,9 +148,21 @@ class _Process:
             warnings.simplefilter("ignore", ConvergenceWarning)
             self._process.fit(scores, self._targets)
 
+    @property
+    def log_likelihood(self) -> float:
+        """That of the times in seconds, but for a constant."""
+        of_targets = float(self._process.log_marginal_likelihood_value_)
+        logs = self._mean + self._scale * self._targets
+        return of_targets - len(logs) * float(np.log(self._scale)) - float(logs.sum())
+
     def log_times(self, scores: Floats) -> Floats:
         predicted: Floats = self._process.predict(scores)
-        return self._mean + self._scale * predicted
+        return self._logs(predicted)
+
+    def _logs(self, targets: Floats) -> Floats:
+        """Return logarithms of times in seconds."""
+        times: Floats = np.exp(self._mean + self._scale * targets) + self._floor
+        return np.log(times)
 
     def leave_out(self) -> LeaveOut:
         """Return errors by the closed form of Rasmussen & Williams 2006, equations 5.10 to 5.12."""
@@ -147,7 +170,8 @@ class _Process:
         inverse = cho_solve(factor, np.eye(len(self._scores)))
         variance = 1.0 / np.diag(inverse)
         errors = (inverse @ self._targets) * variance
-        relative = np.abs(np.expm1(-self._scale * errors))
+        missed = self._logs(self._targets - errors) - self._logs(self._targets)
+        relative = np.abs(np.expm1(missed))
         inside = np.abs(errors) <= ndtri(BAND[1]) * np.sqrt(variance)
         median, most = np.quantile(relative, (0.5, 0.95))
         return LeaveOut(float(median), float(most), float(inside.mean()))
@@ -156,6 +180,7 @@ class _Process:
         smooth, trend = self._process.kernel_.k1.k1, self._process.kernel_.k1.k2
         slope = float(trend.k1.constant_value)
         return {
+            "floor": self._floor,
             "mean": self._mean,
             "amplitude": float(smooth.k1.constant_value),
             "lengths": [round(float(length), 5) for length in smooth.k2.length_scale],

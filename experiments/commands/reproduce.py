@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,11 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 
-    study = HeadToHead(
-        side=4 if arguments.quick else 20,
-        setting_seeds=2 if arguments.quick else 8,
-        schemes=tuple(arguments.schemes or ()),
-        only=arguments.only,
-    )
-    seeds = arguments.seeds or (1 if arguments.quick else 3)
+    schemes, quick = tuple(arguments.schemes or ()), arguments.quick
+    study = HeadToHead(samples=64, schemes=schemes, only=arguments.only)
+    if quick:
+        study = replace(study, samples=16, jobs=study.jobs[:1], maps=study.maps[:1])
+    seeds = arguments.seeds or (2 if quick else 8)
     console = Screen(stderr=arguments.json, width=150)
     _simulate(study, arguments, "head-to-head", console, seeds=seeds)
 

@@ -1,4 +1,4 @@
-"""The name of the distribution: on PyPI "faultline" is another project."""
+"""The name of the distribution on PyPI, where "faultline" is another project."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ DISTRIBUTION = "faultline-sim"
 
 @cache
 def own_version() -> str:
-    """Return the version of Faultline that is installed."""
+    """Return the installed version of Faultline."""
     return version(DISTRIBUTION)
 
 
 def with_extra(extra: str) -> str:
-    """Return the command that installs what an optional part of Faultline needs."""
+    """Return the command that installs an optional part of Faultline."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"

@@ -39,4 +39,4 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 
 class SchemeError(AssertionError):
-    """A scheme breaks a promise that all schemes make; the message says which, where and when."""
+    """A scheme breaks a promise of all schemes; the message names the promise and the place."""

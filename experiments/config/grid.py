@@ -12,13 +12,14 @@ from typing import Any, Literal
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import (
     mistakes_in,
+    path_of,
     quote,
     remedy_for,
     schema_keys,
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
-from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 EngineName = Literal["replay", "simgrid"]
@@ -55,13 +56,13 @@ class Grid:
         return list(dict.fromkeys((*self.varied, *(key for case in self.cases for key in case))))
 
     def runs(self) -> int:
-        """Return the number of runs; more than there will be where cases have points in common."""
+        """Return the number of runs; points that several cases have in common count in each."""
         in_grid = prod(len(values) for values in self.varied.values())
         in_cases = sum(prod(len(values) for values in case.values()) for case in self.cases)
         return in_grid * in_cases * len(self.seeds)
 
     def points(self) -> Iterator[Settings]:
-        """Yield what each point sets; the last key of a case varies fastest."""
+        """Yield the keys and values of each point; the last key of a case varies fastest."""
         for case in self.cases:
             lists = {**self.varied, **case}
             for values in product(*lists.values()):
@@ -81,7 +82,7 @@ class Grid:
 
 
 def dotted_leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of everything in nested tables that is no table."""
+    """Yield the dotted key of each value in nested tables, and the value."""
     for key, value in tables.items():
         if isinstance(value, Mapping):
             yield from dotted_leaves(value, f"{prefix}{key}.")
@@ -90,7 +91,7 @@ def dotted_leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
 
 class _GridFile(BaseModel):
-    """The tables of a grid file as they stand there."""
+    """The schema of a grid file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -110,17 +111,17 @@ def shipped_grids() -> list[str]:
 
 
 def read_grid(name_or_path: str) -> Grid:
-    """Read a shipped grid, or a TOML file, from whose folder a scenario is looked for.
+    """Read a shipped grid, or a TOML file; the path of its scenario is relative to its folder.
 
     Raises UserError, which names the first mistake.
     """
     text = _GRIDS.text(name_or_path)
     folder = Path() if name_or_path in shipped_grids() else Path(name_or_path).parent
-    return _Reader(name_or_path, *parse_toml(text), text).grid(folder)
+    return _Reader.of_text(name_or_path, text).grid(folder)
 
 
 def grid_from(tables: dict[str, Any], origin: str) -> Grid:
-    """Return a grid given as nested tables; paths in it are from the working directory.
+    """Return a grid from nested tables; its paths are relative to the working directory.
 
     Raises UserError, which names the first mistake.
     """
@@ -156,25 +157,23 @@ class _Reader(TomlSource):
         return grid
 
     def _where(self, table: str, key: str) -> str:
-        # Several cases may have a key; which line is whose is not known.
-        place = self.origin if table == "cases" else self.place_of((table, *key.split(".")))
+        # Several cases may have the key, and lines are known by key alone.
+        place = self.origin if table == "cases" else self.place_of((table, *path_of(key)))
         return f"{place}: [[cases]]" if table == "cases" else f"{place}: [{table}]"
 
     def _seeds(self, stated: Any) -> tuple[int, ...]:
         seeds = range(stated) if type(stated) is int else stated
-        if (
-            not isinstance(seeds, (range, list))
-            or not 0 < len(seeds) <= _MOST_RUNS
-            or any(type(seed) is not int for seed in seeds)
-        ):
-            wrong = True
-        else:
-            wrong = len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > _LARGEST_SEED
-        if wrong:
+        are_seeds = (
+            isinstance(seeds, (range, list))
+            and 0 < len(seeds) <= _MOST_RUNS
+            and all(type(seed) is int and 0 <= seed <= _LARGEST_SEED for seed in seeds)
+            and len(set(seeds)) == len(seeds)
+        )
+        if not are_seeds:
             place = self.place_of(("seeds",))
             raise UserError(
-                f"{place}: seeds = {quote(stated)}: use a count from 1 (3 stands for the seeds 0, "
-                "1 and 2), or a list of different whole numbers from 0"
+                f"{place}: seeds = {quote(stated)}: use a count from 1 (3 means the seeds 0, 1 "
+                "and 2), or a list of different whole numbers from 0"
             )
         return tuple(seeds)
 
@@ -183,7 +182,7 @@ class _Reader(TomlSource):
         known = schema_keys(Scenario)
         flat: Settings = {}
         for key, value in dotted_leaves(tables):
-            path = tuple(key.split("."))
+            path = path_of(key)
             if path not in known:
                 remedy = remedy_for(path, Scenario)
                 raise UserError(f"{self._where(name, key)}: {key}: unknown key; {remedy}")

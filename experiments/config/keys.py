@@ -33,8 +33,7 @@ class Key:
 
     path: KeyPath  # Its parts, from the outermost table.
     field: FieldInfo  # Its declaration in the schema.
-    # What may stand below it; empty where it has a value, several where it is a list or a choice of
-    # tables.
+    # Schemas of the tables below it: none for a value, several for a choice of tables.
     tables: tuple[Schema, ...]
 
     @property
@@ -45,7 +44,7 @@ class Key:
 
 @cache
 def schema_keys(schema: Schema) -> dict[KeyPath, Key]:
-    """Return every table and key of a schema by its path, in the schema's order."""
+    """Return all tables and keys of a schema by their paths, in the order of the schema."""
     keys: dict[KeyPath, Key] = {}
     for key in _keys_below(schema, ()):
         keys.setdefault(key.path, key)
@@ -78,10 +77,10 @@ def remedy_for(path: KeyPath, schema: Schema) -> str:
 
 
 def likely_keys(path: KeyPath, schema: Schema) -> list[str]:
-    """Return the dotted keys that an unknown one may stand for, of the likeliest kind only.
+    """Return the known keys, dotted, that an unknown key most likely means.
 
-    Those are, in this order: keys of the same name in other tables, keys of the same table with a
-    similar name, keys of similar tables with a similar name, keys of a similar name anywhere.
+    The first kind that has any counts: keys of the same name in other tables, keys of the same
+    table with a similar name, keys with a similar path, keys with a similar name anywhere.
     """
     if not path or len(path[-1]) > _LONGEST_NAME:
         return []
@@ -111,7 +110,7 @@ def _models_in(annotation: Any) -> Iterator[Schema]:
     """Yield the models that an annotation mentions: itself, in a list, or as one of a choice."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    elif get_origin(annotation) is not dict:  # Whose keys the schema does not know.
+    elif get_origin(annotation) is not dict:  # The schema does not know the keys of a dict.
         for part in get_args(annotation):
             yield from _models_in(part)
 
@@ -145,13 +144,13 @@ class Mistake:
 
     # Path of the wrong key, with positions in lists; empty if no key is named.
     location: Location
-    # Returns one line: the key, the mistake, the remedy. Finding the likely key is slow, so it is
-    # done only for printed mistakes.
+    # Returns one line: the key, the mistake, the remedy. A function, since finding the likely key
+    # is slow and few mistakes are printed.
     describe: Callable[[], str]
 
 
 FORMULA = ("=", "+", "-", "@")
-"""First characters of a text that a spreadsheet evaluates."""
+"""First characters of texts that a spreadsheet evaluates."""
 
 
 def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
@@ -178,7 +177,7 @@ def raise_first(mistakes: Sequence[str], most: int | None = None) -> None:
 
 
 def quote(value: object) -> str:
-    """Return a value as a message shows it: on one line, and not too long."""
+    """Return a value for a message: on one line, shortened if it is long."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and value.bit_length() > 64:
@@ -191,7 +190,7 @@ def quote(value: object) -> str:
 
 
 def shown_path(location: Location) -> str:
-    """Return a path as a message shows it; positions in lists count from 1, in brackets."""
+    """Return a path for a message; positions in lists count from 1, in brackets."""
     name = ""
     for part in location:
         if isinstance(part, int):
@@ -220,7 +219,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
     if kind == "literal_error" and isinstance(given, str):
         what += _likely_choice(given, mistake["ctx"]["expected"])
     if isinstance(given, Mapping) and kind == "value_error":
-        # The message of a whole table names the mistake itself.
+        # The message about a whole table names the mistake itself.
         return f"{key}: {what}" if key else what
     return f"{key} = {quote(given)}: {what}"
 
@@ -236,7 +235,7 @@ def set_keys(
 ) -> None:
     """Set values in nested tables by dotted keys; None leaves a key out.
 
-    Raises UserError, which begins with `where`, if the way to a key leads through a value.
+    Raises UserError, which begins with `where`, if a part of a key is a value and no table.
     """
     try:
         for dotted, value in changes.items():
@@ -246,7 +245,7 @@ def set_keys(
 
 
 def _set_key(tables: MutableMapping[str, Any], dotted: str, value: object) -> None:
-    *above, last = dotted.split(".")
+    *above, last = path_of(dotted)
     inner = tables
     for part in above:
         inner = inner.setdefault(part, {})

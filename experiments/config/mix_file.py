@@ -1,4 +1,4 @@
-"""Mixes of causes in TOML: the shipped ones by name, a user's own by path."""
+"""Mixes of causes of failures in TOML: shipped ones by name, a user's own by path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import Location, mistakes_in, quote
-from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml
+from faultline.experiments.config.toml_text import Library, TomlSource
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines
 from faultline.platforms.units import parse_time_s
@@ -41,7 +41,7 @@ GPUS_PER_NODE = 8
 
 _MIXES = Library("mix", "mixes")
 ENTRY_POINTS = "faultline.mixes"
-"""The entry point group for mixes of installed packages."""
+"""Entry point group for mixes of installed packages."""
 _CAUSE = re.compile(r"\s*\[\[\s*cause\s*\]\]")
 _DAY_S = 86_400.0
 _LONGEST_S = 1e10
@@ -68,21 +68,21 @@ def _check_name(text: str) -> str:
 
 
 Duration = Annotated[str, BeforeValidator(_check_duration)]
-"""A time as people write it, with a unit: "54d", "3h"."""
+"""A time with a unit: "54d", "3h"."""
 
 
 class Observed(_Table):
-    """``[observed]``: on how many GPUs, and for how long, the counts were made."""
+    """``[observed]``: the GPUs and the time that the counts are from."""
 
     gpus: int = Field(ge=1, le=10**9, strict=True)
     span: Duration
 
 
 class TimeRange(_Table):
-    """How long something takes.
+    """A random time.
 
-    ``"3h"`` is always that; ``{ least = "3d", most = "5d" }`` any time between two; and
-    ``{ median = "10min", sigma = 1.9 }`` lognormal, sigma that of the natural logarithm.
+    ``"3h"`` is constant, ``{ least = "3d", most = "5d" }`` is uniform, and
+    ``{ median = "10min", sigma = 1.9 }`` is lognormal, with the sigma of the natural logarithm.
     """
 
     least: Duration | None = None
@@ -108,7 +108,7 @@ class TimeRange(_Table):
 
 
 class FactorRange(_Table):
-    """``factor = { least = 1.1, most = 3.0 }``: any factor between two; ``1.5`` is always that."""
+    """``factor = { least = 1.1, most = 3.0 }`` is uniform; ``1.5`` is constant."""
 
     least: float = Field(ge=1, le=1000)
     most: float = Field(ge=1, le=1000)
@@ -137,7 +137,7 @@ class CauseTable(_Table):
     """``[[cause]]``: one cause of failures.
 
     Its rate is `count` in the span and on the GPUs of ``[observed]``, or `per_1000_node_days` on
-    nodes of eight GPUs. Either way it grows with the GPUs of the job.
+    nodes of eight GPUs. The rate is proportional to the GPUs of the job.
     """
 
     name: Annotated[str, AfterValidator(_check_name)]
@@ -190,11 +190,9 @@ class MixFile(_Table):
         names = [cause.name for cause in self.cause]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise ValueError(f"cause {min(twice)!r} is there twice; give each a name of its own")
+            raise ValueError(f"cause {min(twice)!r} is there twice; name each cause differently")
         if self.observed is None and any(cause.count is not None for cause in self.cause):
-            raise ValueError(
-                'count is of what? Add a table [observed] with gpus and span, such as "54d"'
-            )
+            raise ValueError('count needs a table [observed] with gpus and span, such as "54d"')
         return self
 
     def causes(self) -> tuple[Cause, ...]:
@@ -223,16 +221,16 @@ class MixFile(_Table):
 
 
 def shipped_mixes() -> list[str]:
-    """Return the names of the mixes that come with Faultline."""
+    """Return the names of the shipped mixes."""
     return _MIXES.names()
 
 
 @cache
 def plugged_mixes() -> dict[str, Path]:
-    """Return the files of mixes that installed packages bring, by name.
+    """Return the files of the mixes of installed packages, by the names of the mixes.
 
-    Each is an entry point of `ENTRY_POINTS`: its name is the mix's, and its value the package in
-    whose folder a file of that name with ``.toml`` behind it lies. Whatever is not there is none.
+    Each is an entry point of `ENTRY_POINTS`. Its name is that of the mix, its value is a package,
+    and the file is ``NAME.toml`` in the folder of the package. Others are left out.
     """
     found = {}
     for point in entry_points(group=ENTRY_POINTS):
@@ -265,19 +263,18 @@ def all_mixes() -> tuple[list[MixFile], list[str]]:
 
 
 def mix_text(name_or_path: str) -> str:
-    """Return the TOML of a mix, by its name or its file; as in `load_mix`."""
+    """Return the TOML of a mix, by its name or its path; see `load_mix`."""
     file = str(plugged_mixes().get(name_or_path, name_or_path))
     return _MIXES.text(file, f"failures.mix = {quote(name_or_path)}")
 
 
 def load_mix(name_or_path: str) -> MixFile:
-    """Read a mix of causes, by the name of a shipped one or from a TOML file.
+    """Read a mix of causes by its name, or from a TOML file.
 
-    Raises UserError if there is no such file, or it is no mix; names the first mistake with its
-    line, and how many more there are.
+    Raises UserError if there is no such file or it is no mix; names the line of the first mistake
+    and the number of others.
     """
-    text = mix_text(name_or_path)
-    source = _MixSource(name_or_path, *parse_toml(text), text)
+    source = _MixSource.of_text(name_or_path, mix_text(name_or_path))
     source.check_syntax()
     source.tables.setdefault("name", Path(name_or_path).stem)
     try:
@@ -288,7 +285,7 @@ def load_mix(name_or_path: str) -> MixFile:
 
 class _MixSource(TomlSource):
     def line_of(self, location: Location) -> int | None:
-        """Return the line of a key, also of one in the n-th ``[[cause]]``."""
+        """Return the line of a key, also of a key in the n-th ``[[cause]]``."""
         match location:
             case ("cause", int(position), *names):
                 lines = self.text.splitlines()

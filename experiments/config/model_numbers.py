@@ -1,4 +1,4 @@
-"""The cluster that ``platform.file`` names, and what of a job follows from it and from a model."""
+"""The cluster that ``platform.file`` names, and the numbers of a job that follow from a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
 
 if TYPE_CHECKING:
-    # The numbers that follow from a scenario's model.
     from faultline.experiments.config.scenario import Scenario
     from faultline.platforms.platform_data import Platform
     from faultline.platforms.spec import ClusterSpec
@@ -63,7 +62,7 @@ def gpus_of_cluster(name: str) -> int:
 
 
 def platform_at(path: Path) -> Platform:
-    """Read a platform, once for as long as its file does not change: large ones take a second."""
+    """Read a platform; one that has not changed is kept, since a large one takes a second."""
     status = path.stat()
     return _platform_as_of(path, status.st_mtime_ns, status.st_size)
 
@@ -81,7 +80,7 @@ def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
 
 
 _PRECISION = Precision(gradient_bytes=2.0)
-"""Gradients travel in 16 bits; the optimizer keeps its state in 32."""
+"""Gradients are reduced in 16 bits; the optimizer keeps its state in 32."""
 
 MODELLED_KEYS = (
     ("job", "parameter_bytes"),
@@ -96,11 +95,11 @@ def numbers_of_model(
 ) -> dict[tuple[str, str], float]:
     """Return the numbers of a job that trains a model, by their keys.
 
-    How long its step takes is asked later, of the platform (`job.step_times`). `cluster` is its
-    ``platform.file``, and `stated` are the tables of its scenario as they were written.
+    `cluster` is its ``platform.file``, and `stated` are the stated tables of its scenario.
+    `job.step_times` simulates the time of its step.
 
-    Raises UserError if the model does not fit the platform, or something else is stated than
-    follows from it. Raises PlatformError if the platform is no good.
+    Raises UserError if the model does not fit the platform, or if a number is stated otherwise.
+    Raises PlatformError if the platform is invalid.
     """
     try:
         values = _values(model, groups, _spec(model, cluster))
@@ -120,10 +119,10 @@ def tokens_of_step(scenario: Scenario) -> int:
 
 
 def steps_of_tokens(scenario: Scenario) -> int:
-    """Return the steps that ``job.tokens`` takes, the last of them perhaps not full.
+    """Return the steps for ``job.tokens``, rounded up.
 
     Raises UserError if the scenario does not state the tokens of a step, if it states another
-    number of steps, or if there are more than a job may have.
+    number of steps, or if they are more than a job may have.
     """
     job, model, stated = scenario.job, scenario.model, scenario.stated()
     assert job.tokens is not None
@@ -148,7 +147,7 @@ def steps_of_tokens(scenario: Scenario) -> int:
 def _check_stated(
     path: tuple[str, str], value: float, stated: Mapping[str, Any], came: str, remedy: str
 ) -> None:
-    """Raise UserError if a key is stated with another value than follows from others."""
+    """Raise UserError if a key is stated, and not with the value that follows from others."""
     given = value_at(stated, path)
     if isinstance(given, int | float) and not isclose(given, value, rel_tol=1e-9):
         raise UserError(
@@ -157,7 +156,7 @@ def _check_stated(
 
 
 def transformer_of(table: ModelTable) -> Transformer:
-    """Return the model that a scenario names, or whose dimensions it states."""
+    """Return the transformer that a scenario names, or the one with the stated dimensions."""
     if table.name in KNOWN_MODELS:
         return KNOWN_MODELS[table.name]
     from faultline.simulator.workload.transformer import Transformer
@@ -189,7 +188,7 @@ def split_of(table: ModelTable) -> SplitBackward | None:
 def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
     """Return the job of a scenario that names a model.
 
-    Raises WorkloadError if something in it does not fit.
+    Raises WorkloadError if its parts do not fit together.
     """
     from faultline.simulator.workload.layout import Layout
     from faultline.simulator.workload.parallel_job import ParallelJob
@@ -215,7 +214,7 @@ def parallel_job(table: ModelTable, groups: int) -> ParallelJob:
 
 
 def assumed_of_step(scenario: Scenario) -> dict[str, int]:
-    """Return the keys that decide the step time of a pipeline and that the scenario leaves out."""
+    """Return unstated keys that decide the step time of a pipeline, with their defaults."""
     model = scenario.model
     if model.name == "stated" or scenario.times.compute_s is not None or model.pipeline == 1:
         return {}
@@ -226,9 +225,9 @@ def assumed_of_step(scenario: Scenario) -> dict[str, int]:
 
 
 def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
-    """Return the MFU of a step: its model FLOP over what the GPUs could do at their dense peak.
+    """Return the MFU of a step: its model FLOP over those of the GPUs at their dense peak.
 
-    What is computed again does not count (Chowdhery et al. 2022, PaLM, appendix B). None where the
+    Recomputed activations do not count (Chowdhery et al. 2022, PaLM, appendix B). None if the
     scenario names no model.
     """
     table = scenario.model
@@ -267,9 +266,9 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
 
 
 def memory_of(job: ParallelJob) -> GpuMemory:
-    """Return what is on the fullest GPU of a job.
+    """Return the memory of the fullest GPU of a job.
 
-    Raises WorkloadError: the layers do not fill the stages.
+    Raises WorkloadError if the layers do not fill the stages.
     """
     share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
     sound = job.split.sound(job.layout.pipeline, job.micro_batches) if job.split else None
@@ -290,7 +289,7 @@ def _spec(model: ModelTable, cluster: str) -> ClusterSpec:
     if spec is None or (spec.plane is not None and spec.plane.domain_gpus is None):
         raise UserError(
             f'model.name = "{model.name}": platform.file = "{cluster}" '
-            "does not say what its domains are like; use one of servers, such as hgx-h100, or "
-            "state plane.domain_gpus"
+            "has no scale-up domains; use a cluster of servers, such as hgx-h100, or state "
+            "plane.domain_gpus"
         )
     return spec

@@ -1,4 +1,4 @@
-"""The shipped priors (``tables/priors.toml``), and those that hold in a scenario."""
+"""The shipped priors (``tables/priors.toml``), and the priors of a scenario."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CHOSEN_LATER = ("strategy.name", "protection.name", "failures.rate")
 
 
 class ShippedPrior(Prior):
-    """A prior that comes with Faultline, and the published values that it rests on."""
+    """A shipped prior, and the published values that support it."""
 
-    published: list[str] = Field(min_length=1)  # A value with its unit or meaning each.
+    published: list[str] = Field(min_length=1)  # Values with their units or meanings.
     times: bool = False  # Whether low and high are multiples of the scenario's value.
     each_scheme: bool = False  # Whether each scheme has a value of its own.
-    not_default: str | None = None  # Why the key's default is out of the range.
+    not_default: str | None = None  # Reason if the key's default is out of the range.
 
 
 @dataclass(frozen=True, slots=True)
 class UncertainKey:
-    """A key with the prior that holds for it."""
+    """A key with its prior."""
 
-    dotted: str  # The key.
+    dotted: str
     prior: Prior
-    is_stated: bool  # Whether the scenario states the prior; it is shipped otherwise.
+    is_stated: bool  # Whether the scenario states the prior; else it is shipped.
     times: bool = False  # Whether the prior is of a factor on the scenario's value.
     each_scheme: bool = False  # Whether each scheme has a value of its own.
 
@@ -91,8 +91,8 @@ def explained_prior(prior: ShippedPrior) -> list[str]:
     lines = [
         f"  prior   {prior.text()}{of_value}{own}",
         f"  rests on  {'; '.join(prior.published)}",
+        f"  by      {prior.source}",
     ]
-    lines.append(f"  by      {prior.source}")
-    return (
-        lines if prior.not_default is None else [*lines, f"  not the default: {prior.not_default}"]
-    )
+    if prior.not_default is not None:
+        lines.append(f"  not the default: {prior.not_default}")
+    return lines

@@ -1,4 +1,4 @@
-"""The documentation of the scenario schema, made from it alone: as data, text and Markdown."""
+"""The documentation of all keys of a scenario: as data, text, Markdown and JSON Schema."""
 
 from __future__ import annotations
 
@@ -45,15 +45,14 @@ class KeyReference:
 
     path: KeyPath  # Its parts, from the outermost table.
     meaning: str  # A sentence or two.
-    kind: str  # The kind of value: "number", "choice", "table", ...
-    is_table: bool  # Whether keys stand below it.
-    unit: str | None  # SI unit, "steps", or "1"; None for what has none.
+    kind: str  # Kind of value: "number", "choice", "table", ...
+    is_table: bool
+    unit: str | None  # SI unit, "steps", or "1"; None if it has none.
     default: str  # The default as TOML, or "unset".
-    limits: str  # The range of numbers, in words; empty where there is none.
-    choices: dict[str, str]  # The named choices and what they mean; the meaning may be empty.
-    # It counts only where each of these keys has one of these values.
-    only_with: dict[str, list[str]]
-    source: str  # Of the default.
+    limits: str  # Range of numbers, in words; empty if there is none.
+    choices: dict[str, str]  # Named choices and their meanings, which may be empty.
+    only_with: dict[str, list[str]]  # It counts only if each of these keys has one of these values.
+    source: str  # Source of the default.
 
     @property
     def dotted(self) -> str:
@@ -62,28 +61,28 @@ class KeyReference:
 
     @property
     def summary(self) -> str:
-        """The first sentence of the meaning, without its full stop and what holds if unset."""
+        """The first sentence of the meaning, without its full stop and its unset value."""
         return first_sentence(self.meaning).removesuffix(".").partition("; unset: ")[0]
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text; "et al. 2026" is no end of one."""
+    """Return the first sentence of a text; "et al. 2026" does not end one."""
     return _SENTENCE_END.split(text, maxsplit=1)[0]
 
 
 @cache
 def scenario_reference() -> dict[KeyPath, KeyReference]:
-    """Return the documentation of every key and table by its path, in the order of the schema."""
+    """Return the documentation of all keys and tables by path, in the order of the schema."""
     return {path: documented(key) for path, key in schema_keys(Scenario).items()}
 
 
 def keys_of_table(path: KeyPath) -> list[KeyReference]:
-    """Return the documentation of all keys right below a table; of the outermost one for ``()``."""
+    """Return the documentation of the keys of a table; ``()`` is the outermost one."""
     return [known for known in scenario_reference().values() if known.path[:-1] == path]
 
 
 def find_reference(name: str) -> KeyReference:
-    """Return the documentation of a key or table, given as ``job.groups``, ``groups`` or ``[job]``.
+    """Return the documentation of a key or table: ``job.groups``, ``groups`` or ``[job]``.
 
     Raises UserError if there is none, or more than one; names the likely ones.
     """
@@ -91,16 +90,16 @@ def find_reference(name: str) -> KeyReference:
     known = scenario_reference()
     if path in known:
         return known[path]
-    same = [key for key in likely_keys(path, Scenario) if tuple(key.split("."))[-1:] == path]
+    same = [key for key in likely_keys(path, Scenario) if path_of(key)[-1:] == path]
     if len(same) == 1:
-        return known[tuple(same[0].split("."))]
+        return known[path_of(same[0])]
     if same:
         raise UserError(f"{name}: there are several; use {' or '.join(same)}")
     raise UserError(f"{name}: unknown key; {remedy_for(path, Scenario)}")
 
 
 def documented(key: Key) -> KeyReference:
-    """Return the documentation of a key of the schema; a scheme need not give any."""
+    """Return the documentation of a key of the schema; a scheme may leave it out."""
     stated = documentation_of(key.field)
     return KeyReference(
         path=key.path,
@@ -123,16 +122,16 @@ def _conditions(key: Key) -> dict[str, list[str]]:
 def unmet_condition(
     path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ()
 ) -> tuple[str, list[str]] | None:
-    """Return the condition for which a key does not count: another key, and values that it needs.
+    """Return the unmet condition of a key: another key, and the values that it would need.
 
-    None where the key counts. A condition on a key that does not count itself is none, nor is one
-    on `open_keys` (dotted), which have several values at a time.
+    None if the key counts. A condition on a key that does not count itself, or on one of
+    `open_keys` (dotted, with several values), is always met.
     """
     known = schema_keys(Scenario)
     if path not in known:
         return None
     for dotted, values in _conditions(known[path]).items():
-        needed = tuple(dotted.split("."))
+        needed = path_of(dotted)
         if value_in_force(scenario, needed) in values or dotted in open_keys:
             continue
         if unmet_condition(needed, scenario, open_keys) is None:
@@ -141,7 +140,7 @@ def unmet_condition(
 
 
 def value_in_force(scenario: Scenario, path: KeyPath) -> Any:
-    """Return the value that holds for a key; the preset may have stated one of [recovery]."""
+    """Return the value of a key; unset keys of [recovery] have that of the preset."""
     value = value_at(scenario, path)
     if value is None and path[0] == "recovery" and path[-1] in OPEN_PRICES:
         return scenario.recovery.price(path[-1])
@@ -149,7 +148,7 @@ def value_in_force(scenario: Scenario, path: KeyPath) -> Any:
 
 
 def why_idle(path: KeyPath, scenario: Scenario, open_keys: Collection[str] = ()) -> str | None:
-    """Return why a key does not count, and what would help; None where it counts."""
+    """Return why a key has no effect, and the remedy; None if it has one."""
     unmet = unmet_condition(path, scenario, open_keys)
     if unmet is None:
         return None
@@ -212,7 +211,7 @@ def _limit(number: Any) -> str:
 
 def _choices(annotation: Any, meanings: Mapping[str, str]) -> dict[str, str]:
     if get_origin(annotation) is not Literal:
-        # What may be left open is a choice, too.
+        # A choice that may be left open is a choice, too.
         parts = [part for part in get_args(annotation) if part is not NoneType]
         return _choices(parts[0], meanings) if len(parts) == 1 else {}
     names = [name for name in get_args(annotation) if isinstance(name, str)]
@@ -220,7 +219,7 @@ def _choices(annotation: Any, meanings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scheme_condition(path: KeyPath) -> dict[str, list[str]]:
-    """Options of a scheme or a protection count where one that has them is chosen."""
+    """Return the condition that a scheme or protection with these options is chosen."""
     if path[:1] not in (("strategy",), ("protection",)) or len(path) < 3:
         return {}
     registered: Any = Scenario.model_fields[path[0]].annotation
@@ -262,7 +261,7 @@ def overview() -> str:
 
 
 def explained(known: KeyReference) -> str:
-    """Return the entry of a key, or what is in a table, for a terminal."""
+    """Return the entry of a key, or the keys of a table, for a terminal."""
     if known.is_table:
         keys = {_with_default(key): key.summary for key in keys_of_table(known.path)}
         return "\n".join([f"[{known.dotted}]", f"  {known.meaning}", "", *_columns(keys, "  ")])

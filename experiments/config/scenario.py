@@ -45,7 +45,7 @@ class Measured(NamedTuple):
 
 
 class Scenario(Table):
-    """One question: a job, its failures, a scheme, and the rules of the game."""
+    """A job, its failures, a scheme, and the rules by which failures are treated."""
 
     version: Literal[2] = key(
         2, "Version of this schema; 1 stated times in other tables.", "choice: this one", "1"
@@ -92,7 +92,7 @@ class Scenario(Table):
     @field_validator("name")
     @classmethod
     def _is_no_formula(cls, name: str) -> str:
-        # It appears in tables, which users open in spreadsheets.
+        # Users open tables with the name in spreadsheets.
         if name.startswith(FORMULA):
             raise ValueError("is a formula to a spreadsheet; begin it with a letter")
         return name
@@ -100,8 +100,8 @@ class Scenario(Table):
     def with_(self, changes: Mapping[str, object]) -> Scenario:
         """Return the scenario with other values, as if its file had stated them.
 
-        What nobody stated stays open: a time that is given alone is still the one that counts, and
-        the numbers of a model are worked out anew.
+        Keys that are not stated stay open: times are derived, and the numbers of a model computed,
+        from the changed scenario.
 
         Parameters
         ----------
@@ -112,9 +112,9 @@ class Scenario(Table):
         Raises
         ------
         UserError
-            Names the first key that is no good, and how many more there are.
+            Names the first invalid key and the number of others.
         PlatformError
-            If the platform is no good.
+            If the platform is invalid.
         """
         tables = self.stated()
         set_keys(tables, changes)
@@ -136,7 +136,7 @@ class Scenario(Table):
         return self.model_copy(update=tables)
 
     def _rejoin_when(self, scheme: str) -> Rejoin:
-        """Return when dropped groups return: as stated, or else as the scheme's source has it."""
+        """Return when dropped groups return: as stated, else as in the source of the scheme."""
         if "when" in self.rejoin.model_fields_set:
             return self.rejoin.when
         return "at-checkpoint" if strategy_class(scheme).readmits else "at-restart"
@@ -158,15 +158,14 @@ class Scenario(Table):
         return ASSUMED_COMPUTE_S if stated_s is None else stated_s
 
     def stated(self) -> dict[str, Any]:
-        """Return the tables as they were stated: without defaults, and what follows from others."""
+        """Return the stated tables: without defaults and without keys that follow from others."""
         return self.model_dump(exclude_unset=True)
 
     def completed(self) -> Scenario:
-        """Return the scenario with what follows from its model, platform and scheme.
+        """Return the scenario with the keys that follow from its model, platform and scheme.
 
-        Raises UserError if the model does not fit the platform, something else is stated than
-        follows from it, or what follows is out of range. Raises PlatformError if the platform is no
-        good.
+        Raises UserError if the model does not fit the platform, or if a key that follows is out of
+        range or stated otherwise. Raises PlatformError if the platform is invalid.
         """
         job, stated = self.job, self.stated()
         numbers: dict[tuple[str, str], object] = {}

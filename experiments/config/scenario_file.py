@@ -27,23 +27,23 @@ from faultline.experiments.config.keys import (
 )
 from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml, parse_toml_value
+from faultline.experiments.config.toml_text import Library, TomlSource, parse_toml_value
 from faultline.platforms.preset_library import preset_names
 from pydantic import ValidationError
 
 CURRENT_VERSION = 2
-"""Version of the schema; a scenario of another one is refused."""
+"""Version of the schema; scenarios of other versions are refused."""
 
 _SCENARIOS = Library("scenario", "scenarios")
 
 
 @dataclass
 class ScenarioSource(TomlSource):
-    """A scenario as it was written, with the changes that were made since."""
+    """The tables of a scenario file, with later changes."""
 
-    # How messages call what was set after it was read, by its path.
+    # Names in messages of the settings that changed keys, by the paths of the keys.
     settings: dict[KeyPath, str] = field(default_factory=dict)
-    # Its keys that command-line options have set.
+    # Keys that options of the command line have set.
     options: set[KeyPath] = field(default_factory=set)
 
     def change(
@@ -51,11 +51,11 @@ class ScenarioSource(TomlSource):
     ) -> None:
         """Set values by their dotted keys, or by ``key=value`` as on the command line.
 
-        There, ``~key`` leaves a key open, as if it were not stated; otherwise None does. An option
-        of the command line that stands for its keys is named where messages name a setting.
+        ``~key``, or None as a value, leaves a key open, as if it were not stated. Messages about
+        these keys name `option`, an option of the command line, if it is given.
 
-        Raises UserError if a setting has no key or no equals sign, or the way to a key leads
-        through a value.
+        Raises UserError if a setting has no key or no equals sign, or if a part of a key is a value
+        and no table.
         """
         where, origins = f"{option or self.origin}: ", {}
         if not isinstance(changes, Mapping):
@@ -71,7 +71,7 @@ class ScenarioSource(TomlSource):
                 self.options.add(path_of(key))
 
     def setting_of(self, location: Location) -> str | None:
-        """Return the option that set a value after reading; None if the file has it."""
+        """Return the setting that changed a value; None if the value is that of the file."""
         for length in range(len(location), 0, -1):
             setting = self.settings.get(tuple(map(str, location[:length])))
             if setting is not None:
@@ -79,14 +79,14 @@ class ScenarioSource(TomlSource):
         return None
 
     def place_of(self, location: Location) -> str:
-        """Return where a key was given its value: file and line, or setting."""
+        """Return the place of a value: file and line, or setting."""
         return self.setting_of(location) or super().place_of(location)
 
     def validate(self) -> tuple[Scenario | None, list[Mistake]]:
-        """Return the scenario that the tables stand for, or all that is wrong with them."""
+        """Return the scenario, or all mistakes in its tables."""
         version = self.tables.get("version", CURRENT_VERSION)
         if type(version) is not int or version != CURRENT_VERSION:
-            # Another version may call its keys otherwise: none of them is looked at.
+            # Other versions have other keys, so that messages about keys would mislead.
             what = (
                 f"this Faultline reads version {CURRENT_VERSION} of scenarios only; "
                 "docs/scenario-reference.md has its keys"
@@ -100,7 +100,7 @@ class ScenarioSource(TomlSource):
     def scenario(self) -> Scenario:
         """Return the validated scenario.
 
-        Raises UserError, which names the first mistake and how many more there are.
+        Raises UserError, which names the first mistake and the number of others.
         """
         self.check_syntax()
         scenario, mistakes = self.validate()
@@ -109,17 +109,17 @@ class ScenarioSource(TomlSource):
         return scenario.completed()
 
     def used_scenario(self, open_keys: Mapping[str, str | None] | None = None) -> Scenario:
-        """Return the validated scenario of a command, whose options all have an effect on it.
+        """Return the validated scenario of a command; each option must have an effect on it.
 
-        Keys that are open (dotted) are about to get several values, whatever is stated: those that
-        the option beside them says, which is None if they may be stated all the same. Keys of the
-        file that have no effect are named on the standard error.
+        The command gives its `open_keys` (dotted) several values, by the option beside each key. A
+        key that may be stated all the same has None. Keys of the file that have no effect are
+        named on the standard error.
 
-        Raises UserError as `scenario`, or for an option that has no effect.
+        Raises UserError as `scenario`, or for an option without an effect.
         """
         scenario, open_keys = self.scenario(), open_keys or {}
         stated = [path for path in self.options if value_at(self.tables, path) is not None]
-        # In the order in which they were stated, on any machine.
+        # In the order in which they were stated.
         for path in sorted(stated, key=list(self.settings).index):
             if instead := open_keys.get(".".join(path)):
                 raise UserError(
@@ -133,9 +133,9 @@ class ScenarioSource(TomlSource):
     def _name_idle_keys(self, scenario: Scenario, open_keys: Collection[str]) -> None:
         """Print a line if keys of the file have no effect, in the file alone and in the scenario.
 
-        Options of schemes and protections wait for a command that chooses these.
+        Options of schemes and protections do not count: the command may choose these.
         """
-        written = ScenarioSource(self.origin, parse_toml(self.text)[0], text=self.text)
+        written = ScenarioSource.of_text(self.origin, self.text)
         alone, _ = written.validate()
         if alone is None:
             return
@@ -171,13 +171,13 @@ def _read_setting(setting: str) -> tuple[str, object]:
 
 @cache
 def _print_note(line: str) -> None:
-    """Say something on stderr, once, unless nothing shall be said."""
+    """Print a line on the standard error once, unless `QUIET` is set."""
     if QUIET not in os.environ:
         print(f"faultline: {line}", file=sys.stderr)
 
 
 def shipped_scenarios() -> list[str]:
-    """Return the names of the scenarios that come with Faultline."""
+    """Return the names of the shipped scenarios."""
     return _SCENARIOS.names()
 
 
@@ -198,7 +198,7 @@ def load_scenario(
     Raises
     ------
     UserError
-        If the file or a change is no good; the message is one line.
+        If the file or a change is invalid; the message is one line.
     """
     return read_source(name_or_path, changes).scenario()
 
@@ -208,34 +208,29 @@ def command_scenario(
     settings: Iterable[str],
     open_keys: Mapping[str, str | None] | None = None,
 ) -> Scenario:
-    """Read the scenario of a command, as `load_scenario`; each setting is to have an effect.
-
-    See `ScenarioSource.used_scenario`.
-    """
+    """Read the scenario of a command; see `load_scenario` and `ScenarioSource.used_scenario`."""
     return read_source(name_or_path, settings).used_scenario(open_keys)
 
 
 def read_source(
     name_or_path: str, changes: Mapping[str, object] | Iterable[str] = ()
 ) -> ScenarioSource:
-    """Read the tables of a scenario as they stand in its file, and change some of their values.
+    """Read the tables of a scenario file, and change some of their values.
 
     Mistakes of its text are kept and not raised.
 
     Raises UserError if there is no such file, or a change is no ``key=value``.
     """
-    text = _SCENARIOS.text(name_or_path)
-    tables, mistakes = parse_toml(text)
-    tables.setdefault("name", Path(name_or_path).stem)
+    source = ScenarioSource.of_text(name_or_path, _SCENARIOS.text(name_or_path))
+    source.tables.setdefault("name", Path(name_or_path).stem)
     if name_or_path not in shipped_scenarios():
-        _resolve_paths(tables, Path(name_or_path).parent)
-    source = ScenarioSource(name_or_path, tables, mistakes, text)
+        _resolve_paths(source.tables, Path(name_or_path).parent)
     source.change(changes)
     return source
 
 
 def read_scenario_tables(name_or_path: str) -> tuple[dict[str, Any], str]:
-    """Return the tables of a scenario as they stand in its file, and how to call it in messages.
+    """Return the tables of a scenario file, and its name in messages.
 
     Raises UserError if there is no such file, or it is no TOML.
     """
@@ -245,9 +240,9 @@ def read_scenario_tables(name_or_path: str) -> tuple[dict[str, Any], str]:
 
 
 def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
-    """Validate a scenario given as nested mappings.
+    """Return the scenario of nested mappings.
 
-    Raises UserError, which names the first mistake and how many more there are.
+    Raises UserError, which names the first mistake and the number of others.
     """
     return ScenarioSource(origin, deepcopy(dict(tables))).scenario()
 
@@ -255,8 +250,8 @@ def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
 def _resolve_paths(tables: dict[str, Any], directory: Path) -> None:
     """Make the paths in the tables of a scenario file relative to the working directory.
 
-    Names of shipped clusters and mixes, and absolute paths, stay as they are, and values that are
-    no text are left to the schema.
+    Names of shipped clusters and mixes, and absolute paths, do not change. The schema refuses
+    values that are no text.
     """
     shipped: dict[tuple[str, str], Callable[[], Collection[str]]] = {
         ("platform", "file"): preset_names,

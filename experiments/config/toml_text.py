@@ -1,7 +1,6 @@
-"""TOML read with every mistake named, where the standard library stops at the first; and written.
+"""TOML: read with all its mistakes, where the standard library stops at the first; and written.
 
-Values are written as people do: 2e13 and 600_000, long texts over several lines. Files are those
-that come with Faultline, by name, or a user's own, by path.
+Values are written for people: 2e13 and 600_000, long texts over several lines.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from faultline.platforms.toml_lines import key_lines, load_toml
 
 if TYPE_CHECKING:
     from tomlkit.items import Item
+    from typing_extensions import Self
 
 
 if sys.version_info >= (3, 11):
@@ -40,7 +40,7 @@ _LONGEST_PLAIN = 8
 
 
 LARGEST_BYTES = MEBIBYTE
-"""More than any file written by hand has."""
+"""More than any file that is written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class Library:
     """TOML files of one kind: the shipped ones by name, a user's own by path."""
 
     kind: str  # Its name in messages.
-    folder: str  # Of the shipped ones, in this package.
+    folder: str  # Folder of the shipped files, in this package.
 
     def names(self) -> list[str]:
-        """Return the names of those that come with Faultline."""
+        """Return the names of the shipped files."""
         shipped = files("faultline.experiments.config").joinpath(self.folder).iterdir()
         return sorted(
             file.name.removesuffix(".toml") for file in shipped if file.name.endswith(".toml")
         )
 
     def text(self, name_or_path: str, called: str = "") -> str:
-        """Return the text of a shipped file by its name, or of a user's; messages say `called`.
+        """Return the text of a shipped file by its name, or of a user's file by its path.
 
-        Raises UserError if there is no such file, or it cannot be read.
+        Messages call it `called`. Raises UserError if there is no such file, or it is unreadable.
         """
         shipped = self.names()
         if name_or_path in shipped:
@@ -83,27 +83,31 @@ class SyntaxMistake:
 
     line: int | None  # From 1; None if unknown.
     what: str  # In one line.
-    repeated: bool = False  # Whether the line would be right if it were not there already.
+    repeated: bool = False  # Whether the line is right, but has been there before.
 
 
 @dataclass
 class TomlSource:
-    """A TOML file as it was written."""
+    """The tables of a TOML file, with its text, to find the lines of keys."""
 
-    origin: str  # How messages call it: its path, or the name of a shipped one.
-    tables: dict[str, Any]  # Nested tables.
-    # Syntax mistakes of its text; the tables are then the readable ones.
+    origin: str  # Its name in messages: a path, or the name of a shipped file.
+    tables: dict[str, Any]  # Nested tables; those that are readable if there are mistakes.
     syntax_mistakes: list[SyntaxMistake] = field(default_factory=list)
-    text: str = ""  # Its text; empty where it comes from none.
+    text: str = ""  # Empty if the tables do not come from a text.
+
+    @classmethod
+    def of_text(cls, origin: str, text: str) -> Self:
+        """Return the source with this text; its syntax mistakes are kept and not raised."""
+        return cls(origin, *parse_toml(text), text)
 
     @cached_property
     def lines(self) -> Mapping[tuple[str, ...], int]:
-        """The line of every key and table of the text, by its path; computed on first use."""
+        """Lines of all keys and tables of the text, by their paths; computed on first use."""
         return key_lines(self.text)
 
     def line_of(self, location: Location) -> int | None:
         """Return the line of a key, or of the closest table around it; None if there is none."""
-        # Dots divide quoted keys, too: `lines` does not tell them from others.
+        # Dots divide quoted keys, too, since `lines` does not distinguish them.
         stated = (part for part in location if isinstance(part, str))
         names = tuple(name for part in stated for name in part.split("."))
         for length in range(len(names), 0, -1):
@@ -112,11 +116,11 @@ class TomlSource:
         return None
 
     def place(self, line: int | None) -> str:
-        """Return a line of the file as a message names it."""
+        """Return a line of the file for a message."""
         return self.origin if line is None else f"{self.origin}:{line}"
 
     def place_of(self, location: Location) -> str:
-        """Return where a key was given its value, as a message names it."""
+        """Return the line of a key for a message."""
         return self.place(self.line_of(location))
 
     def syntax_error(self, mistake: SyntaxMistake) -> str:
@@ -144,13 +148,13 @@ class TomlSource:
 def parse_toml(text: str) -> tuple[dict[str, Any], list[SyntaxMistake]]:
     """Return the tables of a TOML text and its mistakes.
 
-    After a mistake within one line, the text is read again without that line, or without
-    its table where the line begins one. Where it cannot be told how far a mistake reaches, the
-    first ones and no tables are returned.
+    After a mistake within one line, the text is read again without that line, or without its table
+    if the line begins one. If the end of a mistake is unknown, the mistakes so far and no tables
+    are returned.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     mistakes: list[SyntaxMistake] = []
-    # A long text is read again less often: it takes its time.
+    # Reading a long text takes time, so it is read again less often.
     most = min(_MOST_MISTAKES, 1 + _MOST_READ_AGAIN // (len(text) + 1))
     while len(mistakes) < most:
         read = _read(lines)
@@ -221,7 +225,7 @@ def _begins_table(line: str) -> bool:
 
 
 def _leave_out(mistake: SyntaxMistake, lines: list[str]) -> bool:
-    """Empty the line of a mistake, or the table it begins; False if it may lie elsewhere."""
+    """Empty the line of a mistake, or its table; False if the mistake may be in another line."""
     if mistake.line is None or not lines[mistake.line - 1].strip():
         return False
     first = end = mistake.line - 1
@@ -263,12 +267,12 @@ def toml_item(value: Any) -> Item:
 
 
 def written(value: Any) -> str:
-    """Return a value as a TOML file writes it."""
+    """Return a value in TOML."""
     return toml_item(value).as_string()
 
 
 def _shortest(value: float) -> str:
-    """Return 340.0 or 2e13, as people would write them; either is read as this very number."""
+    """Return the shortest text of this very number, such as 340.0 or 2e13."""
     plain = repr(value)
     for digits in range(17):
         mantissa, e, exponent = f"{value:.{digits}e}".partition("e")
@@ -280,7 +284,7 @@ def _shortest(value: float) -> str:
 
 
 def _long_text(value: str) -> Item:
-    """Break the lines of a text as TOML lets them be broken, where it has single blanks only."""
+    """Break a text into lines of a TOML text, if it has single blanks only."""
     import tomlkit
 
     item: Item = tomlkit.string(value)

@@ -1,4 +1,4 @@
-"""Traces of failures as CSV: reading, with all mistakes reported, and writing."""
+"""Traces of failures in CSV: read, with all mistakes counted, and written."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class _Wrong(ValueError):
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns rows into columns, and keeps what is wrong with the others."""
+    """Turns rows into columns, and keeps the mistakes of the other rows."""
 
-    path: Path  # The file.
-    layout: JobLayout  # Tells which components there are, and which groups they take down.
-    start: datetime | None  # The moment that is time 0, where times are timestamps.
-    mistakes: list[str] = field(default_factory=list)  # One line a mistake, with its place.
+    path: Path
+    layout: JobLayout  # The components, and the groups that fail with each.
+    start: datetime | None  # Time 0, if times are timestamps.
+    mistakes: list[str] = field(default_factory=list)  # A line per mistake, with its place.
     _causes: dict[str, int] = field(default_factory=dict)
     _columns: dict[str, NDArray[Any]] = field(
         default_factory=lambda: {name: np.empty(0, kind) for name, kind in COLUMN_TYPES.items()}
@@ -90,14 +90,14 @@ class _Reader:
         self._readers = dict(zip(COLUMNS[1:], map(remembered, reads), strict=True))
 
     def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
-        """Read rows, the first of which is in the line of the file after `line`."""
+        """Read rows; the first one is in the line of the file after `line`."""
         try:
             self._read_all(rows, header)
-        except (_Wrong, ValueError):
-            self._raise_mistakes(rows, header, line)
+        except ValueError:
+            self._keep_mistakes(rows, header, line)
 
     def recorded(self) -> RecordedFailures:
-        """Return all that has been read."""
+        """Return the failures that have been read."""
         self._make_room(self._count)
         columns: dict[str, Any] = self._columns
         found = RecordedFailures(**columns, causes=tuple(self._causes))
@@ -106,7 +106,7 @@ class _Reader:
         return found.in_order_of_time()
 
     def _read_all(self, rows: list[list[str]], header: list[str]) -> None:
-        """Read rows column by column; raises an error where anything is wrong with one."""
+        """Read rows column by column; raises ValueError if one of them is wrong."""
         cells = dict(zip(header, zip(*rows, strict=True), strict=True))
         seconds = self._plain_seconds(cells["time"])
         if seconds is None:
@@ -127,12 +127,12 @@ class _Reader:
         self._count = count
 
     def _make_room(self, count: int) -> None:
-        """Let all columns be so long, where they are: pieces beside a whole take twice as much."""
+        """Resize all columns in place: a copy would take twice the memory."""
         for column in self._columns.values():
             column.resize(count, refcheck=False)
 
     def _read_column(self, name: str, texts: Sequence[str]) -> NDArray[Any]:
-        """Return what the texts of a column stand for; each is read once: most come again."""
+        """Return the values of the texts of a column; each distinct text is read once."""
         different = dict.fromkeys(texts)
         read = self._readers[name]
         meanings = np.array([read(text.strip()) for text in different])
@@ -141,7 +141,7 @@ class _Reader:
 
     @staticmethod
     def _check_kinds(cells: Mapping[str, Sequence[str]], kinds: NDArray[Any]) -> None:
-        """Refuse what a kind lacks, or has no use for."""
+        """Refuse a failure whose kind needs an empty cell, or has no use for a filled one."""
         nothing = ("",) * len(kinds)
         for name, needing, allowing in (
             ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
@@ -154,7 +154,7 @@ class _Reader:
                     raise _Wrong(f"a failure of kind {KINDS[place]} has no {name}; leave it empty")
 
     def _plain_seconds(self, texts: Sequence[str]) -> list[float] | None:
-        """Read times that are all numbers; None where one may be something else."""
+        """Return times that are all plain numbers; None if one may be another text."""
         together = "".join(texts)
         if self.start is not None or not together.isascii() or "_" in together:
             return None
@@ -166,8 +166,8 @@ class _Reader:
         within = np.less_equal(0.0, seconds) & np.less_equal(seconds, _LATEST_S)
         return seconds if within.all() else None
 
-    def _raise_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
-        """Find what is wrong with each row by itself."""
+    def _keep_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
+        """Read row by row, and keep the mistakes."""
         for row in rows:
             line += 1 + sum(cell.count("\n") for cell in row)
             if len(self.mistakes) > _MOST_MISTAKES:
@@ -182,7 +182,7 @@ class _Reader:
                 continue
             try:
                 self._read_all([row], header)
-            except (_Wrong, ValueError) as wrong:
+            except ValueError as wrong:
                 self.mistakes.append(f"{self.path}:{line}: {wrong}")
 
     def _time_s(self, text: str) -> float:
@@ -201,7 +201,7 @@ class _Reader:
         return seconds_of("time", text)
 
     def _component(self, text: str) -> tuple[int, int, int, int]:
-        """Return a component's level, number, first group and the one after its last."""
+        """Return level and number of a component, its first group and the one after its last."""
         match = _COMPONENT.fullmatch(text)
         if match is None:
             raise _Wrong(
@@ -211,7 +211,7 @@ class _Reader:
         level: Level = next(known for known in LEVELS if known == (match[1] or "job"))
         number, there_are = int(match[2] or 0), self.layout.components(level)
         if not self.layout.gpus_per_component(level):
-            # Only the platform knows how many there are.
+            # Only the platform knows their number.
             there_are = _MOST_PARTS
         if number >= there_are:
             raise _Wrong(f"component {text}: the job has {level}-0 to {level}-{there_are - 1}")
@@ -228,23 +228,23 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
     Parameters
     ----------
     path : Path
-        A CSV file whose header names its columns: time and component, and if it likes cause, kind,
-        repair, lasts and factor. Times are in seconds, or carry a unit; `time` may be a timestamp.
+        A CSV file whose header names its columns: time and component, and optionally cause, kind,
+        repair, lasts and factor. Times are in seconds, or have a unit; `time` may be a timestamp.
     layout : JobLayout
-        Tells which components there are, and which groups they take down.
+        The components, and the groups that fail with each.
     start : datetime, optional
-        The moment that is time 0, where times are timestamps. What happened before is left out.
+        Time 0, if times are timestamps. Earlier failures are left out.
 
     Returns
     -------
     RecordedFailures
-        In the order of time; rows of the same time keep theirs.
+        In the order of time; rows of the same time keep their order.
 
     Raises
     ------
     UserError
-        If there is no such file, or it is no trace; names the first mistake with its line, and how
-        many more there are.
+        If there is no such file, or it is no trace; names the line of the first mistake and the
+        number of others.
     """
     reader = _Reader(path, layout, start)
     with _uncollected():
@@ -289,7 +289,7 @@ def _read_rows(reader: _Reader) -> None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Put off the search for circles among objects, of which rows have none: it takes as long."""
+    """Suspend garbage collection, which would double the time: rows have no reference cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -300,7 +300,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:
-    """Write failures so that `read_trace` gives back the very same ones.
+    """Write failures so that `read_trace` returns equal ones.
 
     Raises UserError if there are more causes than a trace may have, and OSError if the file cannot
     be written.
@@ -309,7 +309,7 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
     rows = csv.writer(text)
     written = list(failures)
     _check_causes({failure.cause for failure in written}, path)
-    # Most traces are of what stops at once.
+    # Failures that stop a component need no lasts and no factor.
     more = any(failure.kind not in STOPPING for failure in written)
     rows.writerow(COLUMNS if more else COLUMNS[:-2])
     for failure in written:
@@ -323,12 +323,12 @@ def write_trace(failures: Iterable[Failure], path: Path) -> None:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Read a timestamp of ISO 8601, in UTC if it names no zone.
+    """Read a timestamp of ISO 8601, in UTC if it has no time zone.
 
     Raises ValueError if it is invalid; the message names the remedy.
     """
     try:
-        # Python 3.10 does not know the Z.
+        # Python 3.10 does not read the Z.
         moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)
@@ -361,10 +361,10 @@ def _header(cells: list[str], place: str) -> list[str]:
 def wrong_columns(
     found: Sequence[str], names: Sequence[str], columns: Sequence[str], needed: int
 ) -> str:
-    """Say what is wrong with the columns of a CSV file, all of it at once; empty if nothing is.
+    """Return all mistakes in the columns of a CSV file, as one text; empty if there are none.
 
-    The header has `found`, which are read as `names`. Of the `columns` that there may be, the first
-    ones are `needed`.
+    The header has the columns `found`, which are read as `names`. A file may have the `columns`,
+    and the first `needed` of them are required.
     """
     unknown = [one for one, name in zip(found, names, strict=True) if name not in columns]
     missing = [name for name in columns[:needed] if name not in names]
@@ -392,20 +392,19 @@ def _columns(those: Sequence[str]) -> str:
 
 
 def cause_of(text: str) -> str:
-    """Read a cause; `UNSTATED` where there is none.
+    """Read a cause; an empty one is `UNSTATED`.
 
-    Raises ValueError if it is invalid; the message names the remedy. So do the other readers
-    of cells.
+    Raises ValueError if it is invalid, as the other readers of cells; the message names the remedy.
     """
     if len(text) > 60 or not text.isprintable():
-        raise _Wrong(f"cause {quote(text)} is too long, or cannot be printed; name it shortly")
+        raise _Wrong(f"cause {quote(text)} is too long or unprintable; write at most 60 characters")
     if text.startswith(FORMULA):
         raise _Wrong(f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter")
     return text or UNSTATED
 
 
 def kind_place(text: str) -> int:
-    """Read a kind of failure, as its place in `KINDS`; hardware where there is none."""
+    """Return the place of a kind of failure in `KINDS`; an empty one is hardware."""
     found = {kind: place for place, kind in enumerate(KINDS)} | {"": KINDS.index("hardware")}
     if text.lower() not in found:
         raise _Wrong(f"kind {quote(text)} is none; write {', '.join(get_args(Kind))} or nothing")
@@ -423,7 +422,7 @@ def _factor(text: str) -> float:
 
 
 def seconds_of(column: str, text: str, unit_s: float = 1.0) -> float:
-    """Read a time in seconds: one with a unit, or a number of `unit_s` seconds each."""
+    """Return a time in seconds; a number without a unit counts units of `unit_s` seconds."""
     try:
         seconds = float(text) * unit_s if _NUMBER.fullmatch(text) else parse_time_s(text)
     except PlatformError:

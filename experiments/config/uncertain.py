@@ -39,7 +39,7 @@ _Z95 = 1.6448536269514722
 
 
 class Prior(Table):
-    """``[uncertain]``: what is known of a numeric key, given as ``"table.key" = { ... }``."""
+    """``[uncertain]``: the distribution of a numeric key, as ``"table.key" = { ... }``."""
 
     kind: Kind
     low: float = Field(description="Lower bound, or 5 % quantile of normal and lognormal.")
@@ -80,7 +80,7 @@ class Prior(Table):
         return self
 
     def quantile(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values below which these shares of the distribution are.
+        """Return quantiles of the distribution.
 
         Parameters
         ----------
@@ -148,9 +148,9 @@ def limits_of(known: Key) -> tuple[float, float]:
 
 
 def check_priors(priors: Mapping[str, Prior], schema: Schema) -> None:
-    """Refuse priors of unknown keys, of keys that hold no number, and out of a key's range.
+    """Refuse priors of unknown keys and of keys without a number, and priors out of range.
 
-    Raises a pydantic ValidationError, which has the place of each mistake.
+    Raises a pydantic ValidationError with the place of each mistake.
     """
     mistakes = [
         InitErrorDetails(

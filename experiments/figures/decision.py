@@ -95,7 +95,8 @@ def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first:
             scale, ends = scales[names[place]], leads[place] / unit.seconds
             for end, colour, quantile in zip(ends, (_LOW, _HIGH), BAND, strict=True):
                 axis.barh(row, end - middle, left=middle, color=colour, height=0.6)
-                outwards = 1 if end >= middle else -1
+                # The greater of both is written on the right, however small the bar.
+                outwards = 1 if end == ends.max() else -1
                 axis.annotate(
                     scale.text(quantile), (end, row), xytext=(4 * outwards, 0), fontsize=8,
                     textcoords="offset points", va="center", ha="left" if outwards > 0 else "right",

@@ -73,7 +73,7 @@ def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob
     UserError
         If a value is impossible.
     """
-    values = _of_scheme(sample, question.scenario.strategy.name)
+    values = values_under(sample, question.scenario.strategy.name)
     chosen = {**values, "strategy.redundancy": question.redundancy}
     scenario = with_values(question.scenario, chosen)
     recovery = recovery_prices(scenario, question.durations.save_s)
@@ -92,8 +92,8 @@ def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
     )
 
 
-def _of_scheme(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
-    """Return the values by keys: of a key that each scheme has of its own, the scheme's."""
+def values_under(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
+    """Return a sample's values by keys: of a key that each scheme has of its own, the scheme's."""
     common = {name: value for name, value in sample.items() if " of " not in name}
     own = {
         name.removesuffix(f" of {scheme}"): value

@@ -2,8 +2,8 @@
 const emulator = JSON.parse(document.getElementById("emulator").textContent || "null");
 const SECONDS_PER_DAY = 86400;
 
-// The kernel is that of experiments/analysis/emulator.py: a linear trend and a Matern term.
-function logTime(process, score) {
+// The kernel is that of experiments/analysis/emulator.py: a linear trend and a Matern term, beyond a floor.
+function timeAt(process, score) {
   let sum = process.mean;
   for (const [place, point] of emulator.points.entries()) {
     let square = 0;
@@ -17,7 +17,7 @@ function logTime(process, score) {
     const smooth = process.amplitude * (1 + root + (root * root) / 3) * Math.exp(-root);
     sum += process.weights[place] * (process.offset + process.slope * product + smooth);
   }
-  return sum;
+  return process.floor + Math.exp(sum);
 }
 
 // Known values replace an input in every sample, as [input, normal score].
@@ -28,7 +28,7 @@ function judge(known) {
     return score;
   });
   const times = emulator.processes.map((process) =>
-    samples.map((score) => Math.exp(logTime(process, score))),
+    samples.map((score) => timeAt(process, score)),
   );
   const least = samples.map((_, sample) => Math.min(...times.map((row) => row[sample])));
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

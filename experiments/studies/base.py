@@ -8,7 +8,7 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
-    shown(results, rows)     what people read on the screen, in its order
+    shown(results, rows)     what people read on the screen, as ``data/screen.csv`` lists it
     headline(results, rows)  what came out, in a sentence or two
     records(results, rows)   what programs read as JSON: the rows
 
@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Table
+from faultline.experiments.report.tables import Columns, Table, columns_of, wide_table
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -53,6 +53,17 @@ Kinds = Mapping[tuple[str, str, str], Kind]
 """Kinds of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
 """Draws a figure, in the style that all have."""
+
+_SHOWN: Columns = {
+    "quantity": "quantity",
+    "scheme": "scheme",
+    "setting": "setting",
+    "published": ("published", "{:.4g}"),
+    "simulated": ("simulated", "{:.4g}"),
+    "error": ("error", "{:+.1%}"),
+    "ends": ("between", "{}"),
+    "unit": "unit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,7 @@ def rows_by(
     scheme: str | Callable[..., str] = "{strategy}",
     published: Callable[..., float | None] | None = None,
     names: Mapping[str, str] | None = None,
-    ends: tuple[str, str] | None = None,
+    ends: Mapping[str, tuple[str, str]] | None = None,
 ) -> Iterator[Row]:
     """Yield a row for each group of a table and each quantity; the group's values are its seeds.
 
@@ -122,8 +133,9 @@ def rows_by(
         Returns the published value; called with the measured column, and the keys as keywords.
     names : mapping, optional
         What columns are called in the rows, where that is not their name; format strings, too.
-    ends : tuple of str, optional
-        Columns with the ends of the interval, of groups of one row; those over seeds if None.
+    ends : mapping, optional
+        Columns with the ends of the interval by measured column, of groups of one row; those over
+        seeds if None.
     """
     for found, mine in frame.groupby(list(keys), sort=False, dropna=False):
         group = dict(zip(keys, found, strict=True))
@@ -135,7 +147,7 @@ def rows_by(
             texts = _text(scheme, column, group), _text(setting, column, group)
             row = row_of(name, *texts, known, list(mine[column]), unit.format(**group))
             if ends:
-                low, high = (float(mine[end].iloc[0]) for end in ends)
+                low, high = (float(mine[end].iloc[0]) for end in ends[column])
                 row = replace(row, low=low, high=high)
             yield row
 
@@ -161,29 +173,83 @@ def listed_rows(
       parted by "; ".
     - ``columns``: measured columns, parted by "; "; ``unit``: a unit for each, or one for all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
-      ``column``. The quantity is that of the column if it is empty.
-    - ``low``, ``high``: columns with the ends of the interval; those over seeds if empty.
-    - ``published``: the key that is the published value, as a format string of ``column``; where
-      there is no such key, or no value, nothing is published.
+      ``column``. Quantities may be several, as units; they are the columns' names if empty.
+    - ``low``, ``high``: columns with the ends of the interval, one or several; those over seeds if
+      empty.
+    - ``published``: the key that is the published value, one or several, as format strings of
+      ``column``; without such a key, or a value, nothing is published.
     """
     for line in rows_if_any(study, "rows"):
         if of is not None and line["table"] not in of:
             continue
-        frame = tables[line["table"]]
-        for condition in _parts(line.get("only", "")):
-            column, _, values = condition.partition("=")
-            frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
-        columns, units, keys = (_parts(str(line[name])) for name in ("columns", "unit", "keys"))
-        names = dict.fromkeys(columns, line.get("quantity", "{column}"))
-        quantities = dict(zip(columns, cycle(units), strict=False))
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
+        keys = _parts(line["keys"])
         texts = str(line["setting"]), line.get("scheme", "{scheme}")
-        ends = (line["low"], line["high"]) if "low" in line else None
-        known = partial(_published_key, line["published"]) if "published" in line else None
-        yield from rows_by(frame, keys, quantities, *texts, known, names, ends)
+        units, names, published = (
+            _by_column(line, name) for name in ("unit", "quantity", "published")
+        )
+        known = partial(_published_key, published) if published else None
+        low, high = _by_column(line, "low"), _by_column(line, "high")
+        ends = {column: (low[column], high[column]) for column in low}
+        yield from rows_by(frame, keys, units, *texts, known, names, ends)
 
 
-def _published_key(name: str, column: str, **group: Any) -> float | None:
-    value = group.get(name.format(column=column))
+def _by_column(line: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return the parts of a cell by the measured columns; one part is that of all of them."""
+    parts = _parts(str(line.get(name, "")))
+    return dict(zip(_parts(line["columns"]), cycle(parts), strict=False)) if parts else {}
+
+
+def listed_tables(
+    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
+) -> Iterator[Table]:
+    """Yield the tables for the screen that ``data/screen.csv`` of a study lists, in its order.
+
+    These are made of all tables, or of some (`of`). An empty table, of a part that was not
+    simulated, is left out.
+
+    Columns of that list:
+
+    - ``title``; ``table`` and ``only``, as in ``data/rows.csv`` (`listed_rows`).
+    - ``keys``: columns that distinguish the rows, parted by "; ".
+    - ``columns``: measured columns, parted by "; "; a cell is the mean over the rows of the table
+      with its keys. ``format``: a format string for each column, or one for all.
+    - ``across``: a column with schemes, say. Each of its values has a column, and each measured
+      column a table, which its title may name as ``{column}``.
+    """
+    for line in rows_if_any(study, "screen"):
+        if of is not None and line["table"] not in of:
+            continue
+        frame = _chosen(tables[line["table"]], line.get("only", ""))
+        if frame.empty:
+            continue
+        keys, columns, formats = (_parts(line[name]) for name in ("keys", "columns", "format"))
+        formatted = dict(zip(columns, cycle(formats), strict=False))
+        heads = {name: _heading(name) for name in keys}
+        if "across" in line:
+            for column, how in formatted.items():
+                title = line["title"].format(column=_heading(column))
+                yield wide_table(title, frame, heads, line["across"], column, how)
+        else:
+            means = frame.groupby(keys, sort=False, dropna=False)[columns].mean().reset_index()
+            measured = {name: (_heading(name), how) for name, how in formatted.items()}
+            yield columns_of(line["title"], means, {**heads, **measured})
+
+
+def _heading(column: str) -> str:
+    unit = " (s)" if column.endswith("_s") else ""
+    return column.removesuffix("_s").replace("_", " ") + unit
+
+
+def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
+    for condition in _parts(only):
+        column, _, values = condition.partition("=")
+        frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
+    return frame
+
+
+def _published_key(names: Mapping[str, str], column: str, **group: Any) -> float | None:
+    value = group.get(names[column].format(column=column))
     return None if pd.isna(value) else value
 
 
@@ -193,6 +259,23 @@ def _parts(text: str) -> list[str]:
 
 def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
     return (text.format if isinstance(text, str) else text)(column=column, **group)
+
+
+def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
+    """Return a table of rows for the screen, without columns that say nothing.
+
+    These are a quantity, scheme or unit that all rows share, and published values, errors (as
+    shares of these, if they are positive) and ends that no row has.
+    """
+    frame = pd.DataFrame(row.as_dict() for row in rows)
+    published = frame.published.astype(float)
+    frame["error"] = frame.simulated / published.where(published > 0) - 1.0
+    ends = zip(frame.low, frame.high, strict=True)
+    frame["ends"] = [None if low == high else f"{low:.4g} to {high:.4g}" for low, high in ends]
+    shared = {name for name in ("quantity", "scheme", "unit") if frame[name].nunique() == 1}
+    empty = {name for name in ("published", "error", "ends") if frame[name].isna().all()}
+    columns = {name: how for name, how in _SHOWN.items() if name not in shared | empty}
+    return columns_of(title, frame, columns, note)
 
 
 def changes_against(
@@ -234,6 +317,8 @@ class Study(ABC):
     """How numbers are written as CSV; None for all their digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the function that draws one, and the results that it is given."""
+    titles: ClassVar[Mapping[str, str]] = {}
+    """Titles of the rows on the screen, by their table in ``data/rows.csv``."""
 
     within: ClassVar[float] = 0.05
     """How far off a value may be that meets a claim, as a share of the published one."""
@@ -288,8 +373,18 @@ class Study(ABC):
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
-        """Return what is printed, in order: tables, sentences, anything that rich prints."""
-        return ()
+        """Return what is printed, in order: tables, sentences, anything that rich prints.
+
+        By default these are tables of the rows that have a title (`titles`), and those that
+        ``data/screen.csv`` lists (`listed_tables`): of what rows are made of, and the rows with a
+        value that is ``published``.
+        """
+        tables = self.row_tables(results)
+        for name, title in self.titles.items():
+            mine = listed_rows(self.folder(), tables, [name])
+            yield shown_rows(title, beside_published(self.folder(), mine))
+        compared = [row.as_dict() for row in rows if row.published is not None]
+        yield from listed_tables(self.folder(), {**tables, "published": pd.DataFrame(compared)})
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from faultline.experiments.job.check import check_scenario
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.platforms import parse_spec, write_xml
 
+from tests.child_processes import run_python
 from tests.docs.pages import PAGES, ROOT, Snippet, commands, page, snippets, words_of
 
 COMMANDS = list(commands("faultline"))
@@ -160,12 +160,4 @@ def _file_of(snippet: Snippet) -> tuple[str, bool]:
 
 
 def _run(tool: str, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", tool, *words],
-        input=stdin,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return run_python("-m", tool, *words, input=stdin, cwd=ROOT)

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from tests.child_processes import output_of_python
 from tests.docs.pages import ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
 
 
-def output_of(*words: str, place: Path) -> str:
-    """Return what a Python process of its own prints."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def script(name: str) -> str:
-    return str(EXAMPLES / f"{name}.py")
+def script(name: str) -> Path:
+    return EXAMPLES / f"{name}.py"
 
 
 def test_every_script_is_run() -> None:
@@ -42,11 +28,11 @@ def test_every_script_is_run() -> None:
 
 
 def test_types_of_every_script() -> None:
-    output_of("-m", "mypy", *map(str, sorted(EXAMPLES.glob("*.py"))), place=ROOT)
+    output_of_python("-m", "mypy", *sorted(EXAMPLES.glob("*.py")), cwd=ROOT)
 
 
 def test_first_run(tmp_path: Path) -> None:
-    printed = output_of(script("first_run"), place=tmp_path)
+    printed = output_of_python(script("first_run"), cwd=tmp_path)
     (failures,) = re.findall(r"(\d+) failures", printed)
     assert int(failures) > 0
     (slower,) = re.findall(r"replication takes ([\d.]+) times", printed)
@@ -54,15 +40,15 @@ def test_first_run(tmp_path: Path) -> None:
 
 
 def test_sweep_and_plot(tmp_path: Path) -> None:
-    assert "paired by seed" in output_of(script("sweep_and_plot"), place=tmp_path)
+    assert "paired by seed" in output_of_python(script("sweep_and_plot"), cwd=tmp_path)
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_own_scheme(tmp_path: Path) -> None:
     """It passes the check of schemes, and the command of its docstring runs it."""
-    output_of(script("own_scheme"), place=tmp_path)
+    output_of_python(script("own_scheme"), cwd=tmp_path)
     text = (EXAMPLES / "own_scheme.py").read_text(encoding="utf-8")
     (command,) = re.findall(r"^faultline (.*)$", text, re.MULTILINE)
     short = ("--set", "job.groups=24", "--set", "job.steps=100")
     program = str(Path(sys.executable).with_name("faultline"))
-    assert "one-less" in output_of(program, *command.split(), *short, place=ROOT)
+    assert "one-less" in output_of_python(program, *command.split(), *short, cwd=ROOT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,8 @@ from tests.experiments.report.browsing import chromium, violations
 
 sys.path.insert(0, str(ROOT / ".ci"))
 import reproductions
+
+from tests.child_processes import output_of_python
 
 
 def test_the_readme_is_short() -> None:
@@ -42,15 +43,8 @@ def test_every_page_is_on_one_of_the_shelves() -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs")
     place = tmp_path_factory.mktemp("site")
-    words = ["build", "--strict", "-q", "-f", str(ROOT / ".ci" / "mkdocs.yml"), "-d", str(place)]
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    configuration = ROOT / ".ci" / "mkdocs.yml"
+    output_of_python("-m", "mkdocs", "build", "--strict", "-q", "-f", configuration, "-d", place)
     return place
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from faultline.experiments.cli import main
 from faultline.experiments.studies import load_study
 from faultline.experiments.studies.claims import NO_ROW
 
+from tests.child_processes import run_python
 
-def in_a_process(
-    *words: object, check: bool = False, **options: Any
-) -> subprocess.CompletedProcess[str]:
+
+def in_a_process(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``faultline`` in a process of its own; options are those of `subprocess.run`."""
-    call = [sys.executable, "-m", "faultline.experiments.cli", *map(str, words)]
-    return subprocess.run(call, capture_output=True, text=True, timeout=120, check=check, **options)
+    return run_python("-m", "faultline.experiments.cli", *words, **options)
 
 
 class Ask:

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from faultline.platforms import ClusterSpec, load_preset, write_xml
+from faultline.platforms import ClusterSpec, write_xml
 
-from tests.platforms.helpers import Write
+from tests.platforms.helpers import Write, four_by_four
 
 
 @pytest.fixture
@@ -21,4 +21,4 @@ def write(tmp_path: Path) -> Write:
 @pytest.fixture
 def small() -> ClusterSpec:
     """Four domains of four GPUs, two domains a leaf, rail-optimised, non-blocking."""
-    return load_preset("hgx-h100", domains=4, gpus_per_domain=4, domains_per_leaf=2)
+    return four_by_four()

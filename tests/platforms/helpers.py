@@ -1,11 +1,12 @@
 """What the tests of platforms have in common."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from faultline.platforms import ClusterSpec, Platform
+from faultline.platforms import ClusterSpec, Platform, load_preset
 
 Write = Callable[[ClusterSpec], Path]
 """Writes a spec to a fresh platform file and returns its path."""
@@ -20,6 +21,19 @@ THREE_LEVELS: dict[str, Any] = {
     "domains": 8,
     "domains_per_leaf": 2,
 }
+
+
+def four_by_four(**overrides: Any) -> ClusterSpec:
+    """Return four domains of four GPUs, two domains a leaf, if nothing else is said."""
+    usual = {"domains": 4, "gpus_per_domain": 4, "domains_per_leaf": 2}
+    return load_preset("hgx-h100", **{**usual, **overrides})
+
+
+def edit(path: Path, pattern: str, replacement: str, count: int = 1) -> None:
+    """Replace what a pattern finds in a file: once, so many times, or (0) everywhere."""
+    text, edits = re.subn(pattern, replacement, path.read_text(encoding="utf-8"), count=count)
+    assert edits
+    path.write_text(text, encoding="utf-8")
 
 
 def shift(gpus: int, by: int, size_bytes: float) -> list[Flow]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.platforms import ClusterSpec, PlatformError, load_preset, simulate_flows
+from faultline.platforms import ClusterSpec, PlatformError, simulate_flows
 from faultline.platforms.collisions import Rings, busiest_over_mean, hashing_cost
 
-from tests.platforms.helpers import Write, shift
+from tests.platforms.helpers import Write, four_by_four, shift
 
 
 @pytest.mark.parametrize(("flows", "links"), [(8, 8), (32, 16), (1000, 16), (5, 40), (64, 3)])
@@ -35,17 +35,8 @@ def test_a_thousand_flows_on_sixteen_links_are_uneven_as_published() -> None:
 
 def cluster(**overrides: Any) -> ClusterSpec:
     """Four sets of four domains: each group of 16 GPUs fills one, each leaf switch sends four."""
-    return load_preset(
-        "hgx-h100",
-        **{
-            "domains": 16,
-            "gpus_per_domain": 4,
-            "domains_per_leaf": 4,
-            "spines": 4,
-            "oversubscription": [2],
-            **overrides,
-        },
-    )
+    sizes = {"domains": 16, "domains_per_leaf": 4, "spines": 4, "oversubscription": [2]}
+    return four_by_four(**{**sizes, **overrides})
 
 
 @pytest.mark.parametrize(

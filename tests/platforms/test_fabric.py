@@ -1,8 +1,6 @@
 """Routes, layers, bisection and differences: against networkx, and by hand from the links."""
 
-import re
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -19,7 +17,7 @@ from faultline.platforms import (
 )
 from faultline.platforms.spec_differences import spec_differences
 
-from tests.platforms.helpers import THREE_LEVELS, Write, graph_of
+from tests.platforms.helpers import THREE_LEVELS, Write, edit, graph_of
 
 TWO_GPU_DOMAINS = THREE_LEVELS | {"gpus_per_domain": 2}
 
@@ -101,12 +99,6 @@ def test_gpus_are_named_and_placed_in_order(small: ClusterSpec, write: Write) ->
     assert platform.gpus[13].leaf == "leaf-00001-01"
 
 
-def edit(path: Path, pattern: str, replacement: str, count: int = 1) -> None:
-    text, edits = re.subn(pattern, replacement, path.read_text(encoding="utf-8"), count=count)
-    assert edits
-    path.write_text(text, encoding="utf-8")
-
-
 @pytest.mark.parametrize("rail_optimised", [True, False])
 def test_layers_and_bisection_of_three_levels(rail_optimised: bool, write: Write) -> None:
     """64 adapters of 50 GB/s; 3.2 TB/s over 2 over 3, and half of that from half to half."""
@@ -130,10 +122,6 @@ def test_inside_one_set_of_leaf_switches_nothing_is_oversubscribed(write: Write)
     width = bisection(read_platform(write(spec)))
     assert width is not None
     assert width.bandwidth_bytes_per_s == 16 * 50e9
-
-
-def test_one_domain_has_no_bisection(write: Write) -> None:
-    assert bisection(read_platform(write(load_preset("hgx-h100", domains=1)))) is None
 
 
 def test_an_edited_trunk_shows_everywhere(write: Write) -> None:

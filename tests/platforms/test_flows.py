@@ -1,6 +1,5 @@
 """What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
 
-import re
 import subprocess
 import sys
 from typing import Any
@@ -17,7 +16,7 @@ from faultline.platforms import (
     single_flow,
 )
 
-from tests.platforms.helpers import Flow, Write, shift
+from tests.platforms.helpers import THREE_LEVELS, Flow, Write, edit, four_by_four, shift
 
 
 @pytest.mark.parametrize(
@@ -56,38 +55,21 @@ def test_a_shift_across_leaves_runs_at_one_kth(
     ratio: int, rail_optimised: bool, write: Write
 ) -> None:
     """16 GPUs, two sets of leaf switches: a shift by 8 sends everything over the spines."""
-    spec = load_preset(
-        "hgx-h100",
-        domains=4,
-        gpus_per_domain=4,
-        domains_per_leaf=2,
-        oversubscription=[ratio],
-        rail_optimised=rail_optimised,
-    )
+    spec = four_by_four(oversubscription=[ratio], rail_optimised=rail_optimised)
     measured_s = simulate_flows(write(spec), shift(16, by=8, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + ratio * 1e9 / 50e9] * 16, rel=1e-6)
 
 
 def test_a_shift_across_rails_runs_at_one_kth(write: Write) -> None:
     """A shift by 5 of 16 changes the rail of every GPU: rails meet in the spine layer only."""
-    spec = load_preset(
-        "hgx-h100", domains=4, gpus_per_domain=4, domains_per_leaf=4, oversubscription=[2]
-    )
+    spec = four_by_four(domains_per_leaf=4, oversubscription=[2])
     measured_s = simulate_flows(write(spec), shift(16, by=5, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + 2 * 1e9 / 50e9] * 16, rel=1e-6)
 
 
 def test_oversubscriptions_of_three_levels_multiply(write: Write) -> None:
     """2:1 above the leaf switches and 3:1 above the pods: 1/2 inside a pod, 1/6 between pods."""
-    spec = load_preset(
-        "hgx-h100",
-        domains=8,
-        gpus_per_domain=2,
-        domains_per_leaf=2,
-        levels=3,
-        leaves_per_pod=2,
-        oversubscription=[2, 3],
-    )
+    spec = load_preset("hgx-h100", gpus_per_domain=2, **THREE_LEVELS)
     path = write(spec)
     between_pods_s = simulate_flows(path, shift(16, by=8, size_bytes=1e9))
     assert between_pods_s == pytest.approx([2.9e-6 + 6 * 1e9 / 50e9] * 16, rel=1e-6)
@@ -108,10 +90,7 @@ def test_both_ways_at_once_are_as_fast_as_one(small: ClusterSpec, write: Write) 
 
 def test_halving_a_nic_in_the_file_doubles_the_time(small: ClusterSpec, write: Write) -> None:
     path = write(small)
-    text = path.read_text(encoding="utf-8")
-    edited, count = re.subn(r'(<link id="nic-000000" bandwidth=)"50GBps"', r'\1"200Gbps"', text)
-    assert count == 1
-    path.write_text(edited, encoding="utf-8")
+    edit(path, r'(<link id="nic-000000" bandwidth=)"50GBps"', r'\1"200Gbps"')
     check = single_flow(path)[1]
     assert check.expected_bandwidth_bytes_per_s == 25e9
     assert check.measured_s == pytest.approx(2.3e-6 + 2 / 50, rel=1e-6)

@@ -5,13 +5,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from faultline.platforms import (
-    load_preset,
-    parse_spec,
-    rail_plane,
-    read_platform,
-    simulate_flows,
-)
+from faultline.platforms import load_preset, parse_spec, rail_plane, read_platform, simulate_flows
 from faultline.platforms.spec import GENERATIONS
 
 from tests.platforms.helpers import Write, graph_of, shift

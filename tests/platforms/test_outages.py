@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from faultline.platforms import (
 from faultline.platforms.failure_domains import failure_domains
 from faultline.platforms.outages import outages
 
-from tests.platforms.helpers import Write
+from tests.platforms.helpers import Write, edit, four_by_four
 
 
 def components_of(platform: Platform) -> dict[str, FailureDomain]:
@@ -34,14 +33,8 @@ def components_of(platform: Platform) -> dict[str, FailureDomain]:
 @pytest.fixture
 def eight(write: Write) -> Platform:
     """Four domains of two hosts of two GPUs, two domains a set of leaf switches, two a rack."""
-    spec = load_preset(
-        "hgx-h100",
-        domains=4,
-        gpus_per_domain=4,
-        domains_per_leaf=2,
-        domains_per_rack=2,
-        **{"host.gpus_per_host": 2, "host.doors": True},
-    )
+    hosts = {"host.gpus_per_host": 2, "host.doors": True}
+    spec = four_by_four(domains_per_rack=2, **hosts)
     return read_platform(write(spec))
 
 
@@ -88,16 +81,10 @@ def test_a_shared_adapter_goes_with_the_host_and_not_with_a_gpu(write: Write) ->
 
 def test_a_second_uplink_keeps_the_gpus_of_a_leaf_switch(write: Write) -> None:
     path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
-    text = path.read_text(encoding="utf-8")
-    second = (
-        '<route src="leaf-00000" dst="leaf-00001"><link_ctn id="across-0" direction="UP"/></route>'
-    )
-    text = re.sub(
-        r'(<link id="nic-000000")',
-        r'<link id="across-0" bandwidth="1GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>\1',
-        text,
-    )
-    path.write_text(text.replace("<route", second + "<route", 1), encoding="utf-8")
+    link = '<link id="across-0" bandwidth="1GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>'
+    link_on = '<link_ctn id="across-0" direction="UP"/>'
+    edit(path, "(<link id=)", rf"{link}\1")
+    edit(path, "(<route )", rf'<route src="leaf-00000" dst="leaf-00001">{link_on}</route>\1')
     found = components_of(read_platform(path))
     assert found["up_leaf-00000"].gpus == ()
     assert len(found["leaf-00000"].gpus) == 8
@@ -144,8 +131,7 @@ FABRICS: dict[str, dict[str, Any]] = {
 
 def fabric(name: str) -> ClusterSpec:
     """Four domains of four GPUs, two domains a set of leaf switches."""
-    overrides = {"domains": 4, "gpus_per_domain": 4, "domains_per_leaf": 2, **FABRICS[name]}
-    return load_preset("hgx-h100", **overrides)
+    return four_by_four(**FABRICS[name])
 
 
 def by_name(platform: Platform, names: Iterable[str]) -> dict[str, Outage]:
@@ -198,16 +184,9 @@ def test_what_a_leaf_switch_cuts_off_as_a_number(write: Write) -> None:
 def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
     """An edited file: a GPU of the first server has a second adapter, on the other leaf switch."""
     path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
-    text = path.read_text(encoding="utf-8")
-    for before, added in (
-        ("<link id=", '<link id="nic-second" bandwidth="50GBps" latency="1us"/>'),
-        (
-            "<route ",
-            '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>',
-        ),
-    ):
-        text = text.replace(before, added + before, 1)
-    path.write_text(text, encoding="utf-8")
+    edit(path, "(<link id=)", r'<link id="nic-second" bandwidth="50GBps" latency="1us"/>\1')
+    way = '<route src="gpu-000003" dst="leaf-00001"><link_ctn id="nic-second"/></route>'
+    edit(path, "(<route )", rf"{way}\1")
     found = by_name(read_platform(path), ("leaf-00000", "leaf-00001"))
     # One of nine adapters below the other switch: 400/9 GB/s of 400 and 400/9.
     assert found["leaf-00000"].cut_off == ()
@@ -331,14 +310,9 @@ def _add_second_way_up(path: Path) -> None:
             ("extra", "core", "third-0"),
         )
     )
-    text = path.read_text(encoding="utf-8")
-    for before, added in (
-        ("<link id=", second),
-        ('<router id="core"', '<router id="extra" />'),
-        ("<route ", routes),
-    ):
-        text = text.replace(before, added + before, 1)
-    path.write_text(text, encoding="utf-8")
+    edit(path, "(<link id=)", rf"{second}\1")
+    edit(path, '(<router id="core")', r'<router id="extra" />\1')
+    edit(path, "(<route )", rf"{routes}\1")
 
 
 def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> None:

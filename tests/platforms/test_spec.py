@@ -117,11 +117,7 @@ def test_an_error_names_file_line_and_key(
 @pytest.mark.parametrize(
     ("right", "table", "message"),
     [
-        (
-            'nvlink = "nvlink4"',
-            "[scale_up]",
-            'scale_up.bandwidth is missing: write it like "450',
-        ),
+        ('nvlink = "nvlink4"', "[scale_up]", 'scale_up.bandwidth is missing: write it like "450'),
         ('pcie_bandwidth = "64GB/s"', "[nic]", "nic.pcie_bandwidth is missing: domains of several"),
         ('flops = "989TFLOP/s"', "[gpu]", "gpu.flops is missing"),
     ],

@@ -28,22 +28,12 @@ from faultline.platforms.topology import hashed
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.simgrid_engine.process import in_own_process
 
-from tests.platforms.helpers import Write
+from tests.platforms.helpers import Write, four_by_four
 
 
 def hashing(**overrides: Any) -> ClusterSpec:
     """Four domains of four GPUs, eight leaf switches of two adapters, four spines of 25 GB/s."""
-    return load_preset(
-        "hgx-h100",
-        **{
-            "domains": 4,
-            "gpus_per_domain": 4,
-            "domains_per_leaf": 2,
-            "routing": "ecmp",
-            "spines": 4,
-            **overrides,
-        },
-    )
+    return four_by_four(**{"routing": "ecmp", "spines": 4, **overrides})
 
 
 def spine_of(platform_path: Path, source: str, destination: str) -> str | None:

@@ -84,10 +84,7 @@ def test_what_is_wrong_is_refused_in_one_line(text: object, kind: Kind, message:
     assert "\n" not in str(caught.value)
 
 
-@given(
-    st.sampled_from(KINDS),
-    st.just(0.0) | st.floats(min_value=1e-30, max_value=1e25),
-)
+@given(st.sampled_from(KINDS), st.just(0.0) | st.floats(min_value=1e-30, max_value=1e25))
 def test_what_is_written_is_read_back_exactly(kind: Kind, value: float) -> None:
     assert parse_quantity(format_quantity(value, kind), kind) == value
 

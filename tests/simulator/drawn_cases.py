@@ -6,11 +6,14 @@ refused. The same number is the same case on every machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 import tomlkit
 from faultline.experiments.config.errors import EXPLAINED
 from faultline.experiments.config.grid import EngineName
@@ -21,6 +24,9 @@ from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, write_xml
 from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEEDED, Level
+from faultline.simulator.pattern.activity_graph import Fold
+from faultline.simulator.simgrid_engine import process
+from faultline.simulator.simgrid_engine.process import SimgridResult
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
 
@@ -144,6 +150,37 @@ def apart(ours: Record, theirs: Record) -> dict[str, float]:
         if abs(here - there) > rounding:
             found[column] = abs(here - there) / largest
     return found
+
+
+_simulate_apart = process.simulate_here
+
+
+def simulate_job_folded(*args: Any) -> SimgridResult:
+    """Simulate a job in this process, however small, as a large one."""
+    from faultline.simulator.simgrid_engine import simulated_steps
+
+    stands_for_all: list[bool] = []
+
+    class Watched(simulated_steps.PlacedJob):
+        @contextmanager
+        def narrowed(self, kinds: Iterable[str], fold: Fold) -> Iterator[None]:
+            stands_for_all.append(True)
+            with super().narrowed(kinds, fold):
+                yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated_steps, "MOST_RANKS_APART", 0)
+        patch.setattr(simulated_steps, "PlacedJob", Watched)
+        result = _simulate_apart(*args)
+    assert stands_for_all, "every group has computed by itself"
+    return result
+
+
+def simulate_folded(number: int, folder: str) -> tuple[Any, Any]:
+    """Return the records of a drawn case: of replay, and of SimGrid with folded groups."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "simulate_here", simulate_job_folded)
+        return simulate((number, folder))
 
 
 class _Drawing:

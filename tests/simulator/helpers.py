@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +198,7 @@ def agreed(
     theirs: list[Event] = []
     replayed = run(asked, seed, "replay", ours.append)
     simulated = run(asked, seed, "simgrid", theirs.append)
-    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
-    times_s = [event.time_s for event in ours]
-    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
+    same_story(ours, theirs, rel)
     assert replayed.keys() == simulated.keys()
     _compare(replayed, simulated, replayed.keys() - {"engine"}, record_rel, 1e-3)
     assert replayed["failures"] > 0
@@ -220,6 +220,54 @@ def traced(folder: Path, *rows: str, columns: str = COLUMNS) -> list[str]:
     filled = (row + "," * (columns.count(",") - row.count(",")) for row in rows)
     path.write_text("\n".join([columns, *filled]) + "\n", encoding="utf-8")
     return ["failures.model=trace", f'failures.trace="{path}"']
+
+
+def small_model(platform: Path, *more: str) -> list[str]:
+    """Return the settings of a group a server, whose small model sends as long as it computes."""
+    return [
+        *(f'platform.file="{platform}"', "model.name=custom", "model.layers=4"),
+        *("model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"),
+        *("model.sequence_tokens=2048", "model.vocabulary=32000", "model.kernels=flat"),
+        *("model.pipeline=1", "model.tensor=8", "model.micro_batches=4"),
+        *("model.compute_efficiency=0.1", "times.checkpoint_write_s=0.02"),
+        *("checkpoint.interval_steps=1000", *more),
+    ]
+
+
+def same_story(ours: Sequence[Event], theirs: Sequence[Event], rel: float = 1e-6) -> None:
+    """Assert that the same happens in the same order at the same times."""
+    assert [event[1:] for event in ours] == [event[1:] for event in theirs]
+    times_s = [event.time_s for event in ours]
+    assert [event.time_s for event in theirs] == pytest.approx(times_s, rel=rel)
+
+
+def bytes_of_links(trace: Path, until_s: float = inf) -> Mapping[str, float]:
+    """Return the bytes that each link carries by some time, of a trace of SimGrid."""
+    used, names = "", dict[str, str]()
+    rates: dict[str, float] = defaultdict(float)
+    since_s: dict[str, float] = defaultdict(float)
+    carried_bytes: dict[str, float] = defaultdict(float)
+    events: dict[str, str] = {}
+    for line in trace.read_text().splitlines():
+        words = line.split()
+        if line.startswith("%EventDef"):
+            events[words[2]] = words[1]
+            continue
+        if not words or words[0] not in events:
+            continue
+        event = events[words[0]]
+        if event == "PajeDefineVariableType" and "bandwidth_used" in line:
+            used += f" {words[1]} "
+        elif event == "PajeCreateContainer":
+            names[words[2]] = words[5].strip('"')
+        elif "Variable" in event and event != "PajeDefineVariableType" and f" {words[2]} " in used:
+            time_s, link = min(float(words[1]), until_s), names[words[3]]
+            carried_bytes[link] += rates[link] * (time_s - since_s[link])
+            since_s[link] = time_s
+            sign = {"PajeAddVariable": 1.0, "PajeSubVariable": -1.0}.get(event)
+            value = float(words[4])
+            rates[link] = value if sign is None else rates[link] + sign * value
+    return carried_bytes
 
 
 def traffic_on(

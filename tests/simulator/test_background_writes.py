@@ -215,11 +215,7 @@ def test_two_flows_that_share_an_adapter_take_half_each(bare: Path) -> None:
         assert record["all_reduce_s"] == pytest.approx(14 * 1.0)
 
 
-OWN = [
-    "protection.name=reft",
-    "protection.reft.sharding_group=2",
-    "protection.reft.code=none",
-]
+OWN = ["protection.name=reft", "protection.reft.sharding_group=2", "protection.reft.code=none"]
 PEERS = ["protection.name=gemini", "protection.gemini.placement=across-domains"]
 SNAPSHOTS = [
     "protection.interval_steps=4",
@@ -293,9 +289,7 @@ def test_engines_agree_while_writers_fail(
 
 
 @pytest.mark.slow
-def test_engines_agree_on_copies_to_peers_beside_a_model(
-    servers_of: Callable[..., Path],
-) -> None:
+def test_engines_agree_on_copies_to_peers_beside_a_model(servers_of: Callable[..., Path]) -> None:
     """Adapters of a tenth make copies as long as steps; every few steps a group fails."""
     path = servers_of(**{"domains": 4, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
     kind = [*PEERS, "protection.interval_steps=2", "~times.checkpoint_write_s"]
@@ -307,15 +301,20 @@ def test_engines_agree_on_copies_to_peers_beside_a_model(
     assert record["restarts"] > 1
 
 
+SMALL = [
+    *("model.name=custom", "model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"),
+    *("model.key_value_heads=16", "model.pipeline=2", "model.micro_batches=4", "job.groups=4"),
+    *(*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"),
+    *("job.compute_jitter=0", "failures.mtbf_s=1e9"),
+]
+"""A small model whose snapshots are copied to peers, and nothing fails."""
+
+
 def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Path]) -> None:
     """Copies to peers over slow adapters take several steps, each of which takes longer."""
     path = servers_of(**{"domains": 8, "domains_per_leaf": 4, "nic.bandwidth": "5GB/s"})
-    kept = [*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"]
-    small = ["model.name=custom", "model.layers=4", "model.hidden=2048", "model.ffn_hidden=5632"]
-    shape = ["model.heads=16", "model.key_value_heads=16", "model.sequence_tokens=1024"]
-    job = ["job.groups=4", "model.pipeline=2", "model.micro_batches=4", "job.steps=12"]
-    changes = [*kept, *small, *shape, *job, "job.compute_jitter=0", "failures.mtbf_s=1e9"]
-    asked = load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"])
+    shape = ["model.layers=4", "model.sequence_tokens=1024", "job.steps=12"]
+    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
     protected = resolve(asked).protected
     assert protected.beside is not None
     assert protected.beside.course[1] > resolve(asked).ideal_step_s
@@ -325,13 +324,9 @@ def test_engines_agree_on_copies_that_outlast_steps(servers_of: Callable[..., Pa
 
 def test_a_stated_checkpoint_meets_no_copies(servers_of: Callable[..., Path]) -> None:
     """The copies of the last snapshot go on while the job writes for its stated 20 ms."""
-    small = ["model.layers=8", "model.hidden=2048", "model.ffn_hidden=5632", "model.heads=16"]
-    shape = ["model.name=custom", "model.pipeline=2", "model.micro_batches=4", "job.groups=4"]
-    kept = [*PEERS, "protection.interval_steps=2", "times.checkpoint_write_s=0.02"]
-    changes = [*small, *shape, *kept, "model.key_value_heads=16", "model.sequence_tokens=2048"]
     path = servers_of(domains=8, domains_per_leaf=8)
-    changes += ["job.steps=2", "job.compute_jitter=0", "failures.mtbf_s=1e9"]
-    asked = load_scenario("llama3-70b-hgx", [*changes, f"platform.file={path}"])
+    shape = ["model.layers=8", "model.sequence_tokens=2048", "job.steps=2"]
+    asked = load_scenario("llama3-70b-hgx", [*SMALL, *shape, f"platform.file={path}"])
     assert resolve(asked).protected.beside is not None
     assert run(asked, 0)["checkpoint_s"] == pytest.approx(0.02, rel=1e-9)
     alike(asked, 0, "time_s", "checkpoint_s", rel=1e-9)

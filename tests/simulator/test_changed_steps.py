@@ -63,11 +63,7 @@ def silent() -> StepPattern:
 
 
 SHAPE = JobShape(
-    stages=STAGES,
-    tensor=TENSOR,
-    micro_batches=MICRO_BATCHES,
-    layers=LAYERS,
-    least_tensor=4,
+    stages=STAGES, tensor=TENSOR, micro_batches=MICRO_BATCHES, layers=LAYERS, least_tensor=4
 )
 
 
@@ -171,10 +167,7 @@ class WithAPartDown(Each):
     ],
 )
 def test_groups_below_a_switch_stand_for_each_other(
-    step: StepPattern,
-    domains_per_leaf: int,
-    oversubscription: int,
-    servers_of: Callable[..., Path],
+    step: StepPattern, domains_per_leaf: int, oversubscription: int, servers_of: Callable[..., Path]
 ) -> None:
     """Where a narrow link carries messages of both kinds of groups, all are simulated."""
     path = servers_of(

@@ -136,11 +136,7 @@ ADAPTIVE = {
     "dynamic checkpoints": ["checkpoint.policy=dynamic"],
     "rejoin after a short repair": ["rejoin.when=at-checkpoint", "rejoin.repair_s=600"],
     "rejoin at once": ["rejoin.when=at-checkpoint", "rejoin.repair_s=0", "times.rejoin_s=0"],
-    "spares only": [
-        "rejoin.when=at-checkpoint",
-        "rejoin.repair_s=1e9",
-        "rejoin.spare_groups=3",
-    ],
+    "spares only": ["rejoin.when=at-checkpoint", "rejoin.repair_s=1e9", "rejoin.spare_groups=3"],
     "spares, short repair, dynamic checkpoints": [
         "rejoin.when=at-checkpoint",
         "rejoin.repair_s=600",

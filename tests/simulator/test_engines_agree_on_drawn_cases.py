@@ -14,8 +14,7 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Call, Limits, Request, RunOutcome
 from faultline.experiments.runs.single_run import run
 
-from tests.simulator.drawn_cases import apart, drawn, simulate
-from tests.simulator.folded_groups import simulate_folded
+from tests.simulator.drawn_cases import apart, drawn, simulate, simulate_folded
 
 BOUND = 1e-6
 CASES, QUICK, BATCH = 1000, 60, 30

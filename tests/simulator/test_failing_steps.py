@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from faultline.experiments.job.step_times import placed_step, step_time_of
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
 
-from tests.simulator.helpers import agreed, traced
+from tests.simulator.helpers import agreed, bytes_of_links, small_model, traced
 
 On = Callable[..., list[str]]
-GROUPS, MICRO_BATCHES, WATCHDOG_S = 2, 4, 0.05
-DIMENSIONS = "layers=4 hidden=2048 ffn_hidden=5632 heads=16 sequence_tokens=2048 vocabulary=32000"
+MICRO_BATCHES, WATCHDOG_S = 4, 0.05
 
 
 @pytest.fixture
@@ -26,15 +24,12 @@ def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
     servers = servers_of(domains=2, domains_per_leaf=2)
 
     def on(row: str, *more: str) -> list[str]:
-        return [
-            *(f'platform.file="{servers}"', "job.gpus=16", f"job.groups={GROUPS}"),
-            *("model.name=custom", *(f"model.{each}" for each in DIMENSIONS.split())),
-            *("model.pipeline=1", "model.tensor=8", f"model.micro_batches={MICRO_BATCHES}"),
-            *("model.kernels=flat", "model.compute_efficiency=0.1", "job.steps=3"),
+        return small_model(
+            servers,
+            *("job.gpus=16", "job.groups=2", "job.steps=3", "times.restart_s=1"),
             *("detection.mode=watchdog", f"detection.watchdog_s={WATCHDOG_S}"),
-            *("times.checkpoint_write_s=0.02", "checkpoint.interval_steps=1000"),
-            *("times.restart_s=1", *traced(tmp_path, row), "failures.trace_span_s=1e9", *more),
-        ]
+            *(*traced(tmp_path, row), "failures.trace_span_s=1e9", *more),
+        )
 
     return on
 
@@ -42,31 +37,7 @@ def on_model(servers_of: Callable[..., Path], tmp_path: Path) -> On:
 def carried(scenario: Scenario, trace: Path, until_s: float) -> Mapping[str, float]:
     """Return the bytes that links carry by some time, of SimGrid's own trace."""
     run(scenario, 0, "simgrid", links=trace)
-    used, names = "", dict[str, str]()
-    rates: dict[str, float] = defaultdict(float)
-    since_s: dict[str, float] = defaultdict(float)
-    carried_bytes: dict[str, float] = defaultdict(float)
-    events: dict[str, str] = {}
-    for line in trace.read_text().splitlines():
-        words = line.split()
-        if line.startswith("%EventDef"):
-            events[words[2]] = words[1]
-            continue
-        if not words or words[0] not in events:
-            continue
-        event = events[words[0]]
-        if event == "PajeDefineVariableType" and "bandwidth_used" in line:
-            used += f" {words[1]} "
-        elif event == "PajeCreateContainer":
-            names[words[2]] = words[5].strip('"')
-        elif "Variable" in event and event != "PajeDefineVariableType" and f" {words[2]} " in used:
-            time_s, link = min(float(words[1]), until_s), names[words[3]]
-            carried_bytes[link] += rates[link] * (time_s - since_s[link])
-            since_s[link] = time_s
-            sign = {"PajeAddVariable": 1.0, "PajeSubVariable": -1.0}.get(event)
-            value = float(words[4])
-            rates[link] = value if sign is None else rates[link] + sign * value
-    return carried_bytes
+    return bytes_of_links(trace, until_s)
 
 
 @pytest.mark.parametrize("passed", [0, 2])

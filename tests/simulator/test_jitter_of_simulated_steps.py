@@ -14,11 +14,10 @@ from faultline.experiments.runs.single_run import run
 from faultline.simulator.chords import Chords
 from faultline.simulator.compute_times import ComputeTimes
 
-from tests.simulator.helpers import alike, traced
+from tests.simulator.helpers import alike, small_model, traced
 
 On = Callable[..., Scenario]
 STEPS, GROUPS, SAVE_S, JITTER = 12, 4, 0.02, 0.1
-DIMENSIONS = "layers=4 hidden=2048 ffn_hidden=5632 heads=16 sequence_tokens=2048 vocabulary=32000"
 
 
 @pytest.fixture
@@ -27,19 +26,8 @@ def on_model(servers_of: Callable[..., Path]) -> On:
     servers = servers_of(domains=4, domains_per_leaf=4)
 
     def on(*more: str) -> Scenario:
-        settings = [
-            *(f'platform.file="{servers}"', "job.gpus=32", f"job.groups={GROUPS}"),
-            *("model.name=custom", *(f"model.{each}" for each in DIMENSIONS.split())),
-            *(
-                "model.pipeline=1",
-                "model.tensor=8",
-                "model.micro_batches=4",
-                "model.compute_efficiency=0.1",
-            ),
-            *("model.kernels=flat", f"job.steps={STEPS}", "failures.mtbf_s=1e9"),
-            *(f"times.checkpoint_write_s={SAVE_S}", "checkpoint.interval_steps=1000", *more),
-        ]
-        return load_scenario("llama3-70b-hgx", settings)
+        job = ("job.gpus=32", f"job.groups={GROUPS}", f"job.steps={STEPS}", "failures.mtbf_s=1e9")
+        return load_scenario("llama3-70b-hgx", small_model(servers, *job, *more))
 
     return on
 

@@ -60,8 +60,7 @@ QUICK = ("study", "in memory", "groups that rejoin")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUNS],
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
 def test_a_run_ten_times_as_long_keeps_no_more(name: str) -> None:
     scenario, *settings = RUNS[name]

@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from tests.simulator.helpers import replayed, traced
+from tests.simulator.helpers import replayed, same_story, traced
 from tests.simulator.test_background_writes import BARE, FAILING, beside
 from tests.stated_times import NOTHING_MEASURED
 
@@ -92,9 +92,7 @@ def on_both(
     events: list[Event] = []
     ours = replayed(job, build(), events.append)
     simulated = run_on_simgrid(job, build(), path, traffic_of(scenario, path), events=True)
-    assert [event[1:] for event in events] == [event[1:] for event in simulated.events]
-    times_s = [event.time_s for event in simulated.events]
-    assert [event.time_s for event in events] == pytest.approx(times_s, rel=rel)
+    same_story(events, simulated.events, rel)
     assert ours.seconds == pytest.approx(simulated.progress.seconds, rel=rel, abs=1e-3)
     return ours, simulated.progress, events
 

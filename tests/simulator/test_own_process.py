@@ -94,9 +94,7 @@ def wait_for_itself() -> None:
         lock.acquire()
 
 
-def test_one_that_waits_for_itself_is_ended_and_says_where(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_that_waits_for_itself_is_ended_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
     with pytest.raises(

@@ -29,7 +29,7 @@ from faultline.strategies.recovery import Recovery, RecoveryKind
 from faultline.strategies.step_shares import Pipeline, StageShare
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
 
-from tests.simulator.helpers import replayed, traced
+from tests.simulator.helpers import replayed, same_story, traced
 from tests.simulator.test_engines_agree_on_schemes import PLAYED
 
 MTBF_S = 1.0
@@ -96,9 +96,7 @@ def on_both(scenario: Scenario, seed: int) -> tuple[list[Event], Progress]:
     ours = replayed(job, scheme, events.append)
     scheme.restart()
     theirs = run_on_simgrid(job, scheme, path, traffic, events=True)
-    assert [event[1:] for event in events] == [event[1:] for event in theirs.events]
-    times_s = [event.time_s for event in events]
-    assert [event.time_s for event in theirs.events] == pytest.approx(times_s, rel=1e-6)
+    same_story(events, theirs.events)
     spent = pytest.approx(ours.seconds, rel=1e-6, abs=1e-6 * ours.now_s)
     assert theirs.progress.seconds == spent
     # All groups compute at the nominal pace, so nobody is faster than that.

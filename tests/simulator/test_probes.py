@@ -14,11 +14,7 @@ import faultline.simulator.probe_cache as job_module
 import faultline.simulator.simgrid_engine.collective_probe as collective_module
 import faultline.simulator.simgrid_engine.state_probe as state_module
 import pytest
-from faultline.platforms import (
-    ENGINE_CONFIGURATION,
-    ClusterSpec,
-    load_preset,
-)
+from faultline.platforms import ENGINE_CONFIGURATION, ClusterSpec, load_preset
 from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime, RingTime
 from faultline.simulator.probe_cache import cached_probe

@@ -10,15 +10,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.job import Job, Rules
-from faultline.simulator.phases import (
-    AllReduce,
-    Compute,
-    Outcome,
-    Phase,
-    QuietSteps,
-    Save,
-    Saves,
-)
+from faultline.simulator.phases import AllReduce, Compute, Outcome, Phase, QuietSteps, Save, Saves
 from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate

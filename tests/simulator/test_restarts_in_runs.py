@@ -145,22 +145,28 @@ def test_a_machine_that_fails_in_a_restart_is_waited_for(asked: Asked) -> None:
     assert record["restart_s"] == pytest.approx(5200.0 - 10.0 + 400.0, abs=30.0)
 
 
-def test_a_server_of_two_groups_takes_one_standby(simulated: Simulate) -> None:
-    """The second failure finds the other one, and no job waits 90 s for a rescheduled machine."""
-    keys = [*ONE_STANDBY, "recovery.standbys=2", "~times.restart_s", "job.steps=600"]
-    keys += ["checkpoint.interval_steps=10", "job.groups=8", "model.tensor=2"]
-    alone = simulated(["10,host-1,hardware"], *keys)
-    both = simulated(["10,host-1,hardware", "400,host-2,hardware"], *keys)
-    assert both["restarts"] == 2 * alone["restarts"] == 2
-    assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
-
-
-def test_software_that_fails_everywhere_uses_up_no_standby(simulated: Simulate) -> None:
-    keys = [*ONE_STANDBY, "~times.restart_s", "job.steps=600", "checkpoint.interval_steps=10"]
-    alone = simulated(["400,host-1,hardware"], *keys)
-    both = simulated(["10,job,software", "400,host-1,hardware"], *keys)
-    assert both["restarts"] == 2 * alone["restarts"] == 2
-    assert both["restart_s"] == pytest.approx(2 * alone["restart_s"])
+@pytest.mark.parametrize(
+    ("rows", "alone", "keys"),
+    [
+        pytest.param(
+            ["10,host-1,hardware", "400,host-2,hardware"],
+            0,
+            ["recovery.standbys=2", "job.groups=8", "model.tensor=2"],
+            id="a server of two groups takes one",
+        ),
+        pytest.param(
+            ["10,job,software", "400,host-1,hardware"], 1, [], id="software everywhere takes none"
+        ),
+    ],
+)
+def test_both_failures_find_a_standby(
+    rows: list[str], alone: int, keys: list[str], simulated: Simulate
+) -> None:
+    """No job waits 90 s for a rescheduled machine."""
+    usual = [*ONE_STANDBY, "~times.restart_s", "job.steps=600", "checkpoint.interval_steps=10"]
+    one, both = (simulated(failing, *usual, *keys) for failing in (rows[alone:][:1], rows))
+    assert both["restarts"] == 2 * one["restarts"] == 2
+    assert both["restart_s"] == pytest.approx(2 * one["restart_s"])
 
 
 def test_what_was_dropped_is_repaired_from_its_detection_on(simulated: Simulate) -> None:

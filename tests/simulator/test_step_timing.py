@@ -191,10 +191,7 @@ def test_the_bubble_is_that_of_the_closed_form(tmp_path: Path) -> None:
     layout = Layout(1, 4, 1, 2)
     platform, hosts = placed(tmp_path, layout)
     equal = pattern_of(
-        layout,
-        40,
-        parts=(PartWork(1e-3 * SPEED, 2e-3 * SPEED),) * 8,
-        send_bytes=0.0,
+        layout, 40, parts=(PartWork(1e-3 * SPEED, 2e-3 * SPEED),) * 8, send_bytes=0.0
     )
     plain = replace(equal, parts=equal.parts[:4])
     for time, parts in zip(
@@ -338,10 +335,7 @@ def test_hidden_gradients_of_replicas_in_one_server_meet_the_adapters(
     nics = r'(id="nic-\d+"[^>]* bandwidth=)"[^"]+"'
     half = edited(sound, tmp_path / "half.xml", nics, rf'\1"{NIC / 2}Bps"', 16)
     hidden = pattern_of(
-        layout,
-        2,
-        gradient_bytes=(0.0,),
-        hidden_gradient_bytes=(8 // tensor * 2e-3 * NIC,),
+        layout, 2, gradient_bytes=(0.0,), hidden_gradient_bytes=(8 // tensor * 2e-3 * NIC,)
     )
     short, whole = both_ways(sound, hosts, hidden)
     assert short.step_s == pytest.approx(whole.step_s, rel=1e-9)

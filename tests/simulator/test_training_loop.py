@@ -44,11 +44,7 @@ class ScriptedEngine:
     No step is quiet.
     """
 
-    def __init__(
-        self,
-        all_reduces: Sequence[Missing] = (),
-        saves: Sequence[Missing] = (),
-    ) -> None:
+    def __init__(self, all_reduces: Sequence[Missing] = (), saves: Sequence[Missing] = ()) -> None:
         self.clocks: Any = SimpleNamespace(failures=0, failures_while_down=0, failures_by_cause={})
         self.phases: list[Phase] = []
         self.now_s = 0.0

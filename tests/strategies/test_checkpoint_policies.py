@@ -146,12 +146,7 @@ def test_who_never_saves_is_never_asked() -> None:
     factor=st.sampled_from([0.01, 100.0]),
 )
 def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
-    group_mtbf_s: float,
-    now_s: float,
-    unsaved: float,
-    later: list[float],
-    down: int,
-    factor: float,
+    group_mtbf_s: float, now_s: float, unsaved: float, later: list[float], down: int, factor: float
 ) -> None:
     """Never too late, and no sooner than by a rounding error or where the rate changes."""
     rate = Changing(1 / group_mtbf_s, factor)

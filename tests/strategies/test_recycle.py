@@ -31,10 +31,7 @@ def time_of(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    stages=st.integers(1, 12),
-    more=st.integers(0, 20),
-    pipelines=st.integers(2, 12),
-    data=st.data(),
+    stages=st.integers(1, 12), more=st.integers(0, 20), pipelines=st.integers(2, 12), data=st.data()
 )
 def test_the_bound_is_met_to_one_micro_batch(
     stages: int, more: int, pipelines: int, data: st.DataObject

@@ -34,12 +34,7 @@ def gpu(group: int, number: int, gpus: int = 8) -> Hit:
 
 
 def test_gpus_are_dealt_out_to_stages_in_order() -> None:
-    assert [stages_of(gpu(0, n, 32), 8) for n in (0, 3, 4, 31)] == [
-        [0],
-        [0],
-        [1],
-        [7],
-    ]
+    assert [stages_of(gpu(0, n, 32), 8) for n in (0, 3, 4, 31)] == [[0], [0], [1], [7]]
     assert stages_of(Hit(0, 0, 7, 16), 8) == [0, 1, 2, 3]
     assert stages_of(gpu(0, 0, 1), 8) == list(range(8))
 
@@ -79,9 +74,7 @@ def test_a_stage_hit_twice_is_back_after_both_repairs() -> None:
 
 
 @given(
-    stages=st.integers(1, 9),
-    side=st.sampled_from(["lighter", "before", "split"]),
-    data=st.data(),
+    stages=st.integers(1, 9), side=st.sampled_from(["lighter", "before", "split"]), data=st.data()
 )
 def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataObject) -> None:
     carriers, down = Carriers(stages, side), set[int]()
@@ -119,11 +112,7 @@ def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataO
     ],
 )
 def test_take_over_by_hand(
-    side: Side,
-    failed: tuple[int, ...],
-    back: int | None,
-    then: int | None,
-    tasks: tuple[int, ...],
+    side: Side, failed: tuple[int, ...], back: int | None, then: int | None, tasks: tuple[int, ...]
 ) -> None:
     """Two of eight stages fail; then one comes back and another fails."""
     carriers = Carriers(8, side)

@@ -14,11 +14,7 @@ from faultline.strategies.takeover.pipelines import (
     regrouped,
     templates_needed,
 )
-from faultline.strategies.takeover.templates import (
-    Template,
-    TemplatePlanner,
-    even_template,
-)
+from faultline.strategies.takeover.templates import Template, TemplatePlanner, even_template
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,6 @@ from faultline.experiments.commands.declarations import shared
 from faultline.experiments.commands.declarations.parsing import Commands, add_command
 
 _TABLES = ("settings", "stalls", "interleaved", "layers", "links")
-_PLANES = ("restart", "domains")
 
 
 def declare(commands: Commands) -> None:
@@ -30,26 +29,26 @@ def declare(commands: Commands) -> None:
     match = add_command(
         commands,
         "head-to-head",
-        "run all schemes on one platform, and draw the map of which is best where",
+        "run all schemes on one platform, and draw maps of which is best where",
         "reproduce:execute_head_to_head",
-        description="All schemes of this project, with one model on one platform, under the same "
-        "failures: a table of three settings, what becomes of one of them where every event costs "
-        "everybody the same, or where the layers divide otherwise, and two planes that show which "
-        "scheme trains soonest and which with the fewest GPU-hours. Simulated cells are kept in "
-        "DIR/cells: the same command goes on where it was interrupted.",
+        description="All schemes of this project under the same failures: tables of one job in "
+        "three settings, with one price for every recovery, other layers, other links; and maps "
+        "of three jobs, over the priors of what nobody knows before: which scheme trains soonest, "
+        "and which costs least in GPU-hours, energy, or time to a loss. Simulated cells are kept "
+        "in DIR/cells: the same command goes on where it was interrupted.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",
     )
-    match.add_argument("--quick", action="store_true", help="a coarse grid and few seeds")
+    match.add_argument("--quick", action="store_true", help="one map of one job, and few seeds")
     match.add_argument(
-        "--seeds", metavar="K", type=shared.count, help="seeds of a cell; default: 3, or 1"
+        "--seeds", metavar="K", type=shared.count, help="seeds of a table's cell; default: 8, or 2"
     )
     shared.add_schemes(match, "schemes, or one as spare/reft; default: all")
     match.add_argument(
         "--only",
-        choices=(*_TABLES, *_PLANES),
+        choices=(*_TABLES, "maps"),
         help="the table of settings, what stalls, interleaved pipelines, layers, or slower links "
-        "and GPUs do to it, or one plane; default: all",
+        "and GPUs do to it, or the maps; default: all",
     )
     shared.add_workers(match)
     shared.add_output(match, "DIR", "default: results/head-to-head")
-    match.not_with("--only", "--seeds", values=_TABLES)
+    match.not_with("--only", "--seeds", values=("maps",))

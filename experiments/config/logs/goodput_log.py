@@ -1,9 +1,9 @@
-"""Goodput event logs: what a job wrote when it started, loaded, saved or began a step.
+"""Goodput event logs: when a job started, loaded or saved a checkpoint, or began a step.
 
 Each line is a JSON object with ``timestamp``, ``event_type`` and ``node_rank`` or ``step``, as in
 AI-Hypercomputer/resiliency (tests/resiliency/goodput_measure), or an entry of Google's
 ml-goodput-measurement (`step_entries`). Lines may have any order. The file is read line by line: a
-start costs 8 bytes of memory, a step 16, a load or a save some 100.
+start takes 8 bytes of memory, a step 16, a load or a save about 100.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Life:
     Attributes
     ----------
     start_s : float
-        When its first node started, in seconds after the first event of the log.
+        Time at which its first node started, in seconds after the first event of the log.
     end_s : float
         Start of the next life; the last event of the log for the last life.
     nodes : int
         Nodes that started.
     loaded : tuple of (float, int) or None
-        When the first checkpoint was loaded, and its step; None if the life ended before.
+        Time at which the first checkpoint was loaded, and its step; None if none was.
     saves : tuple of (float, int)
-        When checkpoints were saved, and their steps, ascending.
+        Times at which checkpoints were saved, and their steps, ascending.
     """
 
     start_s: float
@@ -69,7 +69,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class GoodputLog:
-    """The lives of a job, in order; the last one is still under way when the log ends.
+    """The lives of a job, in order; the last one has not ended when the log ends.
 
     Attributes
     ----------
@@ -78,11 +78,11 @@ class GoodputLog:
     lives : tuple of Life
         At least one.
     nodes : int
-        Nodes that the log names; 0 where it names none.
+        Nodes that the log names; 0 if it names none.
     jobs : tuple of str
         Names of the job.
     note : str
-        What was read, and what was not, in one line.
+        A line about what was read and left out.
     """
 
     name: str
@@ -161,7 +161,7 @@ def read_goodput_log(path: Path) -> GoodputLog:
         found = _Found()
         for number, line in enumerate(lines_of(path, _MOST_BYTES_PER_LINE), 1):
             if line.strip():
-                found.take(number, line)
+                found.read(number, line)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
     if found.entries.starts and not found.starts:
@@ -174,7 +174,7 @@ def read_goodput_log(path: Path) -> GoodputLog:
 
 @dataclass
 class _Found:
-    """What the lines have said so far."""
+    """The events of the lines read so far."""
 
     lines: int = 0
     unreadable: int = 0
@@ -190,14 +190,14 @@ class _Found:
     jobs: dict[str, None] = field(default_factory=dict)
     entries: StepEntries = field(default_factory=StepEntries)
 
-    def take(self, number: int, line: bytes) -> None:
-        """Take a line; one that cannot be read is counted."""
+    def read(self, number: int, line: bytes) -> None:
+        """Read a line; unreadable ones are counted."""
         self.lines += 1
         try:
             entry = json.loads(line)
             entry = entry.get("jsonPayload", entry)
             if "event_type" not in entry:
-                self._take_step_entry(entry)
+                self._read_step_entry(entry)
                 return
             kind, time_s = entry["event_type"], _seconds(entry["timestamp"])
             if kind in (LOADED, SAVED):
@@ -217,7 +217,7 @@ class _Found:
             return
         self._count(entry, time_s)
 
-    def _take_step_entry(self, entry: Mapping[str, Any]) -> None:
+    def _read_step_entry(self, entry: Mapping[str, Any]) -> None:
         time_s = self.entries.take(entry)
         if time_s is None:
             raise KeyError("event_type")
@@ -228,7 +228,7 @@ class _Found:
         self.jobs.setdefault(str(entry.get("job_name", "")))
 
     def note(self, lives: int, repeated: int) -> str:
-        """Return what was read in one line."""
+        """Return a line about what was read."""
         parts = f"{len(self.starts):,} nodes, {lives:,} starts, {len(self.loads):,} loads, "
         text = f"{self.lines:,} lines: {parts}{len(self.saves):,} saves"
         if self.ends:
@@ -236,7 +236,7 @@ class _Found:
         return text + self._left_out(repeated)
 
     def note_of_steps(self, lives: int, repeated: int, events: StepEvents) -> str:
-        """Return what was read of a job whose steps are logged, in one line."""
+        """Return a line about what was read, for a job that logs its steps."""
         text = f"{self.lines:,} lines: {lives:,} starts, {events.steps:,} steps"
         if events.interval_steps:
             text += f", a checkpoint every {events.interval_steps:,} steps (the job starts again "
@@ -244,7 +244,7 @@ class _Found:
         return text + self._left_out(repeated)
 
     def _left_out(self, repeated: int) -> str:
-        """Return what was read twice, or not at all."""
+        """Return the counts of duplicate, other and unreadable lines."""
         text = ""
         if repeated:
             text += f"; {repeated:,} lines twice"
@@ -261,7 +261,7 @@ _PLACES: Mapping[str, str] = {LOADED: "loads", SAVED: "saves"}
 
 
 def _seconds(value: object) -> float:
-    """Return a timestamp, of ISO 8601 or in seconds, in seconds."""
+    """Return a timestamp in seconds; it may be in ISO 8601."""
     if isinstance(value, str):
         return parse_timestamp(value).timestamp()
     if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
@@ -313,7 +313,7 @@ def _log(name: str, found: _Found) -> GoodputLog:
 def _sorted_starts(
     starts: Mapping[str, array[float]],
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return all starts in order, with their nodes by number, and how many were there twice."""
+    """Return the times and node numbers of all starts, in order, and the number of duplicates."""
     own = [np.unique(np.frombuffer(times)) for times in starts.values()]
     times = np.concatenate(own)
     nodes = np.repeat(np.arange(len(own)), [len(one) for one in own])
@@ -322,7 +322,7 @@ def _sorted_starts(
 
 
 def _lives(times: np.ndarray, nodes: np.ndarray) -> Iterator[tuple[float, int]]:
-    """Yield the start and the nodes of each life: it begins when a node starts again."""
+    """Yield the start and the nodes of each life; a life begins when a node starts again."""
     seen: set[int] = set()
     start_s = float(times[0])
     for time_s, node in zip(times.tolist(), nodes.tolist(), strict=True):
@@ -336,7 +336,7 @@ def _lives(times: np.ndarray, nodes: np.ndarray) -> Iterator[tuple[float, int]]:
 def _within(
     events: list[tuple[float, int]], start_s: float, end_s: float, origin_s: float
 ) -> list[tuple[float, int]]:
-    """Return the events of a life; the last event of the log belongs to it."""
+    """Return the events from the start to the end of a life."""
     first, last = bisect_left(events, (start_s, -1)), bisect_right(events, (end_s, maxsize))
     return [(time_s - origin_s, step) for time_s, step in events[first:last]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from faultline.experiments.config.tables.table import Table, count, key, share
 from faultline.simulator.workload.kernels import AttentionKernel, MatmulPrecision
@@ -127,6 +127,19 @@ class PlatformTable(Table):
     )
 
 
+def _dimension(default: int, meaning: str, most: int) -> Any:
+    return count(default, meaning, _LLAMA, most, only_with=_CUSTOM)
+
+
+def _overlap(messages: str, work: str) -> Any:
+    meaning = f"Share of {messages} that overlaps with {work}."
+    return share(0.0, meaning, "assumption: none", only_with=_MODELLED)
+
+
+def _by_memory(meaning: str) -> Any:
+    return count(None, meaning, "derived: memory of the platform's GPUs", 10_000)
+
+
 class ModelTable(Table):
     """``[model]``: a transformer on pp x tp GPUs per group, which gives the job its numbers."""
 
@@ -227,24 +240,9 @@ class ModelTable(Table):
         },
         only_with=_MODELLED,
     )
-    tensor_overlap: float = share(
-        0.0,
-        "Share of tensor- and context-parallel messages that overlaps with compute.",
-        "assumption: none",
-        only_with=_MODELLED,
-    )
-    pipeline_overlap: float = share(
-        0.0,
-        "Share of messages between stages that overlaps with compute.",
-        "assumption: none",
-        only_with=_MODELLED,
-    )
-    gradient_overlap: float = share(
-        0.0,
-        "Share of messages between groups that overlaps with the last micro-batch.",
-        "assumption: none",
-        only_with=_MODELLED,
-    )
+    tensor_overlap: float = _overlap("tensor- and context-parallel messages", "compute")
+    pipeline_overlap: float = _overlap("messages between stages", "compute")
+    gradient_overlap: float = _overlap("messages between groups", "the last micro-batch")
     recompute: Literal["none", "selective", "full"] = key(
         "selective",
         "Activations that the backward pass recomputes.",
@@ -273,54 +271,35 @@ class ModelTable(Table):
         },
         only_with=_MODELLED,
     )
-    stages_that_fit: int | None = count(
-        None,
+    stages_that_fit: int | None = _by_memory(
         "Number of stages whose state and activations fit into one GPU. Unset: by the GPU's "
-        "memory if model.name names a model, else any number.",
-        "derived: memory of the platform's GPUs",
-        10_000,
+        "memory if model.name names a model, else any number."
     )
-    least_stages: int | None = count(
-        None,
-        "Stages of the shortest pipeline that holds the model. Unset: likewise, else 1.",
-        "derived: memory of the platform's GPUs",
-        10_000,
+    least_stages: int | None = _by_memory(
+        "Stages of the shortest pipeline that holds the model. Unset: likewise, else 1."
     )
-    least_tensor: int | None = count(
-        None,
-        "Lowest tensor-parallel degree at which the model fits. Unset: likewise, else 1.",
-        "derived: memory of the platform's GPUs",
-        10_000,
+    least_tensor: int | None = _by_memory(
+        "Lowest tensor-parallel degree at which the model fits. Unset: likewise, else 1."
     )
     backward_share: float = share(
         2 / 3,
         "Share of a step's compute that is the backward pass.",
         "choice: twice the FLOP of the forward pass",
     )
-    hidden: int = count(8_192, "Width of the residual stream.", _LLAMA, 10**7, only_with=_CUSTOM)
-    ffn_hidden: int = count(
-        28_672, "Inner width of the feed-forward network.", _LLAMA, 10**8, only_with=_CUSTOM
-    )
-    heads: int = count(64, "Attention heads.", _LLAMA, 10**5, only_with=_CUSTOM)
-    key_value_heads: int = count(8, "Heads of keys and values.", _LLAMA, 10**5, only_with=_CUSTOM)
-    layers: int = count(80, "Transformer layers.", _LLAMA, 10**5, only_with=_CUSTOM)
-    sequence_tokens: int = count(
-        8_192, "Tokens of a training sequence.", _LLAMA, 10**8, only_with=_CUSTOM
-    )
-    vocabulary: int = count(
-        128_256, "Rows of the embedding table.", _LLAMA, 10**8, only_with=_CUSTOM
-    )
-    experts: int = count(
+    hidden: int = _dimension(8_192, "Width of the residual stream.", 10**7)
+    ffn_hidden: int = _dimension(28_672, "Inner width of the feed-forward network.", 10**8)
+    heads: int = _dimension(64, "Attention heads.", 10**5)
+    key_value_heads: int = _dimension(8, "Heads of keys and values.", 10**5)
+    layers: int = _dimension(80, "Transformer layers.", 10**5)
+    sequence_tokens: int = _dimension(8_192, "Tokens of a training sequence.", 10**8)
+    vocabulary: int = _dimension(128_256, "Rows of the embedding table.", 10**8)
+    experts: int = _dimension(
         1,
         "Feed-forward networks of a layer (mixture of experts), spread over the tensor-parallel "
         "ranks of a stage; 1: a dense model.",
-        _LLAMA,
         10**5,
-        only_with=_CUSTOM,
     )
-    active_experts: int = count(
-        1, "Experts that each token passes.", _LLAMA, 10**5, only_with=_CUSTOM
-    )
+    active_experts: int = _dimension(1, "Experts that each token passes.", 10**5)
     ffn_matrices: int = key(
         3,
         "Matrices of the feed-forward network: 3 if it is gated.",

@@ -1,7 +1,7 @@
-"""What all tables of a scenario have in common, and what is known of a key besides its type.
+"""Tables of a scenario, and keys with their documentation.
 
-The documentation of a key stands beside it, in pydantic's ``json_schema_extra``. A scheme documents
-its options by a plain mapping with the same names, for which it has to import nothing.
+The documentation of a key is in its declaration, in pydantic's ``json_schema_extra``. A scheme
+documents its options by a plain mapping with the same names, so that it imports nothing from here.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ class FieldDocumentation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
-    # Where the default comes from; begins with "choice" or "assumption" where nobody measured it.
+    # Source of the default; begins with "choice" or "assumption" if it is not measured.
     source: str | None = None
-    # SI unit, "steps", or "1" for counts, ratios and exponents; None for what has none: names,
-    # choices, and yes or no.
+    # SI unit, "steps", or "1" for counts, ratios and exponents; None for names, choices, booleans.
     unit: str | None = None
-    choices: dict[str, str] = {}  # What each of the named choices means.
-    # The field counts only where each of these keys (dotted) has one of these values, or does not
-    # count itself as long as others leave it in force; a single value may stand by itself.
+    choices: dict[str, str] = {}  # Meanings of the named choices.
+    # The field counts only if each of these keys (dotted) has one of these values. A key that does
+    # not count itself is no condition.
     only_with: dict[str, Annotated[list[str], BeforeValidator(_as_list)]] = {}
-    rule: str | None = None  # The rule of the engines (`simulator.job.Rules`) that it is.
+    rule: str | None = None  # The field of `simulator.job.Rules` that it sets.
 
 
 def key(
@@ -52,50 +51,50 @@ def key(
 ) -> Any:
     """Return a key of a scenario: its default, its meaning, and the rest of `FieldDocumentation`.
 
-    A default of None leaves it open. `between` and `above` are the least and the greatest value;
-    `above`, the first is none itself. Other limits are as pydantic's ``Field`` takes them.
+    A default of None leaves it open. `between` states the least and the greatest value; `above`
+    excludes the first. Other limits are those of pydantic's ``Field``.
     """
     if between is not None:
         limits |= {"ge": between[0], "le": between[1]}
     if above is not None:
         limits |= {"gt": above[0], "le": above[1]}
-    said: dict[str, Any] = {
+    documentation: dict[str, Any] = {
         "source": source,
         "unit": unit,
         "choices": dict(choices or {}),
         "only_with": dict(only_with or {}),
         "rule": rule,
     }
-    return Field(default, description=meaning, json_schema_extra=said, **limits)
+    return Field(default, description=meaning, json_schema_extra=documentation, **limits)
 
 
 def seconds(
     default: float | None, meaning: str, source: str, most: float = 1e9, **documentation: Any
 ) -> Any:
-    """Return a key that holds a time: from 0, or `above` it, to so many seconds; see `key`."""
+    """Return a key with a time in seconds, from 0 or `above` 0 to `most`; see `key`."""
     if "above" not in documentation:
         documentation["between"] = (0, most)
     return key(default, meaning, source, "s", **documentation)
 
 
 def count(default: int | None, meaning: str, source: str, most: float, **documentation: Any) -> Any:
-    """Return a key that holds a whole number from 1 to so many; see `key`."""
+    """Return a key with a whole number from 1 to `most`; see `key`."""
     return key(default, meaning, source, "1", between=(1, most), **documentation)
 
 
 def share(default: float | None, meaning: str, source: str, **documentation: Any) -> Any:
-    """Return a key that holds a share from 0 to 1; see `key`."""
+    """Return a key with a share from 0 to 1; see `key`."""
     return key(default, meaning, source, "1", between=(0, 1), **documentation)
 
 
 def documentation_of(field: FieldInfo) -> FieldDocumentation:
-    """Return what a field says of itself; empty where it says nothing."""
+    """Return the documentation of a field; empty if it has none."""
     stated = field.json_schema_extra
     return FieldDocumentation.model_validate(stated if isinstance(stated, dict) else {})
 
 
 class Table(BaseModel):
-    """A table of a scenario: unknown keys are mistakes, and so are values of another type."""
+    """A table of a scenario: unknown keys and values of another type are mistakes."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
@@ -103,15 +102,15 @@ class Table(BaseModel):
 
 
 class RegisteredTable(Table):
-    """A table whose `name` chooses a class, and that has a table of options for each."""
+    """A table whose `name` chooses a class, with a table of options for each class."""
 
     tables: ClassVar[Mapping[str, str]] = {}
-    """The table of options of each class that has any, by their names."""
+    """Names of the tables of options, by the names of their classes."""
 
     name: str
 
     def options(self) -> StrategyOptions:
-        """Return the named choices of what is chosen."""
+        """Return the options of the chosen class."""
         stated = getattr(self, self.tables.get(self.name, ""), None)
         return stated if isinstance(stated, StrategyOptions) else StrategyOptions()
 
@@ -124,10 +123,10 @@ def with_registered(
     meaning: str,
     source: str,
 ) -> type[Any]:
-    """Complete a table from a registry, so that a class joins by its own file alone.
+    """Return a table with a name and options for each class of a registry.
 
-    The classes in the registry have a `summary` and `Options`; `base` has the keys that do not
-    depend on it. The rest is of the choice: its default, its meaning, the default's source.
+    A class so joins by its own file alone. Classes have a `summary` and `Options`; `base` has the
+    other keys. `default`, `meaning` and `source` document the name.
     """
     tables = {
         entry: chosen.Options.table or entry

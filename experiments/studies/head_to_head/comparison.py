@@ -14,126 +14,154 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
+from faultline.experiments.studies.head_to_head.emulation import Filling, filled_map
 from faultline.experiments.studies.head_to_head.figures import (
-    draw_phase_diagram,
+    draw_costs,
+    draw_maps,
     draw_settings,
+    map_sentences,
     name_of,
+    shown_maps,
 )
+from faultline.experiments.studies.head_to_head.maps import JOBS, contenders, left_out, sheet_of
+from faultline.experiments.studies.head_to_head.maps import MAPS as ALL_MAPS
 from faultline.experiments.studies.head_to_head.matches import (
     Match,
     candidate_table,
     paired_to_best,
-    restricted,
     simulate_match,
-    winners,
 )
-from faultline.experiments.studies.head_to_head.setting import Ground
+from faultline.experiments.studies.head_to_head.setting import Candidate, Ground
 from faultline.experiments.studies.stage import Stage
 from rich.text import Text
 
 LISTS = ("settings", "stalls", "interleaved", "layers", "links")
 """Lists of circumstances, which become a table each (``data/cells.csv``)."""
-PLANES = {
-    "restart": "On 32,768 GPUs, over failures from every minute to every day and restarts of 10 s "
-    "to 2 h, the first by cells",
-    "domains": "From 1,000 to 600,000 GPUs, whatever share of failures takes a scale-up domain",
-}
-"""Planes of circumstances, which become a map, and what is said of them."""
+MAPS = "maps"
+"""What ``--only`` calls the maps."""
+
+_FIRST_SAMPLES = (4, 16)
+"""Samples of a map after which candidates are left out that do not fit, or are hopeless."""
 
 
 @dataclass(frozen=True)
 class HeadToHead(Study):
-    """Every candidate in the same cells: lists of circumstances, and two planes.
+    """Every candidate in the same cells of lists of circumstances, and on maps of three jobs.
 
-    The stage's seeds are those of a cell of a plane.
+    The stage's seeds are those of a list's cell.
     """
 
-    side: int  # Cells on a side of a plane.
-    setting_seeds: int  # Seeds of a setting of the tables.
-    schemes: tuple[str, ...] = ()  # Who takes part; all by default.
-    # ``settings``, ``stalls``, ``interleaved``, ``layers``, ``links``, ``restart`` or ``domains``;
-    # all by default.
+    samples: int  # Samples of a map.
+    jobs: tuple[str, ...] = tuple(JOBS)  # Scenarios of the maps.
+    maps: tuple[str, ...] = tuple(ALL_MAPS)  # Names of the maps.
+    schemes: tuple[str, ...] = ()  # Schemes that take part; all by default.
+    # ``settings``, ``stalls``, ``interleaved``, ``layers``, ``links`` or ``maps``; all by default.
     only: str | None = None
 
     float_format: ClassVar[str | None] = "%.5g"
 
     def simulate(self, stage: Stage) -> Results:
         """Run the cells, or read what is kept of them."""
-        matches = self._matches(stage.seeds)
-        simulated = stage.calls("cells", simulate_match, matches, kept_in="cells")
-        rows = [row for of_match in simulated for row in of_match]
-        table, runs = candidate_table(rows), pd.DataFrame(rows)
-        planes = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
-        for name in set(LISTS) & planes.keys():
-            planes[name] = paired_to_best(planes[name], runs)
-        return {"table": table, "runs": runs, "planes": planes}
-
-    def _matches(self, seeds: int) -> list[Match]:
         candidates = tuple(setting.all_candidates(self.schemes))
+        results: Results = {}
+        if self.only != MAPS:
+            matches = self._matches(candidates, stage.seeds)
+            simulated = stage.calls("lists", simulate_match, matches, kept_in="cells")
+            runs = pd.DataFrame([row for of_match in simulated for row in of_match])
+            table = candidate_table(runs.to_dict("records"))
+            lists = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
+            lists = {name: paired_to_best(mine, runs) for name, mine in lists.items()}
+            results |= {"table": table, "runs": runs, "lists": lists}
+        if self.only in (None, MAPS):
+            results |= self._mapped(stage, candidates)
+        return results
+
+    def _matches(self, candidates: tuple[Candidate, ...], seeds: int) -> list[Match]:
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
         measured = partial(setting.measured_ground, {one.protection for one in candidates})
         usual = cache(measured)
 
         @cache
-        def ground(plane: str, name: str) -> Ground:
-            changes, edits = setting.CHANGES.get(plane), setting.EDITS.get(name)
+        def ground(name: str, cell_name: str) -> Ground:
+            changes, edits = setting.CHANGES.get(name), setting.EDITS.get(cell_name)
             return measured(changes, edits) if changes or edits else usual()
 
-        def listed(plane: str) -> list[Match]:
-            who = layered if plane == "layers" else candidates
-            number = min(self.setting_seeds, setting.MOST_SEEDS.get(plane, self.setting_seeds))
+        def listed(name: str) -> list[Match]:
+            who = layered if name == "layers" else candidates
+            number = min(seeds, setting.MOST_SEEDS.get(name, seeds))
             return [
-                Match(cell, who, tuple(range(number)), ground(plane, cell.name), races=False)
-                for cell in (setting.listed_cells(plane) if who else ())
+                Match(cell, who, tuple(range(number)), ground(name, cell.name), races=False)
+                for cell in (setting.listed_cells(name) if who else ())
             ]
 
-        def raced(plane: str) -> list[Match]:
-            # What takes longest comes last: there is no shorter time between failures, no larger
-            # job.
-            if plane == "restart":
-                cells = setting.restart_plane(self.side)[::-1]
-            else:
-                cells = setting.domain_plane(self.side)
-            return [Match(cell, candidates, tuple(range(seeds)), usual()) for cell in cells]
-
         # Only the circumstances of these are measured.
-        planes = [self.only] if self.only else [*LISTS, *PLANES]
-        chosen = [
-            match for plane in planes for match in (listed if plane in LISTS else raced)(plane)
-        ]
+        chosen = [match for name in ([self.only] if self.only else LISTS) for match in listed(name)]
         if not chosen:
             raise UserError("--only layers: none of these schemes depends on the number of layers")
         return chosen
 
+    def _mapped(self, stage: Stage, candidates: tuple[Candidate, ...]) -> Results:
+        """Return the cells of all maps, the errors of their emulators, and who is left out."""
+        filled, notes = list[Filling](), list[dict[str, Any]]()
+        for job in self.jobs:
+            ground = setting.measured_ground({one.protection for one in candidates}, name=job)
+            for name in self.maps:
+                sheet = sheet_of(job, name, ground, candidates, self.samples)
+                rows, left, done = list[dict[str, Any]](), candidates, 0
+                for until in (*_FIRST_SAMPLES, self.samples):
+                    matches = sheet.matches(left, ground, range(done, until))
+                    title = f"{job}: {name}"
+                    found = stage.calls(title, simulate_match, matches, kept_in="cells")
+                    rows += [row for of_match in found for row in of_match]
+                    left = contenders(pd.DataFrame(rows), left, until > _FIRST_SAMPLES[0])
+                    done = until
+                notes += left_out(sheet, pd.DataFrame(rows))
+                filled.append(Filling(sheet, pd.DataFrame(rows)))
+        maps = stage.calls("emulators", filled_map, filled)
+        return {
+            "maps": pd.concat([one.cells for one in maps], ignore_index=True),
+            "errors": pd.concat([one.errors for one in maps], ignore_index=True),
+            "left_out": pd.DataFrame(notes, columns=["job", "map", "candidate", "why"]),
+        }
+
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """Return the rows of the settings' table, without infinite numbers."""
-        if "settings" not in results["planes"]:
+        table = results.get("lists", {}).get("settings")
+        if table is None:
             return []
-        table = results["planes"]["settings"]
         finite = table.notna() & ~table.isin([inf, -inf])
         found: list[dict[str, Any]] = table.astype(object).where(finite, None).to_dict("records")
         return found
 
     def tables(self, results: Results) -> Tables:
-        """Return a table for each list of circumstances, and for each plane."""
-        return {f"head-to-head-{name}": table for name, table in results["planes"].items()}
+        """Return a table for each list of circumstances, and those of the maps."""
+        names = ("maps", "errors", "left_out")
+        of_maps = {name: results[name] for name in names if name in results}
+        named = {**results.get("lists", {}), **of_maps}
+        return {f"head-to-head-{name.replace('_', '-')}": table for name, table in named.items()}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the settings, and the map, with and without approximate schemes."""
-        table, drawn = results["table"], dict[str, Draw]()
-        if "settings" in results["planes"]:
-            drawn["head-to-head-settings.png"] = partial(draw_settings, table)
-        if set(PLANES) <= results["planes"].keys():
-            exact = [name for name in table["scheme"].unique() if name not in setting.APPROXIMATE]
-            fewer = restricted(table, results["runs"], exact)
-            drawn["head-to-head-phases.png"] = partial(draw_phase_diagram, table)
-            drawn["head-to-head-phases-exact.png"] = partial(draw_phase_diagram, fewer)
+        """Return the settings, the maps of all jobs by time, and those of one job by all costs."""
+        drawn = dict[str, Draw]()
+        if "settings" in results.get("lists", {}):
+            drawn["head-to-head-settings.png"] = partial(draw_settings, results["table"])
+        if "maps" in results:
+            tables = results["maps"], results["errors"]
+            drawn["head-to-head-maps.png"] = partial(draw_maps, *tables)
+            drawn["head-to-head-costs.png"] = partial(draw_costs, results["maps"])
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
-        """Return the tables of lists, and who could not take part."""
-        planes = results["planes"]
-        yield from (_shown_places(table, name) for name, table in planes.items() if name in LISTS)
+        """Return the tables of lists, the shares of maps, and who could not take part."""
+        lists = results.get("lists", {})
+        yield from (_shown_places(table, name) for name, table in lists.items())
+        if "maps" in results:
+            yield shown_maps(results["maps"], results["errors"])
+            for (job, why), mine in results["left_out"].groupby(["job", "why"], sort=False):
+                names = ", ".join(mine["candidate"].unique())
+                yield Text(f"{job}: not drawn, as {why}: {names}", style="yellow")
+        if not lists:
+            return
         table = results["table"]
         # Who could not take part, in how many cells, and why.
         for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
@@ -142,8 +170,9 @@ class HeadToHead(Study):
         yield f"{len(results['runs']):,} runs"
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say who trains soonest today, and in which shares of the planes' cells."""
-        return [closing_sentence(results["table"])]
+        """Say who trains soonest today, and on which shares of the maps."""
+        printed = [closing_sentence(results["table"])] if "lists" in results else []
+        return [*printed, *map_sentences(results["maps"])] if "maps" in results else printed
 
 
 def _shown_places(table: pd.DataFrame, plane: str) -> Table:
@@ -186,7 +215,7 @@ def _with_half(value: float, half: float) -> str:
 
 
 def closing_sentence(table: pd.DataFrame) -> str:
-    """Return what came out, to be quoted: today's setting, and shares of the planes' cells."""
+    """Return what came out, to be quoted: today's setting, and equal prices."""
     said = []
     planes = set(table["plane"])
     if "settings" in planes:
@@ -196,9 +225,6 @@ def closing_sentence(table: pd.DataFrame) -> str:
             said.append(_today(of_fact, setting.FACTS[int(y)]))
     if "stalls" in planes:
         said.append(_stalls(table[table["plane"] == "stalls"]))
-    for plane in (one for one in PLANES if one in planes):
-        shares = [_shares(table, plane, name) for name in ("time", "gpu_hours")]
-        said.append(f"{PLANES[plane]}: {shares[0]}; with the fewest GPU-hours: {shares[1]}.")
     return " ".join(said)
 
 
@@ -229,8 +255,3 @@ def _stalls(mine: pd.DataFrame) -> str:
         for row in best.itertuples(index=False)
     ]
     return f"Where every event costs everybody the same, the first are {', '.join(parts)}."
-
-
-def _shares(table: pd.DataFrame, plane: str, name: str) -> str:
-    shares = winners(table, plane, name)["scheme"].value_counts(normalize=True)
-    return ", ".join(f"{name_of(str(name))} {share:.0%}" for name, share in shares.items())

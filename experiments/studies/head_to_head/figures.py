@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,46 +25,58 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.studies.head_to_head.matches import winners
-from faultline.experiments.studies.head_to_head.setting import APPROXIMATE, FACTS, SETTINGS
+from faultline.experiments.report.tables import Table, frame_table
+from faultline.experiments.studies.head_to_head.maps import IDLE_POWER, JOBS, METRICS, WORTH
+from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-_RESTART = MapAxes(
-    "mean time between failures of the whole job",
-    "time of a restart",
-    {60: "1 min", 300: "5 min", 1800: "30 min", 7200: "2 h", 28_800: "8 h", 86_400: "1 d"},
-    {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"},
-    True,
-    (
-        (5556, 908, "today: failures as of Llama 3,\nrestart as of ByteRobust"),
-        (300, 3600, "600,000 GPUs as\nforeseen by SPARe"),
+_MTBF = "mean time between failures of the job"
+_MTBF_TICKS: dict[float, str] = {
+    300: "5 min",
+    1800: "30 min",
+    7200: "2 h",
+    28_800: "8 h",
+    86_400: "1 d",
+}
+_GPUS_TICKS: dict[float, str] = {
+    1024: "1k",
+    4096: "4k",
+    16_384: "16k",
+    65_536: "64k",
+    262_144: "256k",
+}
+_SHARE_TICKS = {share / 100: f"{share} %" for share in range(0, 101, 20)}
+_SHARE = "failures of a whole scale-up domain"
+_AXES = {
+    "restart": MapAxes(
+        _MTBF, "time of a restart", _MTBF_TICKS,
+        {10: "10 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h", 7200: "2 h"}, True,
     ),
-)
-_DOMAINS = MapAxes(
-    "GPUs of the job",
-    "failures that break a whole scale-up domain",
-    {1024: "1k", 4096: "4k", 16_384: "16k", 65_536: "64k", 262_144: "256k", 600_064: "600k"},
-    {share / 100: f"{share} %" for share in range(0, 101, 20)},
-    False,
-)
+    "stalls": MapAxes(
+        _MTBF, "time of every recovery", _MTBF_TICKS,
+        {10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 300: "5 min", 900: "15 min"}, True,
+    ),
+    "queue": MapAxes("GPUs, machines from a queue", _SHARE, _GPUS_TICKS, _SHARE_TICKS, False),
+    "standbys": MapAxes("GPUs, machines stand by", _SHARE, _GPUS_TICKS, _SHARE_TICKS, False),
+}  # fmt: skip
+_TITLES_OF_MAPS = {
+    "restart": "restarts by their time",
+    "stalls": "one price for every recovery",
+    "queue": "from 1k to 600k GPUs, queue",
+    "standbys": "from 1k to 600k GPUs, standbys",
+}
+_SURE = 0.8
+_PROBABILITIES = (50.0, 80.0, 95.0)
 _KEPT = {"reft": "REFT", "gemini": "Gemini", "just-in-time": "just in time"}
-_LEVELS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)
-_TITLES = {"time": "trains soonest", "gpu_hours": "needs the fewest GPU-hours"}
-
 _APPROXIMATE = "* Trains on approximate gradients while a node works for two, which is not charged."
 _ABOUT = (
-    "Above: 64 groups of 512 B300, 32,768 GPUs; below: as many groups of 512 as there are GPUs.",
-    "A dense model of 4T parameters, scale-up domains of 32 GPUs; all-reduce, checkpoints and "
-    "loading take what SimGrid measures on the platform.",
-    "All schemes meet the same failures. Repairs take 3 to 5 days (78 %: hardware) or 3 h.",
-    "Where a restart finds new hardware, spares stand by and count as GPU-hours, and take the "
-    "places of dropped groups after a restart's time; other schemes go on without what is broken.",
-    "Each scheme at the redundancy and checkpoint interval that its closed forms advise, over "
-    "in-memory checkpoints (REFT) where that suits it. Ratios are to a run without failures.",
+    "The candidate of the least expected cost in each cell, over the priors of recoveries. "
+    "Failures are memoryless; hardware is repaired in 3 to 5 days, or its place taken by the queue "
+    "or a standby. A candidate that does not fit a GPU's memory is not drawn.",
 )
 
 _ORDER = (
@@ -83,46 +95,125 @@ def order_of(scheme: str) -> tuple[int, str]:
     return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)
 
 
-def draw_phase_diagram(table: pd.DataFrame) -> Figure:
-    """Draw both planes, by time and by GPU-hours."""
-    figure, panels = plt.subplots(2, 2, figsize=(13.5, 10.6), layout="constrained")
-    for row, (plane, axis) in enumerate((("restart", _RESTART), ("domains", _DOMAINS))):
-        for panel, name in zip(panels[row], _TITLES, strict=True):
-            regions = _regions(table, plane, name)
-            draw_regions(panel, regions, axis)
-            draw_levels(panel, regions, _LEVELS)
-    for panel, title in zip(panels[0], _TITLES.values(), strict=True):
-        panel.set_title(f"Which scheme {title}?", fontsize=14)
-    # What explains the map; the regions are named on it.
-    handles: list[Patch | Line2D] = [
-        Patch(facecolor=pale("#0072B2", SOLID), label="surely the best"),
-        Patch(facecolor=pale("#0072B2", PALE), label="the next is within the seeds' noise"),
-        mark("the best's ratio", "#222222", linestyle=":", linewidth=1.0),
+def draw_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Figure:
+    """Draw all maps of all jobs by time: a row a job."""
+    panels = [
+        [(job, name, "ratio") for name in of_job["map"].unique()]
+        for job, of_job in cells.groupby("job", sort=False)
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=10)
-    approximate = set(APPROXIMATE) & set(table["scheme"])
-    notes = [*_ABOUT, *([_APPROXIMATE] if approximate else []), *_too_large(table)]
-    write_notes(figure, notes)
+    names = list(cells["map"].unique())
+    figure = _grid(cells, panels, [_TITLES_OF_MAPS[name] for name in names], list(JOBS.values()))
+    write_title(figure, "Which scheme trains soonest?")
+    write_notes(figure, [*_ABOUT, _error_text(cells, errors)])
     return figure
 
 
-def _regions(table: pd.DataFrame, plane: str, name: str) -> Regions:
-    """Return who wins where in a plane."""
-    won = winners(table, plane, name)
+def draw_costs(cells: pd.DataFrame) -> Figure:
+    """Draw the maps of the first job by each cost: a row a cost."""
+    job, maps = cells["job"].iloc[0], list(cells["map"].unique())
+    panels = [[(job, name, metric) for name in maps] for metric in METRICS]
+    titles = [_TITLES_OF_MAPS[name] for name in maps]
+    figure = _grid(cells, panels, titles, list(METRICS.values()))
+    write_title(figure, f"Which scheme costs least? ({JOBS[job]})")
+    power = f"Energy: a GPU that waits draws {IDLE_POWER:.0%} of its power (assumed)."
+    low, high = WORTH
+    worth = f"Loss: {low:.0%} to {high:.0%} of a missing part of a batch is lost (a prior)."
+    write_notes(figure, [*_ABOUT, power, worth])
+    return figure
+
+
+def _grid(
+    cells: pd.DataFrame,
+    panels: Sequence[Sequence[tuple[str, str, str]]],
+    titles: Sequence[str],
+    sides: Sequence[str],
+) -> Figure:
+    rows, columns = len(panels), len(titles)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(4.3 * columns, 3.7 * rows + 1.2), squeeze=False
+    )
+    for row, (side, of_row) in enumerate(zip(sides, panels, strict=False)):
+        for column, (job, name, metric) in enumerate(of_row):
+            panel, axis = axes[row][column], _AXES[name]
+            mine = cells[(cells["job"] == job) & (cells["map"] == name)]
+            regions = _regions(mine, metric)
+            draw_regions(panel, regions, axis)
+            draw_levels(panel, regions, _PROBABILITIES, " %")
+            if row < rows - 1:
+                panel.set_xlabel("")
+            if row == 0:
+                panel.set_title(titles[column])
+            if column == 0:
+                panel.set_ylabel(f"{side}\n{axis.y}")
+    handles: list[Patch | Line2D] = [
+        Patch(facecolor=pale("#0072B2", SOLID), label="80 % likely to be the best"),
+        Patch(facecolor=pale("#0072B2", PALE), label="less likely"),
+        mark("its probability", "#222222", linestyle=":", linewidth=1.0),
+    ]
+    legend_below(figure, handles, 3)
+    return figure
+
+
+def _regions(cells: pd.DataFrame, metric: str) -> Regions:
+    """Return the choices by a metric in the cells of a map."""
+    best, probability = (metric.replace("ratio", name) for name in ("best", "probability"))
+    won = cells.assign(
+        scheme=cells[best].str.partition("/")[0],
+        percent=100.0 * cells[probability],
+        sure=cells[probability] >= _SURE,
+    )
     schemes = sorted(won["scheme"].unique(), key=order_of)
     looks = {scheme: (look_of(scheme).colour, name_of(scheme)) for scheme in schemes}
-    columns = ("scheme", "ratio" if name == "time" else "gpu_ratio", f"sure_{name}")
-    return Regions(table[table["plane"] == plane], won, columns, schemes, looks)
+    return Regions(won, won, ("scheme", "percent", "sure"), schemes, looks)
 
 
-def _too_large(table: pd.DataFrame) -> list[str]:
-    """Return a note of the schemes that a GPU's memory does not do for in some cell."""
-    simulated = table[table["seeds"] > 0]
-    schemes = simulated.loc[~simulated["fits_memory"].astype(bool), "scheme"].unique()
-    if not len(schemes):
-        return []
-    names = ", ".join(name_of(scheme) for scheme in sorted(schemes, key=order_of))
-    return [f"Simulated as if their states fitted a GPU's memory, in some cells or all: {names}."]
+def _error_text(cells: pd.DataFrame, errors: pd.DataFrame) -> str:
+    """Return how well emulators predict, for the candidates that are chosen somewhere."""
+    chosen = cells[["job", "map", "best"]].drop_duplicates()
+    mine = errors.rename(columns={"candidate": "best"}).merge(chosen)
+    return (
+        "Error of the emulators of these candidates at a simulation that they have not seen: "
+        f"median {mine['median'].min():.1%} to {mine['median'].max():.1%}, 95 % of errors below "
+        f"{mine['percentile_95'].min():.1%} to {mine['percentile_95'].max():.1%}."
+    )
+
+
+def shown_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Table:
+    """Return the shares of each map's cells, and how sure they are."""
+    lines = []
+    for (job, name), mine in cells.groupby(["job", "map"], sort=False):
+        of_map = errors[(errors["job"] == job) & (errors["map"] == name)]
+        winners = of_map[of_map["candidate"].isin(mine["best"])]
+        line = {"job": JOBS.get(str(job), job), "map": _TITLES_OF_MAPS[str(name)]}
+        for metric, what in METRICS.items():
+            line[what] = _shares(mine[metric.replace("ratio", "best")])
+        line["probability"] = f"{mine['probability'].mean():.0%}"
+        line["emulator"] = f"{winners['median'].max():.1%}, {winners['percentile_95'].max():.1%}"
+        lines.append(line)
+    frame = pd.DataFrame(lines)
+    title = (
+        "shares of cells; mean probability of the soonest; its emulators' error, median and 95 %"
+    )
+    return frame_table(title, frame, dict.fromkeys(frame.columns[2:], "{}"))
+
+
+def map_sentences(cells: pd.DataFrame) -> list[str]:
+    """Return which schemes train soonest on the maps of each job, in a sentence each."""
+    return [
+        f"{JOBS.get(str(job), job)}: least expected time on "
+        + "; ".join(
+            f"{_TITLES_OF_MAPS[str(name)]}: {_shares(mine['best'])}"
+            for name, mine in of_job.groupby("map", sort=False)
+        )
+        + "."
+        for job, of_job in cells.groupby("job", sort=False)
+    ]
+
+
+def _shares(best: pd.Series) -> str:
+    """Return the schemes of chosen candidates with their shares of the cells."""
+    shares = best.str.partition("/")[0].value_counts(normalize=True)
+    return ", ".join(f"{name_of(str(name))} {share:.0%}" for name, share in shares.items())
 
 
 def draw_settings(table: pd.DataFrame) -> Figure:

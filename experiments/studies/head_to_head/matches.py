@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, nan
@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width
-from faultline.experiments.analysis.race import Rules, Values, race
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
+from faultline.experiments.job.sampled_job import chosen_as, values_under, with_values
 from faultline.experiments.studies.head_to_head.failures import EnteredTraining
 from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
-    GPUS_PER_GROUP,
     Candidate,
     Cell,
     Ground,
-    fits,
-    held_bytes,
     price,
 )
 from faultline.simulator.failures.distributions import Exponential
@@ -55,15 +52,25 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Truth:
+    """What nobody knows when redundancy and intervals are chosen."""
+
+    mtbf_s: float  # Mean time between failures of the whole job, in seconds.
+    values: Mapping[str, float]  # Of uncertain inputs, by their names (`job.sampled_job`).
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """A cell to be simulated."""
 
-    cell: Cell  # The circumstances.
+    cell: Cell  # The circumstances, as far as they are known.
     candidates: tuple[Candidate, ...]  # Who takes part.
     seeds: tuple[int, ...]  # Seeds, the same for all.
     ground: Ground  # What all cells have in common.
     # Whether the hopeless are stopped early; otherwise everybody is simulated with every seed.
     races: bool = True
+    # The circumstances as they are, where redundancy and intervals are chosen for those of `cell`.
+    truth: Truth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,20 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
     return Entry(candidate, priced, predicted, closed_form)
 
 
+def in_truth(entry: Entry, cell: Cell, truth: Truth, ground: Ground) -> Entry:
+    """Return an entry in circumstances that it was not chosen for.
+
+    `cell` has the truth's mean time between failures.
+    """
+    question = entry.question
+    values: dict[str, object] = {**values_under(truth.values, entry.candidate.scheme)}
+    values |= {"failures.mtbf_s": truth.mtbf_s, "strategy.redundancy": question.redundancy}
+    scenario = with_values(question.scenario, values)
+    durations = ground.durations_in(cell, scenario)
+    opened, _ = open_job(scenario, durations, ground.process(cell).model)
+    return replace(entry, question=chosen_as(opened, question))
+
+
 def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
@@ -133,70 +154,61 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
 
 
 def simulate_match(match: Match) -> list[Row]:
-    """Run all candidates of a cell.
-
-    A race simulates every candidate with the first seed, the fastest ones first. Then it
-    simulates those that were near the best with the other seeds.
+    """Run all candidates of a cell, the fastest ones first.
 
     A row a candidate and seed, in the order of the candidates; those that cannot take part have one
     row with the reason under ``absent``.
     """
     entries: dict[str, Entry] = {}
     rows: dict[str, list[Row]] = {}
+    truth, ground = match.truth, match.ground
+    cell = match.cell if truth is None else replace(match.cell, mtbf_s=truth.mtbf_s)
     for candidate in match.candidates:
-        made = enter(candidate, match.cell, match.ground)
+        made = enter(candidate, match.cell, ground)
+        if truth is not None and isinstance(made, Entry):
+            made = in_truth(made, cell, truth, ground)
         named = _names_of(candidate)
         rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
         if isinstance(made, Entry):
             entries[candidate.name] = made
-    cell, past = match.cell, cache(match.ground.process(match.cell).past)
+    past = cache(ground.process(cell).past)
 
-    def simulate_all(pairs: Sequence[tuple[str, int]], best: Values) -> list[Row]:
+    best = dict.fromkeys(METRICS, inf)
+    for name in sorted(entries, key=lambda name: _slowness(entries[name])):
         # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time,
         # and beyond this ratio a run can win neither in time nor in GPU-hours.
-        limit = min(NEVER_RATIO, HOPELESS * max(best)) if match.races else NEVER_RATIO
-        later = min(NEVER_RATIO, HOPELESS * limit)
-        return [
-            _simulated(
-                match, entries[name], past(seed), seed, later if seed in later_seeds else limit
-            )
-            for name, seed in pairs
+        limit = min(NEVER_RATIO, HOPELESS * max(best.values())) if match.races else NEVER_RATIO
+        rows[name] = [
+            _simulated(cell, ground, entries[name], past(seed), seed, limit) for seed in match.seeds
         ]
-
-    def slowness(name: str) -> tuple[bool, float]:
-        entry = entries[name]
-        return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
-
-    later_seeds, seeds = match.seeds[1:], len(match.seeds)
-    hopeless = CONTESTED if match.races else inf
-    outcome = race(
-        [[name] for name in sorted(entries, key=slowness)],
-        simulate_all,
-        lambda row: tuple(row[metric] for metric in METRICS),
-        match.seeds,
-        Rules(seeds, seeds, hopeless, worst=(NEVER_RATIO,) * len(METRICS)),
-        # The best are those that train on exact gradients.
-        sets_best=lambda name: entries[name].candidate.scheme not in APPROXIMATE,
-    )
-    rows |= outcome.runs
+        # The best are those that train on exact gradients, in the memory that there is.
+        if entries[name].candidate.scheme not in APPROXIMATE:
+            for row in (one for one in rows[name] if one["fits_memory"]):
+                best = {metric: min(best[metric], row[metric]) for metric in METRICS}
     common = {
         "plane": cell.plane,
         "x": cell.x,
         "y": cell.y,
         "mtbf_s": cell.mtbf_s,
         "restart_s": cell.restart_s,
-        "gpus": cell.groups * GPUS_PER_GROUP,
+        "gpus": cell.groups * ground.gpus_per_group,
         "domain_share": cell.domain_share,
-        "steps": match.ground.steps_in(cell),
-        "step_s": match.ground.undisturbed_step_s(cell),
+        "steps": ground.steps_in(cell),
+        "step_s": ground.undisturbed_step_s(cell),
     }
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
 
 
-def _simulated(match: Match, entry: Entry, past: Sequence[Failure], seed: int, limit: float) -> Row:
+def _slowness(entry: Entry) -> tuple[bool, float]:
+    """Return what sorts entries, the fastest first, by what is known before they run."""
+    return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
+
+
+def _simulated(
+    cell: Cell, ground: Ground, entry: Entry, past: Sequence[Failure], seed: int, limit: float
+) -> Row:
     """Run a candidate with a seed, until it is done or past the limit of the ratio."""
-    cell, ground = match.cell, match.ground
-    steps, gpus = ground.steps_in(cell), cell.groups * GPUS_PER_GROUP
+    steps, gpus = ground.steps_in(cell), cell.groups * ground.gpus_per_group
     ideal_s = steps * ground.undisturbed_step_s(cell)
     strategy, job = entry.question.strategy(), entry.question.job(seed)
     # The clock starts with the start-up of what is left.
@@ -217,9 +229,7 @@ def _simulated(match: Match, entry: Entry, past: Sequence[Failure], seed: int, l
     if cell.machines != "stated":
         # Standbys are there for each failure under every scheme; the queue's machines are others'.
         spares = entry.question.standbys * ground.process(cell).layout.gpus_per_host
-    memory_bytes = held_bytes(
-        strategy.stages_held, strategy.activations_held, ground.scenario.model.virtual_stages
-    )
+    memory_bytes = ground.held_bytes(strategy.stages_held, strategy.activations_held)
     return {
         **_names_of(entry.candidate),
         "redundancy": entry.question.redundancy,
@@ -233,7 +243,11 @@ def _simulated(match: Match, entry: Entry, past: Sequence[Failure], seed: int, l
         "restarts": progress.restarts,
         "rejoined": progress.rejoined,
         "gpu_memory_bytes": memory_bytes,
-        "fits_memory": fits(memory_bytes),
+        "fits_memory": memory_bytes <= ground.memory_bytes,
+        "batch_share": progress.samples / progress.completed_steps
+        if progress.completed_steps
+        else 1.0,
+        "raised_power": progress.raised_power_s / time_s if time_s else 0.0,
         "failures": progress.failures,
         "simulated_ratio": time_s / ideal_s,
         "closed_form_ratio": entry.closed_form,
@@ -303,22 +317,6 @@ def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return (
         whole.sort_values("place").drop(columns=["place", "simulated_ratio"]).reset_index(drop=True)
     )
-
-
-def winners(table: pd.DataFrame, plane: str, name: str) -> pd.DataFrame:
-    """Return the winners of a plane's cells, a row a cell.
-
-    By ``time`` or by ``gpu_hours``, of what `candidate_table` returned.
-    """
-    return table[(table["plane"] == plane) & table[f"best_{name}"]]
-
-
-def restricted(table: pd.DataFrame, rows: pd.DataFrame, schemes: Sequence[str]) -> pd.DataFrame:
-    """Return a table with some schemes only, and the winners among them."""
-    fewer = table[table["scheme"].isin(schemes) & (table["seeds"] > 0)].copy()
-    for metric, name in METRICS.items():
-        _mark_winners(fewer, rows[rows["absent"] == ""], metric, name)
-    return fewer
 
 
 def _lead(mine: pd.DataFrame, one: str, other: str, metric: str) -> tuple[float, float]:

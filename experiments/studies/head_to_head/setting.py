@@ -11,9 +11,8 @@ from functools import cache
 from math import ceil
 from typing import Any, Literal, get_args
 
-import numpy as np
 from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.model_numbers import transformer_of
+from faultline.experiments.config.model_numbers import parallel_job, transformer_of
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
@@ -33,19 +32,16 @@ from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
 from faultline.simulator.recovery_times import MoveTimes
-from faultline.simulator.workload.layout import Layout
-from faultline.simulator.workload.memory import GpuMemory, gpu_memory
+from faultline.simulator.workload.memory import gpu_memory
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.recovery import RESTART, Move, RecoveryKind, SentMove
 from faultline.strategies.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
-PlaneName = Literal["restart", "domains", "settings", "stalls", "layers", "interleaved", "links"]
 
 SCENARIO = "head-to-head"
 GROUPS = 64
 GPUS_PER_GROUP = 512
-GPUS_PER_DOMAIN = 32
 # 419 interruptions in 54 days on 16,384 GPUs (Grattafiori et al. 2024, Llama 3).
 GPU_MTBF_S = 54 * 86_400.0 / 419 * 16_384
 _FAILURES_WANTED = 120
@@ -123,46 +119,11 @@ def price(scheme: str, shape: JobShape) -> float:
     return max(0.0, shape.micro_batches / 3 - shape.idle_slots) / shape.slots
 
 
-def held_bytes(stages: float, activations: float = 1.0, virtual_stages: int = 1) -> float:
-    """Return the bytes on a GPU that holds the state of so many stages, and so many activations.
-
-    16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter on every replica, and
-    activations under selective recomputation (`simulator.workload.memory`): the time of a step
-    counts no FLOP for more. Activations are those of one stage: a pipeline of fewer, longer stages
-    has as many micro-batches fewer in flight. They count over those of a sound step.
-
-    It is one stage where nothing has failed. Virtual stages have more micro-batches in flight.
-    """
-    whole = _stage(virtual_stages)
-    state_bytes = whole.parameters + whole.gradients + whole.optimizer
-    return stages * state_bytes + activations * whole.activations
-
-
-def fits(memory_bytes: float) -> bool:
-    """Return whether a GPU of the platform has that much memory."""
-    return memory_bytes <= _capacity_bytes()
-
-
-@cache
-def _stage(virtual_stages: int) -> GpuMemory:
-    table = load_scenario(SCENARIO).model
-    layout = Layout(1, table.pipeline, table.tensor, virtual_stages)
-    model, whole = transformer_of(table), table.micro_batch_sequences
-    return gpu_memory(model, layout, whole, table.micro_batches, recompute="selective")
-
-
-@cache
-def _capacity_bytes() -> float:
-    spec = spec_of(load_scenario(SCENARIO))
-    assert spec is not None
-    return float(spec.gpu.memory_bytes)
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One set of circumstances."""
 
-    plane: PlaneName  # Which picture it is in.
+    plane: str  # The list or the map that it is in.
     # Where.
     x: float
     y: float
@@ -170,7 +131,7 @@ class Cell:
     # seconds.
     mtbf_s: float
     restart_s: float
-    groups: int = GROUPS  # Groups of 512 GPUs.
+    groups: int = GROUPS
     domain_share: float = 0.0  # Share of the failures that break a whole scale-up domain.
     # What every recovery short of a restart costs everybody, in seconds; None for its phases.
     stall_s: float | None = None
@@ -203,7 +164,7 @@ class MovesOfMoreGroups:
         stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
         sent = [
             SentMove(
-                one.move._replace(group=stand_in[one.move.group]),
+                Move(stand_in[one.move.group], *one.move[1:]),
                 None if one.sender is None else stand_in[one.sender],
             )
             for one in moves
@@ -224,6 +185,33 @@ class Ground:
     durations: Durations  # As measured on the platform.
     # The scenario under each protection, its times as measured.
     protections: Mapping[str, Scenario]
+    memory_bytes: float  # Of a GPU of the platform.
+
+    @property
+    def gpus_per_group(self) -> int:
+        """GPUs of a data-parallel group."""
+        return self.scenario.job.gpus_of_group
+
+    def held_bytes(self, stages: float, activations: float = 1.0) -> float:
+        """Return the bytes on a GPU with the state of so many stages, and so many activations.
+
+        16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter. It is one stage where
+        nothing has failed. Activations count over those of a sound step: a pipeline of fewer,
+        longer stages has as many micro-batches fewer in flight.
+        """
+        table = self.scenario.model
+        job = parallel_job(table, self.scenario.job.groups)
+        share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
+        whole = gpu_memory(
+            share,
+            job.layout,
+            job.micro_batch_sequences,
+            job.micro_batches,
+            recompute=table.recompute,
+            shard_optimizer=table.shard_optimizer,
+        )
+        state_bytes = whole.parameters + whole.gradients + whole.optimizer
+        return stages * state_bytes + activations * whole.activations
 
     def scenario_of(self, candidate: Candidate, cell: Cell) -> Scenario:
         """Return the scenario of a candidate in a cell, at redundancy 1."""
@@ -231,7 +219,7 @@ class Ground:
         changes: dict[str, dict[str, Any]] = {
             "job": {
                 "groups": cell.groups,
-                "gpus": cell.groups * GPUS_PER_GROUP,
+                "gpus": cell.groups * self.gpus_per_group,
                 "steps": self.steps_in(cell),
             },
             "strategy": {"name": scheme, "redundancy": 1},
@@ -296,7 +284,7 @@ class Ground:
         """Return the tokens of a step."""
         table = self.scenario.model
         sequences = cell.groups * table.micro_batches * table.micro_batch_sequences
-        return sequences * table.sequence_tokens
+        return sequences * transformer_of(table).sequence_tokens
 
     def undisturbed_step_s(self, cell: Cell) -> float:
         """Return the mean time of a step in a cell without failures, in seconds."""
@@ -307,7 +295,8 @@ class Ground:
         """Return the failures of a cell."""
         table = self.scenario.failures
         host = table.gpus_per_host or 8
-        layout = JobLayout(cell.groups, GPUS_PER_GROUP, host, GPUS_PER_DOMAIN, GPUS_PER_GROUP)
+        gpus, domain = self.gpus_per_group, table.gpus_per_domain or host
+        layout = JobLayout(cell.groups, gpus, host, domain, gpus)
         return Process(layout, cell.mtbf_s, cell.domain_share)
 
 
@@ -315,6 +304,7 @@ def measured_ground(
     protections: Iterable[str],
     changes: Mapping[str, Any] | None = None,
     edits: Mapping[str, object] | None = None,
+    name: str = SCENARIO,
 ) -> Ground:
     """Measure on the platform what all cells have in common; known measurements are not repeated.
 
@@ -328,18 +318,25 @@ def measured_ground(
         How state is kept.
     changes, edits : mapping, optional
         Other values of keys of the scenario, and of its cluster's spec.
+    name : str
+        The scenario, on a platform of one rail plane.
     """
+    scenario = load_scenario(name)
+    spec = spec_of(scenario)
+    assert spec is not None
+    assert spec.plane is not None
+    assert spec.plane.domain_gpus is not None
     # Whole domains fail in the study, which draws its own failures.
     own = {
         "job.give_up_after_restarts": _NO_LIMIT_OF_RESTARTS,
-        "failures.gpus_per_domain": GPUS_PER_DOMAIN,
+        "failures.gpus_per_domain": spec.plane.domain_gpus,
     }
-    scenario = load_scenario(SCENARIO, own | dict(changes or {}))
+    scenario = load_scenario(name, own | dict(changes or {}))
     # Read once as a file: a preset is generated anew each time that it is asked for.
     file = platform_file(scenario)
     if edits:
-        spec = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
-        file = platform_in_cache(xml_text(spec))
+        edited = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
+        file = platform_in_cache(xml_text(edited))
     platform = scenario.platform.model_copy(update={"file": str(file)})
     scenario = with_compute(scenario.model_copy(update={"platform": platform}))
     whole_state = scenario.job.model_copy(
@@ -349,7 +346,7 @@ def measured_ground(
     durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
     names = sorted(set(protections))
     beneath = {name: _with_times(scenario, name, durations) for name in names}
-    return Ground(scenario, durations, beneath)
+    return Ground(scenario, durations, beneath, float(spec.gpu.memory_bytes))
 
 
 def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Scenario:
@@ -371,10 +368,6 @@ def modelled_restart_s(gpus: int, hardware: str = "requeue") -> float:
     scenario = load_scenario(SCENARIO, changes)
     return recovery_prices(scenario).duration_s(RESTART)
 
-
-_MTBF_S = (60.0, 86_400.0)
-_RESTART_S = (10.0, 7200.0)
-_GROUPS = (2, 1172)
 
 SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP), "storm": 600.0}
 """Mean time between failures of the table's settings, in seconds; today's is that of Llama 3."""
@@ -411,28 +404,3 @@ def _listed(*, name: str, failures: str, machines: Machines = "stated", **row: A
     restart_s = row.get("stall_s") or modelled_restart_s(GROUPS * GPUS_PER_GROUP, hardware)
     mtbf_s = SETTINGS[failures]
     return Cell(mtbf_s=mtbf_s, restart_s=restart_s, name=name, machines=machines, **row)
-
-
-def restart_plane(side: int) -> list[Cell]:
-    """Return `side` x `side` cells: time between failures across, time of a restart upwards."""
-    return [
-        Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
-        for mtbf_s in np.geomspace(*_MTBF_S, side).tolist()
-        for restart_s in np.geomspace(*_RESTART_S, side).tolist()
-    ]
-
-
-def domain_plane(side: int) -> list[Cell]:
-    """Return `side` x `side` cells: GPUs across, share of failures of whole domains upwards.
-
-    Failures come in proportion to the GPUs, and a restart takes as long as is modelled for them.
-    """
-    cells = []
-    for groups in dict.fromkeys(round(n) for n in np.geomspace(*_GROUPS, side).tolist()):
-        gpus = groups * GPUS_PER_GROUP
-        restart_s = modelled_restart_s(gpus)
-        cells += [
-            Cell("domains", gpus, share, GPU_MTBF_S / gpus, restart_s, groups, share)
-            for share in np.linspace(0.0, 1.0, side).tolist()
-        ]
-    return cells

@@ -283,8 +283,7 @@ def scenario_of(cell: Cell) -> Scenario:
 
 def _own_keys(system: str, model: Model) -> dict[str, object]:
     if system == "mecefo":
-        rank = model.shape.hidden // 4
-        return {"strategy.mecefo.doubled_cost": doubled_cost(model), "strategy.mecefo.rank": rank}
+        return {"strategy.mecefo.doubled_cost": doubled_cost(model)}
     if system == "bamboo":
         # Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s.
         stated = {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0}

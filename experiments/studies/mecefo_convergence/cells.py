@@ -1,21 +1,21 @@
-"""What is trained, a cell each: what becomes of failed GPUs, how often they fail, and a seed."""
+"""Trainings: the treatment of failed GPUs, the rate of failures, and a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
+from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.mecefo.runs import GROUPS, MODELS, SCENARIOS, STAGES
 from faultline.simulator.replay import ReplayEngine
 from faultline.simulator.run import simulate
 from faultline.simulator.timeline import Event, EventKind
 from faultline.simulator.training import Training
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.stage_work import LowRank, Techniques
+from faultline.strategies.stage_work import LowRank
 
 _HOURS_S = 20_000 * MODELS["1B"].step_s("mecefo")
 """The published run of 1B has 20,000 steps (MeCeFO, arXiv 2510.16415)."""
@@ -28,28 +28,14 @@ RATES = (NO_FAULTS, *SCENARIOS)
 """Fault rates: none, and those of the published scenarios by name."""
 
 STEADY = "steady"
-"""No failures of the loop's: so many of the four pipelines work with half of their nodes, always.
+"""No failures: some of the four pipelines work with half of their nodes, always.
 
-With one of them, the same few GPUs stand for each other all the time; the share that is
-approximate is larger than failures make it.
+The same few GPUs then stand in for each other all the time, and a larger share is approximate than
+by failures.
 """
 
-# Recoveries cost next to nothing here, and lose nothing: the question is which GPUs train.
-_FREE = {
-    "checkpoint.interval_steps": 1,
-    "times.checkpoint_write_s": 1.0,
-    "times.restart_s": 1.0,
-    "times.take_over_s": 1.0,
-    "times.hand_back_s": 1.0,
-}
-LOSSES: Mapping[str, Mapping[str, Any]] = {
-    "mecefo": {},
-    "idle": {"model.stages_that_fit": 1},
-    "replica-drop": {"strategy.name": "replica-drop", "rejoin.when": "at-checkpoint"},
-    "dp-drop": {"strategy.name": "dp-drop"},
-    "ntp": {"strategy.name": "ntp", "model.pipeline": 1, "model.tensor": 8},
-}
-"""What becomes of a failed GPU, with the keys of its scenario: approximate gradients, or a smaller
+LOSSES = ("mecefo", "idle", "replica-drop", "dp-drop", "ntp")
+"""Treatments of a failed GPU, parts of ``data/settings.csv``: approximate gradients, or a smaller
 batch in four ways."""
 
 
@@ -57,71 +43,61 @@ batch in four ways."""
 class Cell:
     """A training."""
 
-    loss: str  # What becomes of failed GPUs: one of `LOSSES`, or "steady".
-    # How often they fail (`RATES`); for "steady" the pipelines that work with half of their nodes.
-    rate: str
+    loss: str  # One of `LOSSES`, or "steady".
+    rate: str  # One of `RATES`; for "steady" the pipelines that work with half of their nodes.
     seed: int  # Of the failures, the first weights and the order of the text.
     steps: int
     small: bool  # Whether the model is the small one or the tiny one.
 
 
-def plans(loss: str, rate: str, steps: int, seed: int) -> tuple[list[StepPlan], int]:
-    """Return the plan of each step of a run that the loop simulates, and how many GPUs were lost.
+def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
+    """Return the plan of each step of a run, and how many GPUs were lost.
 
-    The run has the published cluster and as many hours as the published run of 1B: a run of fewer
-    steps has longer ones, and so the same failures, and stages that are taken over for the same
-    share of it. Of a step that a restart takes back, the plan by which it was done at last counts.
-
-    The seed names the failures: the same for all of `LOSSES`.
+    The loop simulates the published cluster for as many hours as the published run of 1B: a run of
+    fewer steps has longer ones, and so the same failures, and stages that are taken over for the
+    same share of it. Of a step that a restart takes back, the plan by which it was done at last
+    counts. The seed names the failures: the same for all of `LOSSES`.
     """
-    failures = SCENARIOS.get(rate)
+    if cell.loss == STEADY:
+        taken = product(range(int(cell.rate)), range(STAGES))
+        tasks = tuple(Task(group, stage, stage // 2 * 2) for group, stage in taken)
+        plan = StepPlan(tuple(range(GROUPS)), 1, approximate=tasks, stages=STAGES)
+        return [plan] * cell.steps, 0
+    failures = SCENARIOS.get(cell.rate)
     changes: dict[str, Any] = {
         "job.groups": GROUPS,
         "job.gpus": GROUPS * STAGES,
-        "job.steps": steps,
-        "times.compute_s": _HOURS_S / steps,
+        "job.steps": cell.steps,
+        "times.compute_s": _HOURS_S / cell.steps,
         "failures.mtbf_s": failures.mtbf_s if failures else 1e6 * _HOURS_S,
         "rejoin.repair_s": failures.repair_s if failures else 0.0,
-        **_FREE,
-        **LOSSES[loss],
+        **settings_of("mecefo_convergence", "all"),
+        **settings_of("mecefo_convergence", cell.loss),
     }
     question = resolve(load_scenario("mecefo-7b", changes))
-    job = question.job(seed)
+    job = question.job(cell.seed)
     found: dict[int, StepPlan] = {}
     lost: list[int] = []
 
     def record(event: Event) -> None:
         if event.kind is EventKind.STEP:
             found[event.step] = training.strategy.plan()
-        elif event.kind is EventKind.MISSING and event.step < steps:
+        elif event.kind is EventKind.MISSING and event.step < cell.steps:
             lost.extend(event.groups)
 
     training = Training(job.work, job.rules, question.strategy(), record)
     simulate(training, ReplayEngine(job))
-    return [found[step] for step in range(1, steps + 1)], len(lost)
+    return [found[step] for step in range(1, cell.steps + 1)], len(lost)
 
 
-def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
-    """Return the plan of each step, and how many failures there were."""
-    if cell.loss != STEADY:
-        return plans(cell.loss, cell.rate, cell.steps, cell.seed)
-    taken = product(range(int(cell.rate)), range(STAGES))
-    tasks = tuple(Task(group, stage, stage // 2 * 2) for group, stage in taken)
-    plan = StepPlan(tuple(range(GROUPS)), 1, approximate=tasks, stages=STAGES)
-    return [plan] * cell.steps, 0
-
-
-def trained(cell: Cell) -> dict[str, Any]:
-    """Train a cell; returns its curve as lists, and its number of failures."""
+def trained(cell: Cell) -> list[dict[str, float]]:
+    """Train a cell; returns the rows of `training.train`, each with the number of failures."""
     from faultline.experiments.studies.mecefo_convergence.language_model import SMALL, TINY
     from faultline.experiments.studies.mecefo_convergence.training import Settings, train
 
     shape = SMALL if cell.small else TINY
     refresh = max(1, round(_REFRESH_SHARE * cell.steps))
-    # Recomputation changes no gradient, and takes time: it is left out.
-    techniques = Techniques(True, False, LowRank(shape.hidden // 4, refresh))
-    settings = Settings(shape, GROUPS, 2, cell.steps, techniques)
-    of_steps, failures = plans_of(cell)
-    course = train(settings, of_steps, cell.seed)
-    printed = ("steps", "samples", "held_out", "approximate", "missing")
-    return {"failures": failures, **{name: getattr(course, name) for name in printed}}
+    settings = Settings(shape, GROUPS, 2, cell.steps, LowRank(shape.hidden // 4, refresh))
+    plans, failures = plans_of(cell)
+    _, rows = train(settings, plans, cell.seed)
+    return [{"failures": failures, **row} for row in rows]

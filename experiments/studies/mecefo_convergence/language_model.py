@@ -40,7 +40,7 @@ Weights = dict[str, Array]
 """Weights of the model by name; those of layers have the layers as their first axis."""
 
 ATTENTION_WEIGHTS = ("attention_norm", "query", "key", "value", "output")
-"""What gets no gradient where attention's backward pass is skipped."""
+"""Weights without a gradient where attention's backward pass is skipped."""
 FFN_MATRICES = ("gate", "up", "down")
 _LAYER_WEIGHTS = (*ATTENTION_WEIGHTS, *FFN_MATRICES, "ffn_norm")
 _NORM_EPSILON = 1e-6
@@ -65,11 +65,9 @@ TINY = Dimensions(hidden=32, ffn_hidden=88, heads=2, layers=8, sequence_tokens=3
 
 
 class TakeOver(NamedTuple):
-    """What is approximate."""
+    """Layers that go backward approximately."""
 
-    # 1 where a rank's layer goes backward approximately, 0 elsewhere, shape (layers, ranks).
-    approximate: Array
-    skip_attention: bool  # Whether that goes past attention.
+    approximate: Array  # 1 for a rank's layer that does, 0 for others, shape (layers, ranks).
     # For each feed-forward matrix, orthonormal directions of its inputs on which its gradient is
     # projected, shape (layers, ranks, inputs, rank); empty for exact gradients.
     directions: dict[str, Array]
@@ -104,13 +102,12 @@ def losses(
     """
     read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
     layers = {name: weights[name] for name in _LAYER_WEIGHTS}
-    if take_over is None:
-        take_over = TakeOver(np.zeros((len(layers["gate"]), len(read))), False, {})
+    over = take_over or TakeOver(np.zeros((len(layers["gate"]), len(read))), {})
 
     def layer(stream: Array, of: tuple[Weights, Array, dict[str, Array]]) -> tuple[Array, None]:
         mine, approximate, directions = of
         mixed = _attention(_norm(stream, mine["attention_norm"]), mine, heads)
-        if take_over.skip_attention:
+        if take_over:
             skipped = approximate[:, None, None, None] > 0
             mixed = jnp.where(skipped, jax.lax.stop_gradient(mixed), mixed)
         stream = stream + mixed
@@ -118,8 +115,7 @@ def losses(
         return stream + _feed_forward(normed, mine, approximate, directions), None
 
     stream = weights["embedding"][read]
-    over = (layers, take_over.approximate, take_over.directions)
-    stream, _ = jax.lax.scan(layer, stream, over, unroll=True)
+    stream, _ = jax.lax.scan(layer, stream, (layers, *over), unroll=True)
     logits = _norm(stream, weights["last_norm"]) @ weights["head"]
     right = jnp.take_along_axis(jax.nn.log_softmax(logits), wanted[..., None], axis=-1)
     return -right[..., 0].mean(axis=-1)
@@ -131,26 +127,26 @@ def gradients(
     heads: int,
     counts: Array,
     take_over: TakeOver | None = None,
-) -> tuple[Array, Weights]:
-    """Return the mean loss over sequences, and its gradients as they come from an all-reduce.
+) -> Weights:
+    """Return the gradients of the mean loss over sequences, as they come from an all-reduce.
 
     Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a sequence that is
-    trained, 0 for one of an idle or dropped rank.
+    trained, and 0 for one of an idle or dropped rank.
     """
 
     def mean_loss(weights: Weights) -> Array:
         each = losses(weights, tokens, heads, take_over)
         return (each * counts).sum() / counts.sum()
 
-    loss, found = jax.value_and_grad(mean_loss)(weights)
-    if take_over is not None and take_over.skip_attention:
-        # Averaged over those who have a gradient; where nobody has, there is none.
+    found: Weights = jax.grad(mean_loss)(weights)
+    if take_over:
+        # Averaged over the ranks that have a gradient; if none has, it is zero.
         trained = counts.sum(axis=1)
         exact = ((1.0 - take_over.approximate) * trained).sum(axis=1)
         factor = jnp.where(exact > 0, trained.sum() / jnp.maximum(exact, 1.0), 0.0)
         for name in ATTENTION_WEIGHTS:
             found[name] = found[name] * factor.reshape(-1, *[1] * (found[name].ndim - 1))
-    return loss, found
+    return found
 
 
 def directions_of(matrix: Array, rank: int) -> Array:
@@ -206,13 +202,9 @@ def _feed_forward(
     return product(inner, "down")
 
 
-def _product(inputs: Array, matrix: Array, approximate: Array, directions: Array) -> Array:  # noqa: ARG001
+def _product(inputs: Array, matrix: Array, *_of_gradients: Array) -> Array:
     """Return ``inputs @ matrix``; its gradient is that of `_gradients_of_product`."""
     return inputs @ matrix
-
-
-def _keep(inputs: Array, matrix: Array, approximate: Array, directions: Array) -> tuple[Array, Any]:
-    return inputs @ matrix, (inputs, matrix, approximate, directions)
 
 
 def _gradients_of_product(kept: Any, gradient: Array) -> tuple[Array, Array, None, None]:
@@ -231,4 +223,4 @@ def _gradients_of_product(kept: Any, gradient: Array) -> tuple[Array, Array, Non
 
 
 _low_rank_product = jax.custom_vjp(_product)
-_low_rank_product.defvjp(_keep, _gradients_of_product)
+_low_rank_product.defvjp(lambda *given: (given[0] @ given[1], given), _gradients_of_product)

@@ -1,4 +1,4 @@
-"""MeCeFO's convergence: how much less an approximate gradient trains than an exact one.
+"""MeCeFO's convergence: progress of an approximate gradient against that of an exact one.
 
 A small language model is trained on real text with the approximate backward pass, under the plans
 that the loop makes for the published failure scenarios. The share that an approximate gradient
@@ -8,9 +8,9 @@ not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,8 @@ from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import write_title
-from faultline.experiments.report.tables import Columns, Table, columns_of
-from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
+from faultline.experiments.report.tables import Table
+from faultline.experiments.studies.base import Results, Row, Study, shown_rows
 from faultline.experiments.studies.mecefo_convergence.cells import (
     LOSSES,
     NO_FAULTS,
@@ -36,14 +36,6 @@ from matplotlib.figure import Figure
 
 _DROPPED_AT = "low"
 _ALL = "and under steady take-overs"
-_LOSS = "1 - exact steps / steps to a loss, over share"
-_NAMES = {
-    "final_share": "share approximate or missing",
-    "inflation": "steps to a loss over exact ones",
-    "change": "change of the held-out loss",
-}
-_NOTHING = {_NAMES["inflation"]: 1.0, _NAMES["change"]: 0.0, _LOSS: 0.0}
-"""Values of quantities where approximation changes nothing."""
 _TARGET_SHARE = 0.5
 """The loss to be reached is that of the run without faults after this share of its steps."""
 
@@ -60,33 +52,24 @@ _RATES = {
 
 
 def cells_of(seed: int, stage: Stage) -> Iterator[Cell]:
-    """Yield what is trained with a seed: all rates, steady take-overs, and smaller batches."""
+    """Yield the cells of a seed: all rates, steady take-overs, and smaller batches."""
     steps = stage.pick(400, 300)
     rates = stage.pick((NO_FAULTS, "mid", "higher"), RATES)
     for rate in rates:
         yield Cell("mecefo", rate, seed, steps, stage.full)
     for pipelines in stage.pick(("2",), ("1", "2")):
         yield Cell(STEADY, pipelines, seed, steps, stage.full)
-    for loss in stage.pick(("idle", "ntp"), tuple(LOSSES)[1:]):
+    for loss in stage.pick(("idle", "ntp"), LOSSES[1:]):
         yield Cell(loss, _DROPPED_AT, seed, steps, stage.full)
 
 
-def curve_table(cells: Sequence[Cell], results: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """Return all curves, a row an evaluation."""
-    curves = [
-        pd.DataFrame(result).assign(loss=cell.loss, rate=cell.rate, seed=cell.seed)
-        for cell, result in zip(cells, results, strict=True)
-    ]
-    return pd.concat(curves, ignore_index=True)
-
-
 def run_table(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return what each run comes to beside the one without faults of the same seed.
+    """Compare each run with the one without faults of the same seed.
 
-    A row a run: ``share``, the share of its gradients that was approximate or missing until it
+    A row per run: ``share``, the share of its gradients that was approximate or missing until it
     reached the loss, ``inflation``, the steps that took over those without faults (missing where it
     did not), ``taken``, 1 - 1 / inflation, ``final_share`` and ``change``: the share and the
-    difference of the held-out loss at the end, in nats a byte.
+    difference of the held-out loss at the end, in nats per byte.
     """
     rows = []
     for _, of_seed in curves.groupby("seed", sort=False):
@@ -118,13 +101,22 @@ def steps_to(target: float, steps: Iterable[float], held_out: Iterable[float]) -
     return float(np.interp(-target, -best, np.fromiter(steps, float)))
 
 
-def loss_by_seed(runs: pd.DataFrame) -> list[float]:
-    """Return for each seed what is taken in proportion to the share, by least squares."""
+def loss_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return ``taken`` over ``share`` by least squares.
+
+    A row per seed, for each loss under the loop's plans, and for MeCeFO with steady take-overs.
+    """
     known = runs[runs.share.gt(0) & runs.taken.notna()]
-    return [
-        float((mine.taken * mine.share).sum() / (mine.share**2).sum())
-        for _, mine in known.groupby("seed", sort=False)
-    ]
+    cases = [(loss, "under the loop's plans", (loss,)) for loss in LOSSES]
+    return pd.DataFrame(
+        {
+            "scheme": scheme,
+            "setting": setting,
+            "value": float((mine.taken * mine.share).sum() / (mine.share**2).sum()),
+        }
+        for scheme, setting, losses in (*cases, ("mecefo", _ALL, ("mecefo", STEADY)))
+        for _, mine in known[known.loss.isin(losses)].groupby("seed", sort=False)
+    )
 
 
 def draw_convergence(curves: pd.DataFrame, runs: pd.DataFrame) -> Figure:
@@ -189,9 +181,7 @@ class MecefoConvergenceStudy(Study):
     """Curves, steps to a loss, and how much less an approximate gradient trains."""
 
     default_seeds = 5
-    charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "convergence.png": (draw_convergence, "curves", "runs"),
-    }
+    charts: ClassVar = {"convergence.png": (draw_convergence, "curves", "runs")}
 
     def __init__(self) -> None:
         if find_spec("jax") is None:
@@ -203,46 +193,30 @@ class MecefoConvergenceStudy(Study):
     def simulate(self, stage: Stage) -> Results:
         """Train all cells."""
         cells = [cell for seed in range(stage.seeds) for cell in cells_of(seed, stage)]
-        curves = curve_table(cells, stage.calls("training", trained, cells, "courses"))
+        courses = stage.calls("training", trained, cells, "courses")
+        curves = pd.concat(
+            [
+                pd.DataFrame(course).assign(loss=cell.loss, rate=cell.rate, seed=cell.seed)
+                for cell, course in zip(cells, courses, strict=True)
+            ],
+            ignore_index=True,
+        )
         return {"curves": curves, "runs": run_table(curves)}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return what each cell comes to, and the loss per approximate step."""
+    def row_tables(self, results: Results) -> Results:
+        """Return all runs with faults, those that reached the loss, and what they lost to it."""
         runs = results["runs"]
         faulty = runs[runs.rate != NO_FAULTS]
-        # How much longer it took, of the runs that reached the loss.
-        for table, measured in (
-            (faulty, {"final_share": "1", "change": "nats a byte"}),
-            (faulty.dropna(subset="inflation"), {"inflation": "1"}),
-        ):
-            yield from rows_by(table, ["loss", "rate"], measured, "{rate}", "{loss}", names=_NAMES)
-        plans = "under the loop's plans"
-        cases = [(loss, plans, (loss,)) for loss in LOSSES]
-        for scheme, setting, losses in (*cases, ("mecefo", _ALL, ("mecefo", STEADY))):
-            if factors := loss_by_seed(runs[runs.loss.isin(losses)]):
-                yield row_of(_LOSS, scheme, setting, None, factors, "1")
+        reached = faulty.dropna(subset="inflation")
+        return {"faulty": faulty, "reached": reached, "losses": loss_table(runs)}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return what each cell comes to, and whether its interval excludes "no change"."""
-        frame = pd.DataFrame([row.as_dict() for row in rows])
-        nothing = frame.quantity.map(_NOTHING)
-        is_sure = np.where(nothing.between(frame.low, frame.high), "no", "yes")
-        columns: Columns = {
-            "quantity": "",
-            "scheme": "scheme",
-            "setting": "setting",
-            "simulated": ("simulated", "{:+.3f}"),
-            "low": ("low", "{:+.3f}"),
-            "high": ("high", "{:+.3f}"),
-            "unit": "unit",
-            "tells": "sign is sure",
-        }
-        tells = np.where(nothing.isna(), "", is_sure)
-        yield columns_of("What approximate gradients cost", frame.assign(tells=tells), columns)
+        """Return all rows in one table."""
+        yield shown_rows("What approximate gradients cost", rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what an approximate gradient of a stage is worth."""
-        (loss,) = (row for row in rows if (row.quantity, row.setting) == (_LOSS, _ALL))
+        """Return the loss of progress per approximate gradient of a stage."""
+        (loss,) = (row for row in rows if row.setting == _ALL)
         seeds = results["runs"].seed.nunique()
         return [
             f"An approximate gradient of a stage trains {loss.simulated:.2f} less than an exact one"

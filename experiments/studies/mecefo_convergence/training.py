@@ -1,11 +1,11 @@
-"""Training of the small model as the loop's plans say: who computes what, and how, step by step."""
+"""Training of the small model by the loop's plans, step by step."""
 
 from __future__ import annotations
 
 import hashlib
 import sysconfig
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import cos, pi
 from pathlib import Path
@@ -27,13 +27,14 @@ from faultline.experiments.studies.mecefo_convergence.language_model import (
 )
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.strategies.base import StepPlan, Task
-from faultline.strategies.stage_work import Techniques
+from faultline.strategies.stage_work import LowRank
 from numpy.typing import NDArray
 
-_DECAYS, _WEIGHT_DECAY, _TINY = (0.9, 0.999), 0.01, 1e-8
+_RATE, _DECAYS, _WEIGHT_DECAY, _TINY = 3e-3, (0.9, 0.999), 0.01, 1e-8
+"""AdamW of MeCeFO's runs: the rate after 10 % of warm-up, and before a cosine to 10 %."""
 _HELD_OUT_SEQUENCES, _HELD_OUT_ONE_IN = 32, 10
 _EVALUATIONS = 20
-"""How often the model is looked at."""
+"""Of a training, after its first."""
 
 Bytes = NDArray[np.uint8]
 
@@ -43,7 +44,7 @@ def library_text() -> tuple[Bytes, Bytes]:
     """Return text that every machine with a Python has: to train on, and of other files, held out.
 
     The sources of all modules at the top of the standard library, as bytes, in the order of their
-    digests, which also say what is held out: one file in ten. The same Python has the same text.
+    digests, which also select the held-out files, one in ten. The same Python has the same text.
     """
     folder = Path(sysconfig.get_paths()["stdlib"])
     sources = (path.read_bytes() for path in folder.glob("*.py"))
@@ -64,91 +65,61 @@ def sequences(text: Bytes, count: int, tokens: int, rng: np.random.Generator) ->
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a model is trained."""
+    """Settings of a training."""
 
     shape: Dimensions  # The model; its layers are dealt out evenly to the stages of the plans.
     ranks: int  # Data-parallel ranks.
-    sequences_per_rank: int  # What each trains of a whole batch.
+    sequences_per_rank: int  # Of a whole batch.
     steps: int
-    techniques: Techniques  # What a node with several tasks does.
-    # Peak learning rate of AdamW, after 10 % of warm-up and before a cosine to 10 %, as published
-    # for MeCeFO.
-    rate: float = 3e-3
+    low_rank: LowRank  # Projections of a node with several tasks.
 
 
-@dataclass(slots=True)
-class Course:
-    """What came of a training; a value an evaluation, before the first step and up to the last."""
+class TakeOvers:
+    """Layers that plans make approximate, with projections as old as their nodes have them.
 
-    weights: Weights  # The model at the end.
-    samples: list[int] = field(default_factory=list)  # Sequences trained.
-    steps: list[int] = field(default_factory=list)
-    held_out: list[float] = field(default_factory=list)  # Loss on text of other files, nats a byte.
-    # Shares of the gradients of stages that were approximate, and of batches that were not trained,
-    # on average so far.
-    approximate: list[float] = field(default_factory=list)
-    missing: list[float] = field(default_factory=list)
-
-
-class Projections:
-    """Directions of low rank for each stage that is taken over, as old as its node has them.
-
-    They are computed when the stage comes to a node, and every so many steps from then on.
+    Projections are computed when a stage comes to a node, and every so many steps from then on.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._low_rank = settings.techniques.low_rank
+        shape, rank = settings.shape, settings.low_rank.rank
+        self._shape, self._every = (shape.layers, settings.ranks), settings.low_rank.refresh_steps
+        inputs = {"gate": shape.hidden, "up": shape.hidden, "down": shape.ffn_hidden}
+        self._directions = {
+            name: np.zeros((*self._shape, width, rank), np.float32)
+            for name, width in inputs.items()
+        }
         self._since: dict[Task, int] = {}
-        self._directions: dict[str, NDArray[np.float32]] = {}
         self._arrays: dict[str, Array] = {}
-        if self._low_rank is not None:
-            shape, rank = settings.shape, self._low_rank.rank
-            inputs = {"gate": shape.hidden, "up": shape.hidden, "down": shape.ffn_hidden}
-            self._directions = {
-                name: np.zeros((shape.layers, settings.ranks, width, rank), np.float32)
-                for name, width in inputs.items()
-            }
-            self._find = jax.jit(lambda matrix: directions_of(matrix, rank))
+        self._find = jax.jit(lambda matrix: directions_of(matrix, rank))
 
-    def at(self, step: int, weights: Weights, plan: StepPlan) -> dict[str, Array]:
-        """Return the directions of a step, shape (layers, ranks, inputs, rank)."""
-        if self._low_rank is None:
-            return {}
-        every = self._low_rank.refresh_steps
+    def at(self, step: int, weights: Weights, plan: StepPlan) -> TakeOver | None:
+        """Return the approximate layers of a step; None if there are none."""
         since = {task: self._since.get(task, step) for task in plan.approximate}
-        due = [task for task, begun in since.items() if (step - begun) % every == 0]
-        for layer, ranks in _layers(due, plan.stages, len(self._directions["gate"])).items():
+        self._since = since
+        if not since:
+            return None
+        due = [task for task, begun in since.items() if (step - begun) % self._every == 0]
+        for layer, ranks in self._ranks(due, plan.stages).items():
             for name in FFN_MATRICES:
                 self._directions[name][layer, ranks] = self._find(weights[name][layer])
-        if due or not self._arrays:
+        if due:
             self._arrays = {name: jnp.array(one) for name, one in self._directions.items()}
-        self._since = since
-        return self._arrays
+        approximate = np.zeros(self._shape, np.float32)
+        for layer, ranks in self._ranks(plan.approximate, plan.stages).items():
+            approximate[layer, ranks] = 1.0
+        return TakeOver(approximate, self._arrays)
 
-
-def _layers(tasks: Sequence[Task], stages: int, layers: int) -> dict[int, list[int]]:
-    """Return the ranks that have tasks in each layer."""
-    each, found = layers // stages, dict[int, list[int]]()
-    for task in tasks:
-        for layer in range(task.stage * each, (task.stage + 1) * each):
-            found.setdefault(layer, []).append(task.group)
-    return found
-
-
-def take_over_of(
-    plan: StepPlan, settings: Settings, directions: dict[str, Array]
-) -> TakeOver | None:
-    """Return what a plan makes approximate; None for nothing."""
-    if not plan.approximate:
-        return None
-    approximate = np.zeros((settings.shape.layers, settings.ranks), np.float32)
-    for layer, ranks in _layers(plan.approximate, plan.stages, settings.shape.layers).items():
-        approximate[layer, ranks] = 1.0
-    return TakeOver(approximate, settings.techniques.skip_attention, directions)
+    def _ranks(self, tasks: Iterable[Task], stages: int) -> dict[int, list[int]]:
+        """Return the ranks that have tasks in each layer."""
+        each, found = self._shape[0] // stages, dict[int, list[int]]()
+        for task in tasks:
+            for layer in range(task.stage * each, (task.stage + 1) * each):
+                found.setdefault(layer, []).append(task.group)
+        return found
 
 
 class Batches:
-    """Which sequences a step trains; shares of a sequence add up over steps to whole ones."""
+    """The sequences of each step; shares of a sequence add up over steps to whole ones."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self._settings, self._seed = settings, seed
@@ -171,59 +142,63 @@ class Batches:
         return text, counts.T
 
 
-def train(settings: Settings, plans: Sequence[StepPlan], seed: int) -> Course:
-    """Train a model, a step a plan; one seed is the same text and the same first weights.
+def train(
+    settings: Settings, plans: Sequence[StepPlan], seed: int
+) -> tuple[Weights, list[dict[str, float]]]:
+    """Train a model, a step per plan; one seed is the same text and the same first weights.
 
-    With fewer plans than steps it is left as it is by then.
+    Returns the weights at the end, and a row per evaluation, before the first step and up to the
+    last: ``steps``, ``samples`` (sequences trained), ``held_out`` (loss on text of other files,
+    nats per byte); ``approximate`` and ``missing``, the shares of the gradients of stages that were
+    approximate and of batches that were not trained, on average so far.
     """
-    heads = settings.shape.heads
+    heads, tokens = settings.shape.heads, settings.shape.sequence_tokens
     weights = initial_weights(settings.shape, stream(seed, Purpose.MODEL_WEIGHTS))
     moments = jax.tree.map(jnp.zeros_like, (weights, weights))
-    skips = settings.techniques.skip_attention
 
     def step_of(
         weights: Weights, moments: Any, text: Array, counts: Array, rate: Array, over: Any
     ) -> tuple[Weights, Any]:
-        take_over = None if over is None else TakeOver(over[0], skips, over[1])
-        _, found = gradients(weights, text, heads, counts, take_over)
-        return adamw(weights, moments, found, rate)
+        return adamw(weights, moments, gradients(weights, text, heads, counts, over), rate)
 
     compiled = jax.jit(step_of)
     mean_loss = jax.jit(lambda weights, text: losses(weights, text, heads).mean())
-    batches, projections = Batches(settings, seed), Projections(settings)
-    course, approximate, missing = Course(weights), 0.0, 0.0
+    batches, take_overs = Batches(settings, seed), TakeOvers(settings)
     # Text that is not trained on, the same for all seeds, as one rank's.
-    tokens, rng = settings.shape.sequence_tokens, stream(0, Purpose.HELD_OUT_TEXT)
+    rng = stream(0, Purpose.HELD_OUT_TEXT)
     held_out = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)[None]
     looks = set(np.linspace(0, settings.steps, _EVALUATIONS + 1).astype(int))
-    for step in range(len(plans) + 1):
+    rows: list[dict[str, float]] = []
+    approximate = missing = 0.0
+    for step, plan in enumerate([*plans, None]):
         if step in looks:
-            course.steps.append(step)
-            course.samples.append(batches.given)
-            course.held_out.append(float(mean_loss(weights, held_out)))
-            course.approximate.append(approximate / max(step, 1))
-            course.missing.append(missing / max(step, 1))
-        if step == len(plans):
+            rows.append(
+                {
+                    "steps": step,
+                    "samples": batches.given,
+                    "held_out": float(mean_loss(weights, held_out)),
+                    "approximate": approximate / max(step, 1),
+                    "missing": missing / max(step, 1),
+                }
+            )
+        if plan is None:
             break
-        plan = plans[step]
         approximate += plan.approximate_share
         missing += 1.0 - plan.batch_share
         text, counts = batches.of(step, plan)
-        over = take_over_of(plan, settings, projections.at(step, weights, plan))
-        arrays = None if over is None else (over.approximate, over.directions)
+        over = take_overs.at(step, weights, plan)
         rate = jnp.array([rate_at(settings, step), step + 1.0], jnp.float32)
-        weights, moments = compiled(weights, moments, text, counts, rate, arrays)
-    course.weights = weights
-    return course
+        weights, moments = compiled(weights, moments, text, counts, rate, over)
+    return weights, rows
 
 
 def rate_at(settings: Settings, step: int) -> float:
     """Return the learning rate of a step, from 0."""
     warm_up = max(1.0, 0.1 * settings.steps)
     if step < warm_up:
-        return settings.rate * (step + 1) / warm_up
+        return _RATE * (step + 1) / warm_up
     done = (step - warm_up) / max(1.0, settings.steps - warm_up)
-    return settings.rate * (0.55 + 0.45 * cos(pi * done))
+    return _RATE * (0.55 + 0.45 * cos(pi * done))
 
 
 def adamw(

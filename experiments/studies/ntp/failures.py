@@ -6,7 +6,7 @@ What they do to throughput, and how many spare domains make up for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -72,23 +72,22 @@ def lost_shares(
     job: StudyJob,
     scheme: Scheme,
     *,
-    packing: bool,
     pod_replicas: int | None = None,
     resharded: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the share of throughput lost in each state.
+    """Return the share of throughput lost in each state: a row of failed GPUs by domain.
 
-    The states are rows of failed GPUs by domain; packing puts hit domains into the fewest replicas,
-    of the whole job or within pods. Where replicas that are whole reshard for reduced ones, they
-    may wait for all of it.
+    Hit domains are packed into the fewest replicas, within pods or the whole job (None); a pod of
+    one replica is no packing. If whole replicas reshard for reduced ones (`resharded`), they wait
+    for all of it.
     """
     stages = job.layout.pipeline
-    if packing:
+    if pod_replicas == 1:
+        worst = unpacked(failed, stages)
+    else:
         pods = range(0, job.domains, stages * (pod_replicas or job.domains))
         parts = np.split(failed, pods[1:], axis=1)
         worst = np.hstack([packed(worst_first(one), one.shape[1], stages) for one in parts])
-    else:
-        worst = unpacked(failed, stages)
     kept = batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
     if resharded:
         kept = kept / (1.0 + step_slowdowns(job, scheme)[worst].max(axis=1, initial=0.0))
@@ -101,34 +100,43 @@ _Cell = tuple[dict[str, Any], int, int]
 
 def _by_fraction(job: StudyJob, fractions: Iterable[float]) -> list[_Cell]:
     gpus = job.domains * job.domain_gpus
-    failures = {fraction: round(gpus * fraction) for fraction in fractions}
-    return [
-        ({"failed_fraction": fraction, "failed_gpus": count}, count, 1)
-        for fraction, count in failures.items()
-    ]
+    counts = [(fraction, round(gpus * fraction)) for fraction in fractions]
+    return [({"failed_fraction": one, "failed_gpus": count}, count, 1) for one, count in counts]
 
 
-def _drawn(
-    job: StudyJob, purpose: Purpose, cells: Sequence[_Cell], seeds: Sequence[int], sets: int
-) -> Iterator[tuple[dict[str, Any], Counts]]:
-    """Yield the sets of each seed and cell, with what they are."""
+def _losses(
+    job: StudyJob,
+    purpose: Purpose,
+    cells: Sequence[_Cell],
+    seeds: Sequence[int],
+    sets: int,
+    pods: Sequence[int | None] = (None, 1),
+) -> pd.DataFrame:
+    """Return a row a seed, cell, scheme and pod size, with the columns of `loss_table`."""
+    rows = []
     for seed, (index, (labels, failures, radius)) in product(seeds, enumerate(cells)):
         rng = stream(seed, purpose, index)
         counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus, radius)
-        yield {"seed": seed, **labels}, counts
+        for scheme, pod in product(Scheme, pods):
+            shares, resharded = (
+                lost_shares(counts, job, scheme, pod_replicas=pod, resharded=all_of_it)
+                for all_of_it in (False, True)
+            )
+            low, high = np.percentile(shares, (5, 95))
+            found = {"loss": shares.mean(), "low": low, "high": high, "resharded": resharded.mean()}
+            cell = {"seed": seed, **labels, "scheme": scheme.value, "packed": pod != 1}
+            rows.append({**cell, **found, "pod_replicas": pod})
+    return pd.DataFrame(rows)
 
 
 def pod_table(
     job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
-    rows = []
-    for drawn, counts in _drawn(job, Purpose.PODS, _by_fraction(job, fractions), seeds, sets):
-        for replicas, scheme in product(POD_REPLICAS, Scheme):
-            lost = lost_shares(counts, job, scheme, packing=True, pod_replicas=replicas)
-            cell = {"pod_replicas": replicas, "scheme": scheme.value, "loss": lost.mean()}
-            rows.append(drawn | cell)
-    return pd.DataFrame(rows).drop(columns="failed_gpus")
+    cells = _by_fraction(job, fractions)
+    table = _losses(job, Purpose.PODS, cells, seeds, sets, POD_REPLICAS)
+    table = table.sort_values(["seed", "failed_fraction", "pod_replicas"], kind="stable")
+    return table[["seed", "failed_fraction", "pod_replicas", "scheme", "loss"]]
 
 
 def loss_table(
@@ -139,7 +147,8 @@ def loss_table(
     Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
     `resharded` the mean with all resharding charged. All schemes see the same sets.
     """
-    return _losses(job, Purpose.PLACEMENTS, _by_fraction(job, fractions), seeds, sets)
+    table = _losses(job, Purpose.PLACEMENTS, _by_fraction(job, fractions), seeds, sets)
+    return table.drop(columns="pod_replicas")
 
 
 def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
@@ -154,24 +163,7 @@ def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame
 def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
     """Return `loss_table` by the GPUs that a failure takes, at a number of failures."""
     cells: list[_Cell] = [({"blast_radius": r}, BLAST_FAILURES, r) for r in BLAST_RADII]
-    return _losses(job, Purpose.BLASTS, cells, seeds, sets)
-
-
-def _losses(
-    job: StudyJob, purpose: Purpose, cells: Sequence[_Cell], seeds: Sequence[int], sets: int
-) -> pd.DataFrame:
-    rows = []
-    for drawn, counts in _drawn(job, purpose, cells, seeds, sets):
-        for scheme, packing in product(Scheme, (True, False)):
-            shares, resharded = (
-                lost_shares(counts, job, scheme, packing=packing, resharded=all_of_it)
-                for all_of_it in (False, True)
-            )
-            low, high = np.percentile(shares, (5, 95))
-            found = {"loss": shares.mean(), "low": low, "high": high}
-            cell = {"scheme": scheme.value, "packed": packing, **found}
-            rows.append({**drawn, **cell, "resharded": resharded.mean()})
-    return pd.DataFrame(rows)
+    return _losses(job, Purpose.BLASTS, cells, seeds, sets).drop(columns="pod_replicas")
 
 
 def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: int) -> pd.DataFrame:
@@ -198,19 +190,6 @@ SOFTWARE_REPAIR_S = 3 * 3_600.0
 LLAMA3_FAILURES_PER_GPU_S = 419 / (54 * DAY_S * 16_384)
 """Llama 3's rate (Grattafiori et al. 2024, table 5): 419 unexpected interruptions in 54 days of
 pretraining on 16,384 GPUs, each taken for one GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceRules:
-    """How GPUs fail and come back."""
-
-    gpus: int  # GPUs of the cluster, all healthy at the start.
-    duration_s: float = 15 * DAY_S  # Length of the trace.
-    # Rate at which a healthy GPU fails; times between failures are exponential.
-    failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S
-    hardware_share: float = 0.78  # Share of failures that need a repair of the hardware.
-    # How long that takes, each value as likely as the others; else it is `SOFTWARE_REPAIR_S`.
-    hardware_repair_s: tuple[float, ...] = (5 * DAY_S,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,38 +237,45 @@ class Trace:
         return np.cumsum(steps, axis=0, dtype=np.int16)
 
 
-def simulate_trace(rules: TraceRules, rng: np.random.Generator) -> Trace:
-    """Run failures and repairs.
+def simulate_trace(
+    rng: np.random.Generator,
+    gpus: int,
+    hardware_repair_s: Sequence[float] = (5 * DAY_S,),
+    *,
+    duration_s: float = 15 * DAY_S,
+    failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S,
+    hardware_share: float = 0.78,
+) -> Trace:
+    """Run failures and repairs of GPUs that are all healthy at the start.
 
     Failures of the whole cluster come at the summed rate of all GPUs; one that would hit a GPU
-    which is being repaired does not happen, so every healthy GPU fails at its own rate.
+    which is being repaired does not happen, so every healthy GPU fails at its own rate. A share of
+    the failures needs a repair of the hardware, which takes one of some times, each as likely as
+    the others; all other repairs take `SOFTWARE_REPAIR_S`.
     """
-    mean_s = 1 / (rules.gpus * rules.failures_per_gpu_s)
+    mean_s = 1 / (gpus * failures_per_gpu_s)
     back_s: dict[int, float] = {}
     events: list[tuple[float, int, int]] = []
     now_s = rng.exponential(mean_s)
-    while now_s < rules.duration_s:
-        gpu = int(rng.integers(rules.gpus))
+    while now_s < duration_s:
+        gpu = int(rng.integers(gpus))
         if back_s.get(gpu, 0.0) <= now_s:
-            back_s[gpu] = now_s + _repair_s(rules, rng)
+            repair_s = SOFTWARE_REPAIR_S
+            if rng.random() < hardware_share:
+                repair_s = hardware_repair_s[int(rng.integers(len(hardware_repair_s)))]
+            back_s[gpu] = now_s + repair_s
             events.append((now_s, gpu, 1))
-            if back_s[gpu] < rules.duration_s:
+            if back_s[gpu] < duration_s:
                 events.append((back_s[gpu], gpu, -1))
         now_s += rng.exponential(mean_s)
     events.sort()
-    times_s, gpus, changes = zip(*events, strict=True) if events else ((), (), ())
+    times_s, failing, changes = zip(*events, strict=True) if events else ((), (), ())
     return Trace(
         np.array(times_s, dtype=np.float64),
-        np.array(gpus, dtype=np.int64),
+        np.array(failing, dtype=np.int64),
         np.array(changes, dtype=np.int16),
-        rules.duration_s,
+        duration_s,
     )
-
-
-def _repair_s(rules: TraceRules, rng: np.random.Generator) -> float:
-    if rng.random() >= rules.hardware_share:
-        return SOFTWARE_REPAIR_S
-    return rules.hardware_repair_s[int(rng.integers(len(rules.hardware_repair_s)))]
 
 
 REPAIRS_DAYS: Mapping[str, tuple[float, ...]] = {
@@ -302,22 +288,24 @@ RATE_FACTORS = (1, 3)
 """Failure rates over Llama 3's."""
 THRESHOLD = 0.001
 """Failed fraction that the paper counts the time above."""
+MOST_SPARES = 256
+"""Spare domains of the cluster whose spares fail, too."""
 
 
-def trace_rules(repair: str, rate_factor: int) -> TraceRules:
-    """Return how GPUs fail and come back at a named repair time and a multiple of the rate."""
-    return TraceRules(
-        GPUS,
-        failures_per_gpu_s=rate_factor * LLAMA3_FAILURES_PER_GPU_S,
-        hardware_repair_s=tuple(days * DAY_S for days in REPAIRS_DAYS[repair]),
-    )
-
-
-def traces(repair: str, rate_factor: int, seed: int, count: int) -> Iterator[Trace]:
-    """Yield traces of a setting; the same seeds whatever the setting."""
-    rules = trace_rules(repair, rate_factor)
+def traces(
+    repair: str,
+    rate_factor: int,
+    seed: int,
+    count: int,
+    gpus: int = GPUS,
+    purpose: Purpose = Purpose.TRACE,
+) -> Iterator[Trace]:
+    """Yield traces of a named repair time and a multiple of the rate; the same seeds for all."""
+    rate = rate_factor * LLAMA3_FAILURES_PER_GPU_S
+    repairs_s = [days * DAY_S for days in REPAIRS_DAYS[repair]]
     for index in range(count):
-        yield simulate_trace(rules, stream(seed, Purpose.TRACE, index))
+        rng = stream(seed, purpose, index)
+        yield simulate_trace(rng, gpus, repairs_s, failures_per_gpu_s=rate)
 
 
 def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
@@ -337,23 +325,6 @@ def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.DataFrame:
-    """Return the failed fraction over time: median, 5th and 95th percentile, and the first trace.
-
-    Columns `day`, `median`, `low`, `high`, `one`.
-    """
-    # Points two hours apart.
-    grid_s = np.linspace(0.0, trace_rules(repair, rate_factor).duration_s, 180 + 1)
-    courses = []
-    for trace in traces(repair, rate_factor, seed, count):
-        failed = np.concatenate(([0], trace.failed))
-        courses.append(failed[np.searchsorted(trace.times_s, grid_s, side="right")] / GPUS)
-    low, median, high = np.percentile(courses, (5, 50, 95), axis=0)
-    return pd.DataFrame(
-        {"day": grid_s / DAY_S, "median": median, "low": low, "high": high, "one": courses[0]}
-    )
-
-
 def _failed(trace: Trace) -> dict[str, float]:
     failed = trace.failed
     above_s = trace.lengths_s[failed > THRESHOLD * GPUS].sum()
@@ -369,22 +340,32 @@ def _failed(trace: Trace) -> dict[str, float]:
 
 
 def _outcome_by_scheme(trace: Trace, job: StudyJob) -> dict[str, float]:
-    hit = worst_first(trace.domain_counts(job.domains, job.domain_gpus))
-    worst = packed(hit, job.domains, PIPELINE_STAGES)
-    peaks = hit[trace.local_peaks]
+    counts = trace.domain_counts(job.domains, job.domain_gpus)
+    peaks = worst_first(counts)[trace.local_peaks]
     result: dict[str, float] = {}
     for scheme in Scheme:
         plans = job.plans(scheme)
-        loss = 1.0 - batch_sequences(worst, job.replicas, plans) / job.batch
-        result[f"loss_{scheme.value}"] = trace.mean_over_time(loss)
+        result[f"loss_{scheme.value}"] = trace.mean_over_time(lost_shares(counts, job, scheme))
         for column, step in (("spares", 1), ("replica_spares", PIPELINE_STAGES)):
             needed = spare_domains(peaks, job.domains, PIPELINE_STAGES, plans, job.batch, step=step)
             result[f"{column}_{scheme.value}"] = float(needed.max(initial=0))
     return result
 
 
-MOST_SPARES = 256
-"""Spare domains of the cluster that the traces are of."""
+def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.DataFrame:
+    """Return the failed fraction over time: median, 5th and 95th percentile, and the first trace.
+
+    Columns `day`, `median`, `low`, `high`, `one`.
+    """
+    # Points two hours apart.
+    grid_s = 7_200.0 * np.arange(15 * 12 + 1)
+    courses = []
+    for trace in traces(repair, rate_factor, seed, count):
+        failed = np.concatenate(([0], trace.failed))
+        courses.append(failed[np.searchsorted(trace.times_s, grid_s, side="right")] / GPUS)
+    low, median, high = np.percentile(courses, (5, 50, 95), axis=0)
+    found = {"day": grid_s / DAY_S, "median": median, "low": low, "high": high, "one": courses[0]}
+    return pd.DataFrame(found)
 
 
 def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.DataFrame:
@@ -394,14 +375,13 @@ def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.Da
     They come in whole replicas, as in `trace_table`, where they never fail.
     """
     job = study_job()
-    gpus = (job.domains + MOST_SPARES) * job.domain_gpus
-    rules = replace(trace_rules(repair, 1), gpus=gpus)
+    domains = job.domains + MOST_SPARES
     rows: list[tuple[Any, ...]] = []
-    for seed, index in product(seeds, range(count)):
-        trace = simulate_trace(rules, stream(seed, Purpose.FAILING_SPARES, index))
-        counts = trace.domain_counts(job.domains + MOST_SPARES, job.domain_gpus)
-        peaks = counts[trace.local_peaks]
-        rows += [(seed, index, each.value, spares_needed(peaks, job, each)) for each in Scheme]
+    for seed in seeds:
+        found = traces(repair, 1, seed, count, domains * job.domain_gpus, Purpose.FAILING_SPARES)
+        for index, trace in enumerate(found):
+            peaks = trace.domain_counts(domains, job.domain_gpus)[trace.local_peaks]
+            rows += [(seed, index, each.value, spares_needed(peaks, job, each)) for each in Scheme]
     return pd.DataFrame(rows, columns=["seed", "trace", "scheme", "spares"])
 
 

@@ -8,7 +8,7 @@ resharding, and as many stages as the memory needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -43,10 +43,10 @@ VARIANTS = {
     for row in read_rows("ntp", "variants")
 }
 """Settings of what is run, by name: a scheme, and after a comma how it runs."""
-DOMAIN_SCHEMES = ("checkpoint", "dp-drop", "ntp", "ntp-pw")
+DOMAIN_SCHEMES = ("checkpoint", *SCHEMES)
 """The first has new hardware at once for all that breaks."""
-_POD = 16
-"""Replicas that share a pod, where packing is within pods."""
+_PODS = {"not packed": 1, "pods of 16": 16}
+"""Replicas that share a pod, by how a variant runs; all of the job in others."""
 
 
 def variant_name(variant: str) -> str:
@@ -109,58 +109,86 @@ def placed_loss(trace: failures.Trace, job: StudyJob, variant: str) -> float:
     if name not in SCHEMES or how == "resharding at bound":
         return float("nan")
     failed = trace.domain_counts(job.domains, job.domain_gpus)
-    lost = failures.lost_shares(
-        failed,
-        job,
-        Scheme(name),
-        packing=how != "not packed",
-        pod_replicas=_POD if how.startswith("pods") else None,
-        resharded=how != "resharding hidden",
-    )
+    hidden = how == "resharding hidden"
+    pod = _PODS.get(how)
+    lost = failures.lost_shares(failed, job, Scheme(name), pod_replicas=pod, resharded=not hidden)
     return trace.mean_over_time(lost)
 
 
-def _written(
-    directory: Path, seeds: int, count: int, jobs: list[StudyJob]
-) -> Iterator[tuple[int, int, failures.Trace, StudyJob, Path]]:
-    """Yield each seed and number of a trace, the trace, each job, and the file for it."""
+def _points(
+    directory: Path,
+    seeds: int,
+    count: int,
+    jobs: Iterable[StudyJob],
+    variants: Iterable[str],
+    *,
+    of_domains: bool,
+) -> Iterator[Point]:
+    """Yield 15 days of `count` traces a seed, at Llama 3's rate, for each job and variant.
+
+    Traces are written into the directory, as files that scenarios can name.
+    """
+    jobs, variants = list(jobs), list(variants)
     for seed in range(seeds):
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
             for job in jobs:
                 path = directory / f"failures-{job.domain_gpus}-{seed}-{index}.csv"
                 write_trace(failures_of(trace, job), path)
-                yield seed, index, trace, job, path
+                more = _domain_settings(job) if of_domains else []
+                for variant in variants:
+                    labels = {"variant": variant, "trace": index}
+                    labels |= {"domain_gpus": job.domain_gpus, "stages": job.layout.pipeline}
+                    labels |= {"placed": placed_loss(trace, job, variant)}
+                    scenario = scenario_of(trace, path, variant, *more)
+                    yield Point(scenario, seed, labels=tuple(labels.items()))
 
 
 def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
-    """Yield the runs of `count` traces a seed, at Llama 3's rate, under every variant.
+    """Yield the runs of the study's job under every variant."""
+    return _points(directory, seeds, count, [study_job()], VARIANTS, of_domains=False)
 
-    Traces are written into the directory, as files that scenarios can name.
+
+def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
+    """Yield the runs under every scheme, on domains of every size."""
+    jobs = map(job_that_fits, failures.DOMAIN_SIZES)
+    return _points(directory, seeds, count, jobs, DOMAIN_SCHEMES, of_domains=True)
+
+
+def _with_losses(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with ``goodput`` and ``degraded``.
+
+    Goodput is the batches trained over those of as long a time without failures and checkpoints;
+    degraded, the share of the training time lost to smaller batches and resharding.
     """
-    for seed, index, trace, job, path in _written(directory, seeds, count, [study_job()]):
-        for variant in VARIANTS:
-            placed = placed_loss(trace, job, variant)
-            labels = (("variant", variant), ("trace", index), ("placed", placed))
-            yield Point(scenario_of(trace, path, variant), seed, labels=labels)
+    trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
+    lost = {"goodput": 1.0 / runs.time_to_train_ratio, "degraded": runs.degraded_s / trained_s}
+    return runs.assign(**lost)
 
 
 def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what runs of `loop_points` came to, a row a run.
-
-    ``goodput`` is the batches trained over those of as long a time without failures and
-    checkpoints; ``degraded`` the share of the training time lost to smaller batches and resharding;
-    ``placed`` is that of `placed_loss`.
-    """
+    """Return the runs of `loop_points`, a row a run; ``placed`` is that of `placed_loss`."""
     causes = [f"{cause}_s" for cause in CAUSES]
     columns = ["variant", "seed", "trace", "placed", "goodput", "degraded"]
     columns += ["restarts", "failures", "simulated_steps", "time_s", *causes]
     return _with_losses(runs)[columns]
 
 
-def _with_losses(runs: pd.DataFrame) -> pd.DataFrame:
-    trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
-    lost = {"goodput": 1.0 / runs.time_to_train_ratio, "degraded": runs.degraded_s / trained_s}
-    return runs.assign(**lost)
+def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of `domain_points`, a row a run.
+
+    As `loop_table`, goodput being that of a job of this size without failures; with
+    ``batches_per_day``, of 1,024 sequences, and ``idle_gpus``, in no replica.
+    """
+    found = _with_losses(runs)
+    columns = ["domain_gpus", "stages", "strategy", "seed", "trace", "placed", "restarts"]
+    jobs = list(map(job_that_fits, runs.domain_gpus))
+    full_batches = [
+        failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES for job in jobs
+    ]
+    return found[[*columns, "goodput", "degraded"]].assign(
+        batches_per_day=found.goodput * full_batches,
+        idle_gpus=[GPUS - job.gpus for job in jobs],
+    )
 
 
 def _domain_settings(job: StudyJob) -> list[str]:
@@ -175,30 +203,3 @@ def _domain_settings(job: StudyJob) -> list[str]:
         "failures.gpus_per_domain": job.domain_gpus,
     }
     return [f"{key}={value}" for key, value in (modelled | cut).items()]
-
-
-def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
-    """Yield 15 days of `count` traces a seed under every scheme, on domains of every size."""
-    jobs = [job_that_fits(size) for size in failures.DOMAIN_SIZES]
-    for seed, index, trace, job, path in _written(directory, seeds, count, jobs):
-        # Of all GPUs without failures; those that make up no whole replica are idle.
-        full_batches = failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
-        labels = {"domain_gpus": job.domain_gpus, "stages": job.layout.pipeline, "trace": index}
-        for scheme in DOMAIN_SCHEMES:
-            scenario = scenario_of(trace, path, scheme, *_domain_settings(job))
-            found = {"placed": placed_loss(trace, job, scheme), "batches_per_day": full_batches}
-            yield Point(scenario, seed, labels=tuple((labels | found).items()))
-
-
-def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what runs of `domain_points` came to, a row a run.
-
-    As `loop_table`, goodput being that of a job of this size without failures; with
-    ``batches_per_day``, of 1,024 sequences, and ``idle_gpus``, in no replica.
-    """
-    found = _with_losses(runs)
-    columns = ["domain_gpus", "stages", "strategy", "seed", "trace", "placed", "restarts"]
-    return found[[*columns, "goodput", "degraded"]].assign(
-        batches_per_day=found.goodput * runs.batches_per_day,
-        idle_gpus=[GPUS - job_that_fits(size).gpus for size in runs.domain_gpus],
-    )

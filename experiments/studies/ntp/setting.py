@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.palette import title_of
 from faultline.platforms import load_preset, read_platform, write_xml
 from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
@@ -63,10 +62,7 @@ PACES: Mapping[str, str] = {
 }
 """Models of how long an iteration takes, by name; the study uses the first."""
 
-
-SCHEMES = {scheme.value: title_of(scheme.value) for scheme in Scheme}
-"""Names of the schemes, by the registered one."""
-
+SCHEMES = tuple(scheme.value for scheme in Scheme)
 _plans = cache(replica_plans)
 MACHINES = {
     "1f1b": (B200, 1),

@@ -8,11 +8,10 @@ failures, repairs and restarts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.base import Results, Row, Study, Tables
 from faultline.experiments.studies.ntp import failures, figures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
@@ -79,24 +78,7 @@ class NtpStudy(Study):
         """Return what rows are made of."""
         return tables.row_tables(results)
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return plans, losses, traces and spares, the training loop, and all that is published."""
-        yield tables.shown_plans(results["plans"])
-        yield tables.shown_losses(results["losses"])
-        yield tables.shown_pods(results["pods"])
-        yield tables.shown_traces(results["traces"])
-        yield tables.shown_spares(results["traces"], results["failing_spares"])
-        yield tables.shown_loop(results["loop"])
-        yield from tables.shown_domains(results["domains"])
-        compared = [row.as_dict() for row in rows if row.published is not None]
-        columns = ["quantity", "scheme", "setting", "published", "simulated"]
-        yield frame_table(
-            "Published and simulated",
-            pd.DataFrame(compared)[columns],
-            dict.fromkeys(columns[3:], "{:.4g}"),
-        )
-
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what the schemes come to: of throughput and spares, and in the loop."""
-        found = results["losses"], results["traces"], results["failing_spares"]
-        return tables.placement_sentence(*found), tables.loop_sentence(results["loop"])
+        placed = tables.placement_sentence(results["losses"], results["failing_spares"])
+        return placed, tables.loop_sentence(results["loop"])

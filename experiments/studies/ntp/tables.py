@@ -1,17 +1,14 @@
-"""Rows, tables and sentences: failed GPUs at one moment, 15 days of them, and the training loop."""
+"""What rows and sentences are made of: failed GPUs at one moment, 15 days, the training loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table, wide_table
 from faultline.experiments.studies.base import Results
 from faultline.experiments.studies.data import published_value
-from faultline.experiments.studies.ntp.loop import REPAIR, variant_name
 from faultline.experiments.studies.ntp.setting import GPUS, PACES, SCHEMES, study_job
 from faultline.strategies.nonuniform.replica_plan import (
     PowerCurve,
@@ -23,18 +20,16 @@ from faultline.strategies.nonuniform.throughput import available_fraction
 
 FAILING_REPAIR = "5 days"
 """How long repairs take where spares fail, too."""
-_SHOWN_FRACTIONS = (0.0005, 0.001, 0.002, 0.003, 0.004)
-_MOST_FAILED = 8
 _TDP_W = 1200.0
 """Of a GPU of GB200, in watts: a rack is fed for all of its GPUs."""
-
-_FAILING = f"15 days, repair {FAILING_REPAIR}, whole replicas"
-_KINDS = {"spares": "one by one", "replica_spares": "whole replicas"}
+_SPARES = {"spares": "one by one", "replica_spares": "whole replicas"}
+"""How spares come, by the column of `failures.trace_table`."""
 
 
 def spares_published(scheme: str) -> int:
     """Return the spare domains that a scheme needs as published, repair in 5 days."""
-    return int(published_value("ntp", "spare_domains", scheme, f"{_FAILING}, spares fail too"))
+    setting = f"15 days, repair {FAILING_REPAIR}, whole replicas, spares fail too"
+    return int(published_value("ntp", "spare_domains", scheme, setting))
 
 
 def peak_published() -> int:
@@ -55,18 +50,17 @@ def plan_table() -> pd.DataFrame:
 
 
 def row_tables(results: Results) -> Results:
-    """Return the results as ``data/rows.csv`` names them: with texts, and the means of seeds."""
+    """Return the results, and what ``data/rows.csv`` names beside: with texts, and seeds' means."""
     losses, checks, traces = results["losses"], results["checks"], results["traces"]
-    how = losses.packed.map({True: "packed", False: "not packed"})
     bounded = losses.packed & (losses.failed_fraction == 0.004)
-    at_most = bounded.map({True: ", published: at most", False: ""})
+    how = losses.packed.map({True: "packed", False: "not packed"})
     percentile = "95th percentile of placements"
     return {
         **results,
         "availability": whole_domains(results["availability"]),
         "high_tp": results["high_tp"].rename(columns={"loss": "mean", "high": percentile}),
-        "losses": losses.assign(how=how + at_most),
-        "traces": traces_by_seed(traces),
+        "losses": losses.assign(how=how + bounded.map({True: ", published: at most", False: ""})),
+        "traces_by_seed": traces_by_seed(traces),
         "peak_ratios": peak_ratios(traces),
         "spares": spares_by_seed(traces, results["failing_spares"]),
         "power": power_table(),
@@ -141,25 +135,24 @@ def spares_by_seed(table: pd.DataFrame, failing: pd.DataFrame) -> pd.DataFrame:
 
     If spares never fail, one by one and in whole replicas; and if they do.
     """
-    found: list[tuple[str, str, float]] = []
+    cases: list[tuple[str, str, pd.Series]] = []
     for repair, mine in table[table.rate_factor == 1].groupby("repair", sort=False):
-        for scheme, (column, kind) in product(SCHEMES, _KINDS.items()):
+        for scheme, (column, kind) in product(SCHEMES, _SPARES.items()):
             setting = f"15 days, repair {repair}, {kind}, spares never fail"
-            found += _spares_of(scheme, setting, mine.groupby("seed")[f"{column}_{scheme}"])
-    setting = f"{_FAILING}, spares fail too"
-    for scheme, mine in failing.groupby("scheme", sort=False):
-        found += _spares_of(str(scheme), setting, mine.groupby("seed").spares)
+            cases.append((scheme, setting, mine.set_index("seed")[f"{column}_{scheme}"]))
+    setting = f"15 days, repair {FAILING_REPAIR}, whole replicas, spares fail too"
+    for name, mine in failing.groupby("scheme", sort=False):
+        cases.append((str(name), setting, mine.set_index("seed").spares))
+    found: list[tuple[str, str, float]] = []
+    for scheme, setting, spares in cases:
+        by_seed: Any = spares.groupby("seed")
+        for statistic, values in (
+            ("mean of traces", by_seed.mean()),
+            ("95th percentile", by_seed.quantile(0.95)),
+            ("worst trace", by_seed.max()),
+        ):
+            found += [(scheme, f"{setting}, {statistic}", float(value)) for value in values]
     return pd.DataFrame(found, columns=["scheme", "setting", "value"])
-
-
-def _spares_of(scheme: str, setting: str, by_seed: Any) -> Iterator[tuple[str, str, float]]:
-    of_traces = {
-        "mean of traces": by_seed.mean(),
-        "95th percentile": by_seed.quantile(0.95),
-        "worst trace": by_seed.max(),
-    }
-    for name, values in of_traces.items():
-        yield from ((scheme, f"{setting}, {name}", float(value)) for value in values)
 
 
 def tried_table() -> pd.DataFrame:
@@ -208,125 +201,16 @@ def power_table() -> pd.DataFrame:
     return pd.DataFrame(found, columns=["quantity", "setting", "unit", "value"])
 
 
-def shown_plans(plans: pd.DataFrame) -> Table:
-    """Show what each scheme does with failed GPUs in a domain of 32."""
-    ours = plans[(plans.pace == "1f1b") & (plans.failed_gpus <= _MOST_FAILED)]
-    frame = pd.DataFrame({"failed GPUs": range(_MOST_FAILED + 1)})
-    degrees = ours[ours.scheme == Scheme.NTP.value].degree
-    frame["degree"] = [f"TP{degree}" for degree in degrees]
-    for scheme, name in SCHEMES.items():
-        frame[name] = [
-            f"{plan.sequences}" + (f" ({plan.power_over_tdp:.2f})" * (plan.power_over_tdp > 1.0))
-            for plan in ours[ours.scheme == scheme].itertuples()
-        ]
-    title = "A replica with failed GPUs in its worst domain: sequences of 8 (power of TDP)"
-    return frame_table(title, frame, dict.fromkeys(frame.columns, "{}"))
-
-
-def shown_losses(losses: pd.DataFrame) -> Table:
-    """Show the loss of each scheme over the failed fraction: packed, resharded, and not packed."""
-    shown = losses[losses.failed_fraction.isin(_SHOWN_FRACTIONS)]
-    names = shown.scheme.map(SCHEMES)
-    packed, reduced = shown.packed, shown.packed & (shown.scheme != Scheme.DP_DROP.value)
-    parts = (
-        shown[packed].assign(head=names + "\npacked"),
-        shown[reduced].assign(head=names + "\nresharding charged", loss=shown.resharded),
-        shown[~packed].assign(head=names + "\nnot packed"),
-    )
-    heads: Columns = {"failed_fraction": ("failed GPUs", "{:.2%}")}
-    title = "Throughput lost: mean over random placements"
-    return wide_table(title, pd.concat(parts), heads, "head", "loss", "{:.2%}")
-
-
-def shown_pods(pods: pd.DataFrame) -> Table:
-    """Show what is lost if hit domains are packed within pods of some replicas."""
-    heads: Columns = {
-        "failed_fraction": ("failed GPUs", "{:.1%}"),
-        "pod_replicas": ("replicas a pod", "{}"),
-    }
-    table = pods.assign(scheme=pods.scheme.map(SCHEMES))
-    title = "Throughput lost if hit domains are packed within pods of 256 GPUs a replica"
-    return wide_table(title, table, heads, "scheme", "loss", "{:.2%}")
-
-
-def shown_traces(table: pd.DataFrame) -> Table:
-    """Show what 15 days do, by repair time and failure rate."""
-    means = table.groupby(["rate_factor", "repair"], sort=False).mean(numeric_only=True)
-    means = means.sort_index(level="rate_factor", sort_remaining=False, kind="stable").reset_index()
-    columns: Columns = {
-        "repair": "repair",
-        "rate_factor": ("rate", "x{}"),
-        "share_above": (">0.1%", "{:.0%}"),
-        "peak_gpus": ("peak", "{:.0f}"),
-        "least_availability_tp32": ("TP32", "{:.1%}"),
-        "least_availability_tp64": ("TP64", "{:.1%}"),
-        **{f"loss_{scheme}": (name, "{:.2%}") for scheme, name in SCHEMES.items()},
-    }
-    title = "15 days: time above 0.1 % failed, peak of GPUs, worst availability, mean loss"
-    return columns_of(title, means, columns)
-
-
-def _spread(values: pd.Series) -> str:
-    return f"{values.mean():.0f} / {values.quantile(0.95):.0f} / {values.max():.0f}"
-
-
-def shown_spares(table: pd.DataFrame, failing: pd.DataFrame) -> Table:
-    """Show how many spare domains keep the batch through a trace, if they fail and if not."""
-    lines: list[tuple[str, ...]] = []
-    for repair, mine in table[table.rate_factor == 1].groupby("repair", sort=False):
-        for column, kind in (("spares", "domains"), ("replica_spares", "whole replicas")):
-            spreads = (_spread(mine[f"{column}_{scheme}"]) for scheme in SCHEMES)
-            lines.append((repair, kind, "never fail", *spreads))
-        if repair == FAILING_REPAIR:
-            spreads = (_spread(failing.spares[failing.scheme == scheme]) for scheme in SCHEMES)
-            lines.append((repair, "whole replicas", "fail too", *spreads))
-    known = (str(spares_published(scheme)) for scheme in SCHEMES)
-    lines.append((FAILING_REPAIR, "published", "not said", *known))
-    return frame_table(
-        "Spare domains for a fixed batch: mean / 95th percentile / worst of the traces",
-        pd.DataFrame(lines, columns=["repair", "in", "spares", *SCHEMES.values()]),
-        dict.fromkeys(SCHEMES.values(), "{}"),
-    )
-
-
-def shown_loop(table: pd.DataFrame) -> Table:
-    """Show where 15 days go under each scheme."""
-    causes = {"degraded": "degraded", "repeated": "redone", "checkpoint": "saving",
-              "restart": "restart"}  # fmt: skip
-    shares = {name: table[f"{cause}_s"] / table.time_s for cause, name in causes.items()}
-    frame = pd.DataFrame({"scheme": table.variant.map(variant_name), "goodput": table.goodput})
-    means = frame.assign(**shares).groupby("scheme", sort=False).mean().reset_index()
-    title = f"15 days in the training loop, repair in {REPAIR}: share of the time"
-    return frame_table(title, means, dict.fromkeys(means.columns[1:], "{:.2%}"))
-
-
-def shown_domains(table: pd.DataFrame) -> Iterator[Table]:
-    """Show what each scheme trains on domains of every size: of itself, and of 1,024 sequences."""
-    sizes, stages = table.domain_gpus.astype(str), table.stages.astype(str)
-    named = table.assign(
-        domain="TP" + sizes + " PP" + stages, scheme=table.strategy.map(variant_name)
-    )
-    for column, what, form in (
-        ("goodput", "goodput", "{:.1%}"),
-        ("batches_per_day", "batches of 1,024 sequences a day", "{:,.0f}"),
-    ):
-        title = f"15 days in the training loop by domain size: {what}"
-        yield wide_table(title, named, {"domain": ("domain", "{}")}, "scheme", column, form)
-
-
-def placement_sentence(losses: pd.DataFrame, table: pd.DataFrame, failing: pd.DataFrame) -> str:
+def placement_sentence(losses: pd.DataFrame, failing: pd.DataFrame) -> str:
     """Say what throughput and spares the schemes come to."""
     packed = losses[losses.packed & (losses.failed_fraction == 0.004)]
     loss = packed.groupby("scheme").loss.mean()
-    spares = table[(table.repair == FAILING_REPAIR) & (table.rate_factor == 1)]
-    dropped = _spread(spares["replica_spares_dp-drop"])
-    if_failing = _spread(failing.spares[failing.scheme == "dp-drop"])
+    spares = failing.spares[failing.scheme == "dp-drop"]
     return (
         f"At 0.4 % failed GPUs DP-DROP loses {loss['dp-drop']:.1%} of the throughput, NTP "
-        f"{loss['ntp']:.1%}, NTP-PW {loss['ntp-pw']:.1%}. The spare domains that keep DP-DROP's "
-        f"batch through 15 days with repairs of 5 days, mean / 95th percentile / worst of the "
-        f"traces: {dropped} if spares never fail, {if_failing} if they do (published: "
-        f"{spares_published('dp-drop')})."
+        f"{loss['ntp']:.1%}, NTP-PW {loss['ntp-pw']:.1%}. DP-DROP keeps its batch through 15 days "
+        f"with {spares.mean():.0f} spare domains that fail, too, {spares.max():.0f} in the worst "
+        f"trace (published: {spares_published('dp-drop')})."
     )
 
 

@@ -7,16 +7,17 @@ the incidents, and what they cost besides.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from faultline.platforms.files import write_file
+from numpy.typing import ArrayLike
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 
@@ -24,25 +25,32 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 class Incident(NamedTuple):
     """A stop of the whole job."""
 
-    time_s: float  # When it happens, in seconds from the start.
-    cause: str  # What it is.
-    # From there to where processes are started again: detection, diagnosis, waiting for people or
-    # machines, in seconds.
+    time_s: float  # Seconds from the start.
+    cause: str
+    # Seconds until processes are started again: detection, diagnosis, waiting for people or
+    # machines.
     down_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentKind:
-    """Incidents of one kind in a run."""
+    """Incidents of one kind in a run: a row of ``data/incidents.csv``."""
 
-    cause: str  # What it is.
-    count: int  # How many there were.
-    # From the failure to where it is known, and to where it is known what to do: least and
-    # greatest, all between equally likely, in seconds.
-    detect_s: tuple[float, float] = (0.0, 0.0)
-    locate_s: tuple[float, float] = (0.0, 0.0)
-    # What bringing the job back takes longer than the run's own restart, in seconds.
-    restart_s: float = 0.0
+    cause: str
+    count: int
+    # Seconds from the failure until it is known, and from there until it is known what to do: least
+    # and most, all between equally likely.
+    least_detect_s: float = 0.0
+    most_detect_s: float = 0.0
+    least_locate_s: float = 0.0
+    most_locate_s: float = 0.0
+    restart_s: float = 0.0  # Seconds of the restart beyond those of the run's own.
+
+    def down_s(self, rng: np.random.Generator) -> float:
+        """Draw how long one of them is down."""
+        detected_s = rng.uniform(self.least_detect_s, self.most_detect_s)
+        located_s = rng.uniform(self.least_locate_s, self.most_locate_s)
+        return float(detected_s + located_s) + self.restart_s
 
 
 def scattered(
@@ -50,15 +58,11 @@ def scattered(
 ) -> list[Incident]:
     """Return the incidents of a run at random moments at which it is up.
 
-    The restart is the run's own; kinds say what happened how often.
+    The restart, in seconds, is the run's own.
     """
     causes = rng.permutation([kind.cause for kind in kinds for _ in range(kind.count)])
     by_cause = {kind.cause: kind for kind in kinds}
-    downs_s = [
-        float(rng.uniform(*by_cause[cause].detect_s) + rng.uniform(*by_cause[cause].locate_s))
-        + by_cause[cause].restart_s
-        for cause in causes
-    ]
+    downs_s = [by_cause[cause].down_s(rng) for cause in causes]
     up_s = np.sort(rng.uniform(0.0, span_s - sum(downs_s) - len(downs_s) * restart_s, len(causes)))
     down_before_s = 0.0
     found = []
@@ -68,36 +72,21 @@ def scattered(
     return found
 
 
-def even(gap_s: float, count: int, cause: str) -> list[Incident]:
-    """Return incidents with equal gaps from start to start, in seconds."""
-    return [Incident(gap_s * (number + 1), cause, 0.0) for number in range(count)]
-
-
-def with_gaps(
-    count: int, least_s: float, most_s: float, cause: str, rng: np.random.Generator
-) -> list[Incident]:
-    """Return incidents with gaps between two ends, all equally likely, in seconds."""
-    times_s = np.cumsum(rng.uniform(least_s, most_s, count))
-    return [Incident(float(time_s), cause, 0.0) for time_s in times_s]
-
-
-def at_random(mean_s: float, span_s: float, cause: str, rng: np.random.Generator) -> list[Incident]:
-    """Return incidents of a memoryless process until `span_s`, by its mean gap in seconds."""
-    times_s = np.cumsum(rng.exponential(mean_s, round(2 * span_s / mean_s) + 10))
-    return [Incident(float(time_s), cause, 0.0) for time_s in times_s if time_s < span_s]
+def with_gaps(gaps_s: ArrayLike, cause: str) -> list[Incident]:
+    """Return incidents with some gaps from start to start, in seconds."""
+    return [Incident(float(time_s), cause, 0.0) for time_s in np.cumsum(gaps_s)]
 
 
 def write_incidents(
     incidents: Iterable[Incident], path: Path, components: Sequence[str] = ("job",)
 ) -> Path:
     """Write incidents as a trace that scenarios read; they strike the components in turn."""
-    text = StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(("time", "component", "cause", "repair"))
-    for number, one in enumerate(incidents):
-        struck = components[number % len(components)]
-        rows.writerow((repr(one.time_s), struck, one.cause, repr(one.down_s)))
-    write_file(path, text.getvalue())
+    rows = [
+        (one.time_s, struck, one.cause, one.down_s)
+        for one, struck in zip(incidents, cycle(components), strict=False)
+    ]
+    table = pd.DataFrame(rows, columns=["time", "component", "cause", "repair"])
+    write_file(path, table.to_csv(index=False))
     return path
 
 
@@ -113,8 +102,11 @@ NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
 }
 """Share of node failures, minutes until detected, and whether the node has to be repaired."""
 
-JOB_CAUSES: Mapping[str, tuple[float, float]] = {"crash": (0.6, 1.0), "storage": (0.4, 30.0)}
-"""Share of failures of the job itself, and minutes until detected."""
+JOB_CAUSES: Mapping[str, tuple[float, float, bool]] = {
+    "crash": (0.6, 1.0, False),
+    "storage": (0.4, 30.0, False),
+}
+"""The same of failures of the job itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +119,7 @@ class Cluster:
     # Mean time between failures of a node, and of the job's own, in seconds.
     node_mtbf_s: float = 3000.0 * HOUR_S
     job_mtbf_s: float = 40.0 * HOUR_S
-    frail_nodes: int = 0  # The last so many of all nodes have another mean time: `frail_mtbf_s`.
+    frail_nodes: int = 0  # Number of nodes, the last ones, that have `frail_mtbf_s`.
     frail_mtbf_s: float = 600.0 * HOUR_S
     # A restart, and the mean of the exponential time of a repair from detection, in seconds.
     restart_s: float = 20.0 * MINUTE_S
@@ -140,7 +132,7 @@ class Cluster:
 
 
 def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list[Incident]:
-    """Return what stops a job, until `span_s`.
+    """Return the stops of a job, until `span_s`.
 
     An incident is down until it is detected and, if it takes a node, until there is another one.
     """
@@ -155,15 +147,12 @@ def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list
         failed_s = up_s + float(rng.exponential(1.0 / total))
         if failed_s >= span_s:
             return found
-        if rng.random() * total < 1.0 / cluster.job_mtbf_s:
-            shares = [share for share, _ in JOB_CAUSES.values()]
-            cause = str(rng.choice(list(JOB_CAUSES), p=shares))
-            ready_s = failed_s + JOB_CAUSES[cause][1] * MINUTE_S
-        else:
-            shares = [share for share, *_ in NODE_CAUSES.values()]
-            cause = str(rng.choice(list(NODE_CAUSES), p=shares))
-            _, detected_min, breaks = NODE_CAUSES[cause]
-            ready_s = failed_s + detected_min * MINUTE_S
+        of_job = rng.random() * total < 1.0 / cluster.job_mtbf_s
+        causes = JOB_CAUSES if of_job else NODE_CAUSES
+        cause = str(rng.choice(list(causes), p=[share for share, *_ in causes.values()]))
+        _, detected_min, breaks = causes[cause]
+        ready_s = failed_s + detected_min * MINUTE_S
+        if not of_job:
             place = int(rng.choice(len(rates), p=rates / rates.sum()))
             if breaks:
                 repaired_s = ready_s + float(rng.exponential(cluster.repair_s))

@@ -1,7 +1,7 @@
 """The rows that Faultline's own loop runs: those of ``data/jobs.csv``, and BLOOM's training.
 
-What a source does not say is swept over the range that it leaves, from what is kindest to the job
-to what is worst.
+Values that a source does not state are swept over the range that is left, from the kindest to the
+job to the worst.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _WEEK_S = 7 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class _Unstated:
-    """What the chronicles leave open."""
+    """Values that the chronicles leave open."""
 
-    name: str  # How it is called.
-    restart_s: float  # A restart.
-    deaths_a_week: float  # GPUs that die from April on.
-    # How long a hang after such a death goes unseen, and after which share of them.
+    name: str
+    restart_s: float
+    deaths_a_week: float  # Failed GPUs per week, from April on.
+    # Length of a hang after such a failure that goes unseen, and the share of them that hang so.
     unseen_s: float
     unseen_share: float
     maintenance_s: float  # The emergency maintenance of 22 March.
@@ -73,10 +73,9 @@ class _Stretch:
     interval: int  # Steps between checkpoints.
     saved_stops: int = 0  # Stops right after a save, that take a restart each.
     stopped_h: float = 0.0  # Hours that such stops were noticed late.
-    # From when on GPUs die about weekly, in days; None where they do not.
+    # Days until GPUs begin to fail about weekly; None if they do not.
     deaths_from_days: float | None = None
-    # Steps, evaluations and writes included, after which the first GPU dies; in the first stretch
-    # only.
+    # Steps, evaluations and writes included, until the first GPU fails; in the first stretch only.
     first_death_steps: int | None = None
     # Whether the site's maintenance, and the days with a slow GPU, fall into it.
     has_maintenance: bool = False
@@ -110,7 +109,7 @@ def _deaths(
 
 
 def _bloom() -> Iterator[LoopJob]:
-    """E4 to E7: each stretch of BLOOM's run, at each end of what is not stated."""
+    """E4 to E7: each stretch of BLOOM's run, at each of the unstated values."""
     for unstated in _BLOOM_SWEEP:
         for stretch in _BLOOM_STRETCHES:
             stopped_s = stretch.saved_stops * unstated.restart_s + stretch.stopped_h * HOUR_S

@@ -13,7 +13,7 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import (
     DAY_S,
     HOUR_S,
@@ -21,8 +21,6 @@ from faultline.experiments.studies.operators.incidents import (
     DrawIncidents,
     Incident,
     IncidentKind,
-    at_random,
-    even,
     incidents,
     scattered,
     with_gaps,
@@ -53,7 +51,7 @@ _STRUCK: Mapping[str, Sequence[str]] = {
     "each of 12": tuple(f"gpu-{8 * one}" for one in (0, 5, 10, 3, 8, 1, 6, 11, 4, 9, 2, 7)),
     "each of 33": tuple(f"gpu-{8 * one}" for one in range(33)),
 }
-"""What incidents strike, in turn."""
+"""Components that incidents strike in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class LoopJob:
     # The row of the study.
     setting: str
     quantity: str
-    days: float  # How long it runs, planned stops included.
+    days: float  # Length of the run, planned stops included.
     step_s: float  # An undisturbed step.
     restart_s: float  # To bring the job back, beside what an incident says.
     interval_s: float = _NEVER_S  # Between checkpoints.
@@ -75,15 +73,15 @@ class LoopJob:
     # "mean_groups" in them; or "running", the share of the time in which the job is up.
     measure: str = "goodput"
     factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
-    sweep: str = ""  # Which values of what is not stated.
+    sweep: str = ""  # Names the unstated values that it has.
     groups: int = 2  # Data-parallel groups.
-    seeds: int = 0  # How many runs, at least.
+    seeds: int = 0  # Least number of runs.
     planned_stops: int = 0  # Stops that take a restart and a write each from the run.
     # Failures at random: of so many nodes at one of `RSC_RATES`.
     nodes: int = 0
     rate: str = ""
-    # Incidents: "kinds" (of data/incidents.csv, by name), "even", "uniform" (between two gaps),
-    # "random" or "spare nodes"; or a function that draws them.
+    # Incidents: "kinds" (of data/incidents.csv, by name), "uniform" (between two gaps), "random"
+    # (memoryless, by the mean gap) or "spare nodes"; or a function that draws them.
     drawn: str = ""
     kinds: str = ""
     gap_s: float = 0.0
@@ -93,7 +91,7 @@ class LoopJob:
     spares: int = 4
     frail_nodes: int = 0
     draw: DrawIncidents | None = None
-    struck: str = "job"  # What they strike: one of `_STRUCK`.
+    struck: str = "job"  # One of `_STRUCK`.
     keeps_each_step: bool = False  # The state outlives every failure.
     # A struck group is dropped: all stall, and it is away for so long. Each step is kept.
     stall_s: float | None = None
@@ -101,7 +99,7 @@ class LoopJob:
 
     @property
     def run_days(self) -> float:
-        """How long it runs without its planned stops."""
+        """Length of the run without its planned stops."""
         return self.days - self.planned_stops * (self.restart_s + self.write_s) / DAY_S
 
     @property
@@ -115,17 +113,17 @@ class LoopJob:
         return bool(self.drawn or self.draw or self.nodes)
 
     def incidents(self, rng: np.random.Generator) -> Sequence[Incident]:
-        """Draw what stops it."""
+        """Draw its incidents."""
         span_s = self.run_days * DAY_S
         match self.drawn:
             case "kinds":
                 return scattered(_kinds(self.kinds), span_s, self.restart_s, rng)
-            case "even":
-                return even(self.gap_s, self.count, self.cause)
             case "uniform":
-                return with_gaps(self.count, self.gap_s, self.longest_gap_s, self.cause, rng)
+                gaps_s = rng.uniform(self.gap_s, self.longest_gap_s, self.count)
+                return with_gaps(gaps_s, self.cause)
             case "random":
-                return at_random(self.gap_s, span_s, self.cause, rng)
+                gaps_s = rng.exponential(self.gap_s, round(2 * span_s / self.gap_s) + 10)
+                return with_gaps(gaps_s[np.cumsum(gaps_s) < span_s], self.cause)
             case "spare nodes":
                 cluster = Cluster(spares=self.spares, frail_nodes=self.frail_nodes)
                 return incidents(cluster, span_s, rng)
@@ -134,24 +132,16 @@ class LoopJob:
     def scenario_keys(self, trace: Path | None) -> dict[str, Any]:
         """Return the keys of its scenario; `trace` is the file of its incidents."""
         keys: dict[str, Any] = {
+            **settings_of("operators", "loop"),
             "job.groups": self.groups,
             "job.gpus": 8 * self.groups,
-            # Nothing is measured: a model that fits any host.
-            "job.parameter_bytes": 1e9,
-            "job.steps": 10**9,
             "job.time_limit_s": self.run_days * DAY_S,
             "times.compute_s": self.step_s - _REDUCE_S,
-            "job.compute_jitter": 0.0,
             "strategy.name": "checkpoint" if self.stall_s is None else "replica-drop",
             "times.all_reduce_s": _REDUCE_S,
-            "all_reduce.failed_fraction": 0.0,
             "times.checkpoint_write_s": max(self.write_s, _FREE_S),
             "checkpoint.interval_steps": max(1, round(self.interval_s / self.step_s)),
             "times.restart_s": max(self.restart_s, _FREE_S),
-            "restart.readers": None,
-            "recovery.hardware": "repaired",
-            # Where an incident states no repair, there is nothing to wait for.
-            "rejoin.repair_s": 0.0,
         }
         if trace is None:
             keys["failures.distribution"] = "exponential"
@@ -185,32 +175,22 @@ class LoopJob:
         return Point(scenario, seed, labels=(*labels, ("factor", self.value_factor)))
 
 
-def _kinds(name: str) -> tuple[IncidentKind, ...]:
-    """Return the incidents of a name in ``data/incidents.csv``."""
-    return tuple(
-        IncidentKind(
-            row["cause"],
-            row["count"],
-            (row["least_detect_s"], row["most_detect_s"]),
-            (row["least_locate_s"], row["most_locate_s"]),
-            row["restart_s"],
-        )
-        for row in read_rows("operators", "incidents")
-        if row["kinds"] == name
-    )
+def _kinds(name: str) -> list[IncidentKind]:
+    rows = [dict(row) for row in read_rows("operators", "incidents")]
+    return [IncidentKind(**row) for row in rows if row.pop("kinds") == name]
 
 
 SAMPLE = ("setting", "quantity", "scheme", "sweep", "seed", "value")
-"""Columns of what is measured: a row a run and quantity."""
+"""Columns of measured values: a row per run and quantity."""
 
 
 def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
-    """Run jobs; a row a run with `SAMPLE`'s columns."""
+    """Run jobs; a row per run with `SAMPLE`'s columns."""
     folder = stage.folder("traces").resolve()
     points = [
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)
-        # What nothing is drawn for needs no second seed.
+        # A job without drawn incidents needs no second seed.
         for seed in range(max(stage.seeds, job.seeds) if job.is_random else 1)
     ]
     runs = stage.runs("runs", points)

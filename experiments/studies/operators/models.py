@@ -1,14 +1,15 @@
-"""The rows that closed forms, phases of a recovery and Oobleck's artifact answer."""
+"""The rows that come from closed forms, phases of a recovery and Oobleck's artifact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
+from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.oobleck_artifact import losses
 from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
 from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE
@@ -26,7 +27,7 @@ SampleRow = tuple[str, str, str, str, int, float]
 
 
 def simulate(stage: Stage) -> pd.DataFrame:
-    """Return all of them, a row a quantity."""
+    """Return all of them, a row per quantity."""
     with stage.step("closed forms", 1):
         rows = [*_forms(), *_moves(), *_removals(), *_state_copies(), *_time_outs()]
     return pd.DataFrame(rows, columns=list(SAMPLE))
@@ -56,25 +57,15 @@ def _forms() -> Iterator[SampleRow]:
         yield "A5", "ETTR", "RSC's form", f"{gpus:,} GPUs, {queue_min} min", 0, value
 
 
-# What TrainMover's phases say (arXiv 2412.12636): see the study of recoveries.
-_MOVE: Mapping[str, object] = {"recovery.preset": "hot-swap", "recovery.launch_s": 7.5}
-_RESTART: Mapping[str, object] = {
-    "recovery.preset": "stock",
-    "recovery.hardware": "in-place",
-    "recovery.detect_s": 0.0,
-    "recovery.launch_s": 0.0,
-    "recovery.communicator_s": 50.0,
-}
-
-
 def _moves() -> Iterator[SampleRow]:
     """F1: standbys that take a role, and restarts without loading."""
+    move, restart = (settings_of("operators", part) for part in ("move", "Megatron restart"))
     for gpus in (32, 128, 256, 512, 1024):
         warm_up_s = 44.0 + 5.5 * np.log2(gpus / 64)
         for kind, keys in (
-            ("unplanned", _MOVE),
-            ("planned", {**_MOVE, "recovery.detect_s": 0.0}),
-            ("Megatron restart", {**_RESTART, "recovery.warm_up_s": float(warm_up_s)}),
+            ("unplanned", move),
+            ("planned", {**move, "recovery.detect_s": 0.0}),
+            ("Megatron restart", {**restart, "recovery.warm_up_s": float(warm_up_s)}),
         ):
             job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
             scenario = load_scenario("head-to-head", {**job, **keys})
@@ -93,9 +84,9 @@ def _removals() -> Iterator[SampleRow]:
 
 # dlrover's GPT of 1.5B on 16 A100 (TP8): state with and without a distributed optimizer, the ranks
 # that hold it, and what Megatron-LM took for the former on storage of 100 MB/s.
-_STATE_BYTES: Mapping[str, tuple[float, int]] = {"18 GB": (18e9, 8), "24 GB": (24e9, 16)}
+_STATE_BYTES = {"18 GB": (18e9, 8), "24 GB": (24e9, 16)}
 _STORAGE_BYTES_PER_S = 100e6
-_OF_18_GB_S: Mapping[str, float] = {"save": 151.0, "load": 205.0}
+_OF_18_GB_S = {"save": 151.0, "load": 205.0}
 _MEMORY_BYTES_PER_S = (3e9, 25e9)
 """A GPU's copy to the memory of its host: pageable, and pinned over PCIe 4."""
 
@@ -120,7 +111,7 @@ _SILENCE_S, _OPERATION_S, _JOIN_S = 5.0, 60.0, 60.0
 
 
 def _time_outs() -> Iterator[SampleRow]:
-    """H5: what runs out between a fault and the next whole step."""
+    """H5: time-outs between a fault and the next whole step."""
     for swept, time_outs_s, group_s in (
         ("no time-out runs out", 0.0, 1.0),
         ("both run out", _OPERATION_S + _JOIN_S, 10.0),

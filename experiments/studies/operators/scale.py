@@ -1,7 +1,7 @@
-"""What 16k, 100k and 600k GPUs come to at published rates of failure, by scheme.
+"""Goodput of 16k, 100k and 600k GPUs at published rates of failure, by scheme.
 
 The job of `faultline head-to-head` with more replicas of 512 GPUs. Its failures are the shipped
-mixes of kinds at Llama 3's or RSC-1's rates, a GPU: stops, hangs, corruption, slow parts, flaps,
+mixes of kinds at Llama 3's or RSC-1's rates per GPU: stops, hangs, corruption, stragglers, flaps,
 planned work and storage that is away. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on
 98,304 GPUs as independent nodes explain: the correlated excess, on or off, here bursts. What a
 recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is the
@@ -28,77 +28,51 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S
-from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT
+from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, RSC_RATES
 from faultline.experiments.studies.stage import Stage
 from faultline.platforms.files import write_file
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.warm_standby import TAKEN_ROLE
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
-"""How long a first look is, by GPUs, in days."""
+"""Length of a first look by GPUs, in days."""
 _LEAST_SEEDS = 5
 _GROUP = 512
 _LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
-RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": 6.50e-3}
-"""Unexpected interruptions a node of 8 GPUs and day: stops, hangs and corruption."""
+RATES = {"Llama 3": 419 / 54 / (16_384 / 8), "RSC-1": RSC_RATES["RSC-1"]}
+"""Unexpected interruptions per node of 8 GPUs and day: stops, hangs and corruption."""
 MIXES = {"Llama 3": "llama3-kinds", "RSC-1": "rsc-1-kinds"}
 """The kinds at these rates."""
 EXCESS = 2.8
-PRICES: Mapping[str, Mapping[str, Any]] = {
-    "standby": {"recovery.preset": "scalable", "recovery.hardware": "standby"},
-    "scalable": {"recovery.preset": "scalable"},
-    "stock": {"recovery.preset": "stock"},
-    "measured": {
-        "recovery.preset": "scalable",
-        "times.shrink_s": 180.0,
-        "times.rejoin_s": 100.0,
-    },
-}
-"""What recoveries take. Measured on 98,304 GPUs alone (FT-HSDP): all stall for 180 s when a replica
-leaves, 90 s are expected after fixes, and for about 100 s when one returns."""
-_STANDBYS = 64
-_COMPUTE_S = 54.6
-"""6 x 4e12 parameters x 2^20 tokens on 512 GPUs of 0.9 PFLOP/s."""
+PRICES = ("standby", "scalable", "stock", "measured")
+"""Durations of recoveries, as parts of ``data/settings.csv``."""
 
-# 5.6e13 bytes of state at the 2 TB/s of Llama 3's storage (arXiv 2407.21783).
-_WRITE_S = 28.0
-
-# Other machines are at hand, for those that drop replicas as for those that restart, and as the
-# next standby: 10 min until they have joined (FT-HSDP).
-_AT_HAND_S = 600.0
-_SHRINKS: Mapping[str, Any] = {
-    "rejoin.when": "at-checkpoint",
-    "rejoin.repair_s": _AT_HAND_S,
-    "times.rejoin_s": 20.0,
-}
 _COPY_S = 7.5
 """To copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
-_OTHERS: Mapping[str, Mapping[str, Any]] = {
+TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
+"""Schemes whose pipelines go on without lost nodes; at one rate and one price of recoveries."""
+_SHRINKS = settings_of("operators", "shrinks")
+SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
     "checkpoint, just in time": EVERY_STEP_KEPT,
     "replica-drop": {**EVERY_STEP_KEPT, **_SHRINKS},
     "replication": {"strategy.redundancy": 2, **_SHRINKS},
     "spare": {"strategy.redundancy": 3, **_SHRINKS},
     "warm-standby": {**EVERY_STEP_KEPT, "recovery.hardware": "standby"},
-}
-TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
-"""Whose pipelines go on without lost nodes. At one rate and with one price of recoveries."""
-SCHEMES: Mapping[str, Mapping[str, Any]] = {
-    **_OTHERS,
     **{name: {**EVERY_STEP_KEPT, **_SHRINKS} for name in TAKE_OVERS},
 }
 
 
 KINDS, FAIL_STOP = "kinds", "fail-stop only"
-"""What fails: the mix, or as many failures that only stop something, independent of each other."""
+"""Failures: the mix, or as many that only stop something, independent of each other."""
 
 
 VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
 VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
 VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
-"""What decides: other constants of the kinds, one at a time (``data/variants.csv``)."""
+"""Other constants of the kinds, one at a time (``data/variants.csv``)."""
 
 
 def scenario_keys(
@@ -106,23 +80,13 @@ def scenario_keys(
 ) -> dict[str, Any]:
     """Return what a cell says beyond the job of the head-to-head."""
     job = {
-        "model.name": "stated",
-        "times.compute_s": _COMPUTE_S,
+        **settings_of("operators", "scale"),
         "job.groups": gpus // _GROUP,
         "job.gpus": gpus,
-        "job.steps": 10**9,
-        "job.parameter_bytes": 1e9,
         "job.time_limit_s": days * DAY_S,
         "strategy.name": label.partition(",")[0],
-        "times.all_reduce_s": 2.0,
-        "times.checkpoint_write_s": _WRITE_S,
-        "restart.readers": None,
-        "rejoin.when": "at-restart",
-        "recovery.standbys": _STANDBYS,
-        "recovery.replenish_s": _AT_HAND_S,
-        "protection.state_bytes": None,
         **SCHEMES[label],
-        **PRICES[prices],
+        **settings_of("operators", prices),
     }
     if "recovery.hardware" in SCHEMES[label]:
         # A role needs a standby whatever the others have. Its connections alone are made anew, as
@@ -162,15 +126,14 @@ def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
 
 
 def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
-    """Yield every run, so many times longer than needed for a first look; mixes go to a folder."""
+    """Yield every run, `longer` times as long as a first look; mixes are written into a folder."""
     excess, shipped = (False, True), ("",)
     cells = [
-        *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
-        *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
-    ]
-    cells = [
         cell
-        for cell in cells
+        for cell in (
+            *product(DAYS, RATES, excess, (KINDS,), SCHEMES, PRICES, shipped),
+            *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
+        )
         if cell[4] not in TAKE_OVERS
         or (cell[1], cell[3], cell[5]) == (VARIED_RATE, KINDS, "scalable")
     ]
@@ -204,7 +167,7 @@ def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def simulate(stage: Stage) -> pd.DataFrame:
-    """Run every scheme at every scale; a row a run."""
+    """Run every scheme at every scale; a row per run."""
     folder = stage.folder("mixes").resolve()
     seeds = max(_LEAST_SEEDS, stage.seeds)
     runs = stage.runs("scale", points(seeds, stage.pick(1, 10), folder))
@@ -247,7 +210,7 @@ def shown_scale(table: pd.DataFrame) -> Iterator[Table]:
     )
     heads = {"rate": "rate", "excess": "excess", "label": "scheme", "failing": "failing"}
     yield wide_table("Goodput at scale, by GPUs", cells, heads, "gpus")
-    # By variant and scheme in the cell that is varied, the shipped mix first.
+    # In the cell that is varied; the shipped mix was simulated first.
     mine = table[
         table.gpus.eq(VARIED_GPUS)
         & table.rate.eq(VARIED_RATE)
@@ -256,9 +219,6 @@ def shown_scale(table: pd.DataFrame) -> Iterator[Table]:
         & table.prices.eq("scalable")
         & table.label.isin(VARIED_SCHEMES)
     ]
-    named = mine.assign(variant=mine.variant.replace("", "as shipped"))
-    means = named.groupby(["variant", "label"], sort=False).goodput.mean().unstack()
-    means = means.reindex(["as shipped", *VARIANTS]).reset_index()
-    varied = means.melt("variant", var_name="scheme", value_name="goodput")
+    varied = mine.assign(variant=mine.variant.replace("", "as shipped"))
     title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
-    yield wide_table(title, varied, {"variant": "variant"}, "scheme", "goodput", "{:.0%}")
+    yield wide_table(title, varied, {"variant": "variant"}, "label", "goodput", "{:.0%}")

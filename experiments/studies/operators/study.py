@@ -1,7 +1,7 @@
-"""What operators and other simulators report of long runs, beside what Faultline makes of it.
+"""Reports of operators and other simulators on long runs, beside Faultline's results.
 
-Inputs are as they are stated; what is not stated is swept over the range that is left, and gives a
-band. Outputs that were withheld from whoever wrote the study have no published value here.
+Inputs are as they are stated; unstated ones are swept over the range that is left, and give a band.
+Outputs that were withheld from the authors of the study have no published value here.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _SECTIONS = {
 class Output:
     """A published output."""
 
-    # Which one: a row of the study has the same.
+    # Those of its row.
     setting: str
     quantity: str
-    published: float | None = None  # Its value; None where it was not given to whoever wrote this.
-    within: float = 0.03  # How far off a simulated value may be, in the quantity's unit.
+    published: float | None = None  # None if it was withheld.
+    within: float = 0.03  # Greatest error of a simulated value that meets it, in its unit.
     # As a claim's (`claims.Test`), "band" without a tolerance; "unknown": an input is missing;
     # "ours": nothing is published.
     test: Test = "point"
-    kind: Kind = "prediction"  # What it is evidence of if it is met.
-    note: str = ""  # What is not stated, or why it is missed.
-    unit: str = "1"  # Its unit; "1" for shares.
+    kind: Kind = "prediction"  # Its evidence if it is met.
+    note: str = ""  # Unstated inputs, or why it is missed.
+    unit: str = "1"  # "1" for shares.
 
 
 @cache
@@ -76,14 +76,12 @@ def outputs() -> tuple[Output, ...]:
 def verdicts(
     outputs: tuple[Output, ...], samples: pd.DataFrame
 ) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Yield a row an output and scheme that has simulated it, with what is to be said of it.
+    """Yield a row per output and scheme that has simulated it, with more columns.
 
-    Samples have the columns of `loop.SAMPLE`; the ends of a row are those of what is swept. Said
-    are ``kind``, what it is evidence of; ``verdict``: "inside", "outside", "partly" (a bound that
-    holds for part of what is swept), "too wide" (`claims.MOST_WIDE`), "withheld", "not published"
-    or "unknown"; ``off``: by how much the nearest allowed
-    value is missed, in the row's unit, 0 inside; ``hits``: the swept values that come nearest to
-    the published one; and ``note``.
+    Samples have the columns of `loop.SAMPLE`; the ends of a row are those of the sweep. The columns
+    are ``kind`` and ``note`` of the output; ``verdict``: one of `claims.verdict_of`, "withheld",
+    "not published" or "unknown"; ``off``: the distance to the nearest allowed value, in the row's
+    unit; and ``hits``: the swept values that come nearest to the published one.
     """
     by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
     for output in outputs:
@@ -115,13 +113,13 @@ def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
         return "withheld", None
     if output.test == "unknown":
         return "unknown", None
-    # What is swept leaves a band: no further tolerance.
+    # The sweep leaves a band: no further tolerance.
     within = 0.0 if output.test == "band" else output.within
     return verdict_of(row, output.test, within)
 
 
 def run_name(setting: str) -> str:
-    """Return what readers call a setting: its run by name, for the code it begins with."""
+    """Return the name of a setting in figures: that of its run, for the code it begins with."""
     runs = {row["code"]: row for row in read_rows("operators", "runs")}
     known = [code for code in runs if setting == code or setting.startswith(f"{code} ")]
     if not known:
@@ -169,7 +167,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[int]) -> None:
-    """Draw goodput at one rate of failures: a row a scheme, below a row that names the size."""
+    """Draw goodput at one rate of failures: a row per scheme, below a row that names the size."""
     block = len(labels) + 1
     for one in cells.itertuples():
         look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
@@ -194,10 +192,10 @@ def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[i
 
 
 def draw_scale(table: pd.DataFrame) -> Figure:
-    """Draw goodput by GPUs and scheme, a panel a rate of failures and a row a scheme.
+    """Draw goodput by GPUs and scheme, a panel per rate of failures and a row per scheme.
 
-    Filled: what fails is of all kinds, bars are recoveries and seeds. Hollow: stops only, at the
-    same rate.
+    Filled: failures of all kinds, bars are recoveries and seeds. Hollow: stops only, at the same
+    rate.
     """
     grid = bands(table[table.variant == ""])
     sizes, rates = sorted(grid.gpus.unique()), list(dict.fromkeys(grid.rate))
@@ -236,7 +234,7 @@ def _by_row(table: pd.DataFrame, column: str) -> dict[tuple[str, str, str], Any]
 
 
 class OperatorsStudy(Study):
-    """What operators and other simulators report, simulated."""
+    """Reports of operators and other simulators, simulated."""
 
     default_seeds = 3
     charts: ClassVar = {
@@ -270,7 +268,7 @@ class OperatorsStudy(Study):
         return _by_row(results["verdicts"], "kind")
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return every output with its verdict; what is not there is null."""
+        """Return every output with its verdict; missing values are null."""
         table = results["verdicts"].astype(object)
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
         printed = {"kind": "prediction", "verdict": "not published", "off": None}
@@ -293,7 +291,7 @@ class OperatorsStudy(Study):
         yield from scale.shown_scale(results["scale"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how many predictions are met, and which are not."""
+        """Return the number of predictions that are met, and those that are not."""
         table = results["verdicts"]
         missed = table[table.verdict.eq("outside") & table.kind.eq("prediction")]
         printed = "; ".join(

@@ -15,7 +15,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Table, frame_table, wide_table
+from faultline.experiments.report.tables import Columns, Table, wide_table
 from faultline.experiments.runs.point import Labels, Point
 from faultline.experiments.studies.base import change_text
 
@@ -39,14 +39,14 @@ LARGE_FAILURES: dict[str, dict[str, object]] = {
         "failures.gpus_per_domain": 64,
     },
 }
-"""What a failure takes with it. All of them are of hardware: each takes memory away."""
+"""Components that a failure stops. All failures are of hardware: each takes memory away."""
 
 PLACED = ("reft", "gemini")
 PLACEMENTS = ("across-domains", "neighbours")
 PERSIST_STEPS = (1, 20)
 
 _LIMIT_S = 90 * 86_400.0
-"""Checkpoints on storage alone make next to no progress; what they do until then tells enough."""
+"""Checkpoints on storage alone make next to no progress: 90 days are enough of it."""
 
 METRIC = "time_to_train_ratio"
 
@@ -87,7 +87,7 @@ def _points(
     more: Mapping[str, object] | None = None,
     labels: Labels = (),
 ) -> Iterator[Point]:
-    """Yield a point a seed; all points of one seed live through the same failures."""
+    """Yield a point per seed; all points of one seed have the same failures."""
     changes = {
         "job.steps": steps,
         "job.time_limit_s": _LIMIT_S,
@@ -105,7 +105,7 @@ def _points(
 
 
 def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
-    """Return SPARe's redundancy of the least mean ratio, a row a restart and protection.
+    """Return SPARe's redundancy of the least mean ratio, a row per restart and protection.
 
     Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
     """
@@ -114,35 +114,16 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
     return best.reset_index(drop=True)
 
 
-def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame, restart_s: float) -> Table:
-    """Show every scheme on every protection: redundancy, ratio, change against storage."""
-    changed = changes.set_index(["restart_of_s", "strategy", "protection"])
-    frame = pd.DataFrame({"protection": PROTECTIONS})
-    for scheme in SCHEMES:
-        chosen = runs[(runs.restart_of_s == restart_s) & (runs.strategy == scheme)].redundancy
-        cells = []
-        for protection in PROTECTIONS:
-            text = f"{ratio(runs, restart_s, scheme, protection):.2f}"
-            if protection != BASELINE:
-                text += f" {change_text(changed.loc[(restart_s, scheme, protection)])}"
-            cells.append(text)
-        frame[f"{scheme}, r={'/'.join(str(r) for r in sorted(set(chosen)))}"] = cells
-    return frame_table(
-        f"Restarts of {restart_s / 60:g} min: time-to-train ratio, and its change against storage "
-        "in %",
-        frame,
-        dict.fromkeys(frame.columns[1:], "{}"),
-    )
-
-
-def ratio(runs: pd.DataFrame, restart_s: float, scheme: str, protection: str) -> float:
-    """Return the mean time-to-train ratio of a scheme on a protection."""
-    mine = (
-        (runs.restart_of_s == restart_s)
-        & (runs.strategy == scheme)
-        & (runs.protection == protection)
-    )
-    return float(runs[mine].time_to_train_ratio.mean())
+def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame) -> Table:
+    """Show every scheme on every protection: its ratio, and its change against storage."""
+    keys = ["restart_of_s", "strategy", "protection"]
+    changed = changes.set_index(keys).apply(change_text, axis=1).rename("changed")
+    means = with_minutes(runs.groupby(keys, sort=False).time_to_train_ratio.mean().reset_index())
+    cells = means.join(changed, on=keys).fillna({"changed": ""})
+    text = cells.time_to_train_ratio.map("{:.2f} ".format) + cells.changed
+    title = "Time-to-train ratio, and its change against storage in %"
+    heads: Columns = {"minutes": ("restart", "{:g} min"), "protection": "protection"}
+    return wide_table(title, cells.assign(text=text), heads, "strategy")
 
 
 def with_minutes(table: pd.DataFrame) -> pd.DataFrame:
@@ -165,15 +146,15 @@ def shown_placements(runs: pd.DataFrame) -> Table:
 
 
 def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:
-    """Say what cheaper checkpoints buy, by the length of a restart."""
+    """Return the effect of cheaper checkpoints, by the length of a restart."""
+    mean = runs.groupby(["restart_of_s", "strategy", "protection"]).time_to_train_ratio.mean()
 
     def change(restart_s: float, scheme: str) -> str:
-        before, after = (ratio(runs, restart_s, scheme, name) for name in SCANNED)
+        before, after = (mean[restart_s, scheme, name] for name in SCANNED)
         return f"from {before:.3g} to {after:.3g} ({after / before - 1.0:+.0%})"
 
     def behind(restart_s: float) -> float:
-        unmasked, masked = (ratio(runs, restart_s, s, "reft") for s in ("checkpoint", "spare"))
-        return unmasked / masked
+        return float(mean[restart_s, "checkpoint", "reft"] / mean[restart_s, "spare", "reft"])
 
     long_s, short_s = RESTARTS_S
     chosen = best.set_index(["restart_of_s", "protection"])
@@ -184,7 +165,7 @@ def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:
         f"that masks no failure {change(long_s, 'checkpoint')}, still {behind(long_s):.1f} times "
         "SPARe's: cheap checkpoints do not replace masking. With restarts of 5 minutes the latter "
         f"comes {change(short_s, 'checkpoint')}, {behind(short_s) - 1.0:.0%} above SPARe's "
-        f"{ratio(runs, short_s, 'spare', 'reft'):.3g}. SPARe's best redundancy, storage and REFT: "
+        f"{mean[short_s, 'spare', 'reft']:.3g}. SPARe's best redundancy, storage and REFT: "
         f"{r[long_s, 'storage']} and {r[long_s, 'reft']} with restarts of 60 minutes, "
         f"{r[short_s, 'storage']} and {r[short_s, 'reft']} with 5 (ratio "
         f"{least[short_s, 'storage']:.3g} and {least[short_s, 'reft']:.3g})."

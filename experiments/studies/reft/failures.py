@@ -1,9 +1,9 @@
-"""When failures lose state in memory, what restarts leave of a job's time, and where they find it.
+"""Loss of state in memory by failures, stalls of a whole job, and where restarts find the state.
 
 In closed form beside random lifetimes of nodes, and beside runs.
 
 FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes. At RSC-1's rate
-100,000 GPUs fail every 17.7 minutes, so what becomes of a failure during a stall decides the rest:
+100,000 GPUs fail every 17.7 minutes, so the treatment of a failure during a stall decides the rest:
 
 - each failure costs a stall of its own, one after the other: ``1 - stall / gap``;
 - a group that fails during a stall begins its own anew, and all wait for the last one. The stall is
@@ -31,7 +31,6 @@ from faultline.experiments.analysis.intervals import interval_of_proportion
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import published_value, read_rows, settings_of
 from faultline.experiments.studies.stage import Stage
@@ -50,9 +49,7 @@ SCALE, SHAPE = 50.0, 3.0
 """A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
 
 LOSS, TOLERATED = 0.1, (0, 1, 2)
-"""The probability of a loss that is asked for, and the tolerated losses of a group."""
-
-_QUANTITY = "time to 10 % loss"
+"""The probability of a loss at the times of the table, and the tolerated losses of a group."""
 
 
 def loss_by(time: float, tolerated: int) -> float:
@@ -70,29 +67,8 @@ def reliability_table() -> pd.DataFrame:
 
     The latter are those of ``data/lifetimes.csv``, with the ends of a 95 % interval.
     """
-    found = []
-    for line in read_rows("reft", "lifetimes"):
-        setting = f"{NODES} nodes in groups of {GROUP}, {line['tolerated']} losses tolerated"
-        exact = exact_time(line["tolerated"])
-        found.append((_QUANTITY, setting, exact, exact, exact))
-        drawn = line["simulated"], line["low"], line["high"]
-        found.append((f"{_QUANTITY}, Monte Carlo", setting, *drawn))
-    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
-
-
-def shown_reliability(table: pd.DataFrame) -> Table:
-    """Show the times to 10 % loss."""
-    frame = pd.DataFrame(
-        {
-            "": row.setting.split(", ")[1] + row.quantity.removeprefix(_QUANTITY),
-            "published": published_value("reft", row.quantity, "reft", row.setting),
-            "ours": row.value,
-            "95 %": f"{row.low:.2f} to {row.high:.2f}" if row.high > row.low else "",
-        }
-        for row in table.itertuples()
-    )
-    formats = {"published": "{:.2f}", "ours": "{:.2f}", "95 %": "{}"}
-    return frame_table("Time until state in memory is lost with 10 %", frame, formats)
+    table = pd.DataFrame(read_rows("reft", "lifetimes"))
+    return table.assign(exact=table.tolerated.map(exact_time))
 
 
 STALLS_S = (600.0, 180.0)
@@ -119,7 +95,7 @@ _COMPUTE_S, _ALL_REDUCE_S = 30.0, 2.0
 
 
 def effective_time(treatment: str, stall_s: float) -> float:
-    """Return the effective time in closed form, by what becomes of a failure during a stall."""
+    """Return the effective time in closed form, by the treatment of a failure during a stall."""
     share = stall_s / STALL_GAP_S
     forms = {ALONE: 1.0 - share, "begins-anew": exp(-share), "absorbed": 1.0 / (1.0 + share)}
     return forms[treatment]
@@ -135,13 +111,13 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
 
     Just-in-time checkpoints and 100 groups of 1,000 GPUs.
 
-    A row a run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
+    A row per run: ``stall_s``, ``treatment``, ``seed``, ``effective_time`` (useful time over all
     time), ``availability`` (time in which the job was not in a restart), ``lost`` (the share of
     time for steps done twice and for failures to show).
     """
     points = []
     for stall_s, treatment in product(STALLS_S, TREATMENTS):
-        # What fails anew while others are restarted is waited for, or repaired in passing.
+        # Others wait for a group that fails while they restart, or their restart repairs it.
         waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
         changes = {
             **_settings("stalls"),
@@ -164,12 +140,13 @@ def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
 
 
 def effective_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Return effective times by stall, three closed forms and simulated ones, a row a value."""
+    """Return effective times by stall, three closed forms and simulated ones, a row per value."""
     found = []
     for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS)):
         setting = f"100,000 GPUs, stalls of {stall_s / 60:g} min, {name}"
         found.append(("effective time, closed form", setting, effective_time(name, stall_s)))
-        simulated = _simulated(table, stall_s, name)
+        mine = table[table.stall_s.eq(stall_s) & table.treatment.eq(name)]
+        simulated = mine.effective_time
         found += [("effective time, simulated", setting, value) for value in simulated]
     return pd.DataFrame(found, columns=["quantity", "setting", "value"])
 
@@ -180,39 +157,15 @@ def stall_published(stall_s: float) -> float:
     return published_value("reft", "effective time, closed form", "checkpoint", setting)
 
 
-def shown_stalls(table: pd.DataFrame) -> Table:
-    """Show effective times by stall."""
-    rows = [
-        {
-            "a failure during a stall": "has a stall of its own" if name == ALONE else name,
-            "stall": f"{stall_s / 60:g} min",
-            "published": stall_published(stall_s),
-            "closed form": effective_time(name, stall_s),
-            "simulated": _simulated(table, stall_s, name).mean(),
-        }
-        for stall_s, name in product(STALLS_S, (ALONE, *TREATMENTS))
-    ]
-    return frame_table(
-        "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
-        pd.DataFrame(rows),
-        {"stall": "{}", "published": "{:.0%}", "closed form": "{:.1%}", "simulated": "{:.1%}"},
-    )
-
-
-def _simulated(table: pd.DataFrame, stall_s: float, treatment: str) -> pd.Series:
-    mine = (table.stall_s == stall_s) & (table.treatment == treatment)
-    return table[mine].effective_time
-
-
 @dataclass(slots=True)
 class Counting:
-    """A keeper that counts what it answered."""
+    """A keeper that counts the recoveries that it returned."""
 
     keeper: Keeper
     found: Counter[Recovery] = field(default_factory=Counter)
 
     def recovery(self, lost_nodes: Collection[int]) -> Recovery | None:
-        """Answer, and count; what is gone counts as storage."""
+        """Return the recovery, and count it; a permanently lost state counts as storage."""
         way = self.keeper.recovery(lost_nodes)
         self.found[way or "storage"] += 1
         return way
@@ -248,8 +201,8 @@ def closed_form(size: int, restart_s: float) -> dict[Recovery, float]:
 def recovery_table(stage: Stage, steps: int) -> pd.DataFrame:
     """Count the ways of recovery, beside their probabilities.
 
-    A row a sharding group, restart and way: ``restarts``, ``counted`` (a share), its 95 % interval
-    ``low`` and ``high`` (Wilson), and ``exact``.
+    A row per sharding group, restart and way: ``restarts``, ``counted`` (a share), the ends ``low``
+    and ``high`` of its 95 % interval (Wilson), and ``exact``.
     """
     arguments = [(*case, steps, seed) for case in CASES for seed in range(stage.seeds)]
     counted = stage.calls("recoveries", _count, arguments)
@@ -283,32 +236,3 @@ def _count(argument: tuple[int, float, int, int]) -> Counter[Recovery]:
     work = replace(job.work, tiers=(replace(memory, keeper=counting), *others))
     simulate(Training(work, job.rules, question.strategy()), ReplayEngine(replace(job, work=work)))
     return counting.found
-
-
-def recovery_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Return shares of recoveries by where the state was, in closed form and counted."""
-    found = []
-    for cell in table.itertuples():
-        where = f"64 nodes in groups of {cell.sharding_group}, restart {cell.restart_s:g} s"
-        setting, exact = f"{where}, {cell.way}", cell.exact
-        found.append(("share of recoveries", setting, exact, exact, exact))
-        counted = cell.counted, cell.low, cell.high
-        found.append(("share of recoveries, simulated", setting, *counted))
-    return pd.DataFrame(found, columns=["quantity", "setting", "value", "low", "high"])
-
-
-def shown_recoveries(table: pd.DataFrame) -> Table:
-    """Show where restarted jobs found their state."""
-    columns: Columns = {
-        "sharding_group": "group",
-        "restart_s": ("restart", "{:g} s"),
-        "way": "way",
-        "exact": ("closed form", "{:.1%}"),
-        "counted": ("counted", "{:.1%}"),
-        "interval": ("95 %", "{}"),
-    }
-    interval = [f"{cell.low:.1%} to {cell.high:.1%}" for cell in table.itertuples()]
-    title = (
-        "Where restarts find the state: 64 nodes, a failure every 300 s,\n78 % of them of hardware"
-    )
-    return columns_of(title, table.assign(interval=interval), columns)

@@ -50,8 +50,7 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(1, len(combinations.RESTARTS_S), figsize=(11.0, 4.8))
     for axis, restart_s in zip(axes, combinations.RESTARTS_S, strict=True):
         for scheme in combinations.SCHEMES:
-            line = table.loc[(restart_s, scheme)].loc[list(_LABELS)]
-            _draw_protections(axis, line, scheme)
+            _draw_protections(axis, table.loc[(restart_s, scheme)].loc[list(_LABELS)], scheme)
         axis.set_yscale("log")
         ticks_at(axis.yaxis, [2, 3, 4, 5, 7, 10, 20, 50, 100])
         axis.margins(y=0.08)
@@ -72,7 +71,7 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
 def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     """Draw one scheme: a mark a protection, with its value beside it."""
     look = look_of(scheme)
-    # What masks failures: the checkpoints beneath are what is compared.
+    # The legend names masking alone: the figure compares the protections beneath.
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     mean = line["mean"]
     draw_means(axis, range(len(line)), line, fmt=look.marker, color=look.colour, label=label)
@@ -86,7 +85,7 @@ def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
 def draw_scan(scan: pd.DataFrame) -> Figure:
     """Draw SPARe's ratio over redundancy, on storage and on REFT, a panel a restart.
 
-    r = 1 is the control, which masks nothing: up to ten times what the best takes.
+    r = 1 is the control, which masks nothing: up to ten times the best ratio.
     """
     table = mean_over_seeds(
         scan, ["restart_of_s", "protection", "redundancy"], "time_to_train_ratio"

@@ -1,4 +1,4 @@
-"""Snapshots in host memory: what is published of them, measured on A800, and what they cost.
+"""Snapshots in host memory: published times and speeds on A800, beside those of the model.
 
 The state probe measures snapshots of the published size on 16 HGX A800 servers of 8 GPUs, a replica
 a server. Nothing is fitted there: the bandwidths are those of the preset, which says where each
@@ -8,7 +8,7 @@ The bytes of a rank's snapshot are not published by model. The state of a rank i
 its parameters, and so is its compute, as long as ranks train the same number of tokens. A copy that
 is slow because of how it is driven therefore lengthens an iteration by a fixed multiple of it; one
 constant a mode, taken from one model, says by which. With a thread and a stream of its own the copy
-itself is hidden, and what is left is a stall of fixed length. REFT's own mode needs no constant:
+itself is hidden, and a stall of fixed length is left. REFT's own mode needs no constant:
 the copy is as long as the platform makes it, and costs what it meets of the exchange on PCIe.
 """
 
@@ -19,11 +19,9 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from faultline.experiments.config.model_numbers import platform_at
 from faultline.experiments.job.platform_files import generate_preset, with_memories
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
 from faultline.experiments.studies.data import read_rows
 from faultline.platforms.preset_library import load_preset
 from faultline.simulator.cache_folder import cache_directory
@@ -48,14 +46,12 @@ LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
 """Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
 
 OPTIMIZER_SHARE = 12 / 14
-"""Share of the state that is the optimizer's: 12 of 14 bytes a parameter (mixed precision)."""
+"""Share of the state that is the optimizer's: 12 of 14 bytes per parameter (mixed precision)."""
 
 LOADING_FACTOR = 12.36
-"""Loading is so many times as fast as from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
+"""Speed of loading over that from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
 
 CALIBRATED_ON = "13B"
-TOLERANCE = 0.15
-"""Errors beyond are marked."""
 
 PLATFORM = "hgx-a800"
 REPLICAS = 16
@@ -127,8 +123,8 @@ def optimizer_table() -> pd.DataFrame:
     """Return what parity costs where the members of a sharding group share the optimizer's state.
 
     Weights are whole on every member, so each computes its blocks of their parity alone. Its part
-    of the optimizer's state is nobody else's: its n - 1 blocks go one to each other member, and as
-    many bytes come from them. A row a sharding group: bytes that a GPU copies, without the blocks
+    of the optimizer's state has no copy: its n - 1 blocks go one to each other member, and as
+    many bytes come from them. A row per sharding group: bytes that a GPU copies, without the blocks
     that come to it, and that it sends; and the seconds of both.
     """
     rows = []
@@ -153,7 +149,7 @@ def saving_table() -> pd.DataFrame:
     part of one replica each, so that all servers write at once. REFT copies its share and the
     blocks for its parity, and computes the parity.
 
-    A row a file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
+    A row per file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
     ``one_writer_s`` (by the servers of one replica), and the factors between them.
     """
     rows = []
@@ -190,7 +186,7 @@ def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTi
 def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
     """Predict every iteration of the published table.
 
-    A row a mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
+    A row per mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
     ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is published
     as overhead: iterations with hidden snapshots were faster than without); and whether the row is
     the ``calibration``.
@@ -228,22 +224,7 @@ def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
     return constant_s * alone_s / float(reference["alone_s"])
 
 
-_Found = list[tuple[str, str, float | None, str, float]]
-"""Rows of the study: quantity, setting, published value, unit, value."""
-
-
-def _frame(found: _Found) -> pd.DataFrame:
-    return pd.DataFrame(found, columns=["quantity", "setting", "published", "unit", "value"])
-
-
-def iterations_and_overheads(table: pd.DataFrame) -> pd.DataFrame:
-    """Return iterations and overheads that were predicted; the calibration is marked as such."""
-    calibration = table.calibration.map({True: ", calibration", False: ""})
-    quantities = {"": "iteration with a snapshot", "overhead_": "overhead of a snapshot"}
-    columns = {"predicted_s": quantities[""], "overhead_s": quantities["overhead_"]}
-    known = {f"published_{what}s": f"published {name}" for what, name in quantities.items()}
-    named = table.rename(columns=columns | known)
-    return named.assign(setting=table.model + ", " + table["mode"] + calibration)
+_ROW = ["quantity", "setting", "published", "unit", "value"]
 
 
 def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
@@ -254,7 +235,7 @@ def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
     """
     table = sharded.set_index("sharding_group")
     mib = table.bytes_per_gpu[4] / 2**20
-    found: _Found = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
+    found: list[tuple[Any, ...]] = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
     left_s = table.published_s - table.copy_s
     tried = {
         "PCIe alone": table.copy_s,
@@ -265,19 +246,18 @@ def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
     for size, (how, times) in product(table.index[1:], tried.items()):
         known = table.published_s[size] / table.published_s[1] - 1.0
         setting = f"over {size} of 11,471 MiB, {how}"
-        found.append(
-            ("change of a snapshot's time", setting, known, "1", times[size] / times[1] - 1)
-        )
+        change = times[size] / times[1] - 1
+        found.append(("change of a snapshot's time", setting, known, "1", change))
     gained_s = table.published_s[1] - table.published_s[4]
     needed = (table.bytes_per_gpu[1] - table.bytes_per_gpu[4]) / gained_s / 1e9
     quantity = "bandwidth a GPU at which bytes alone give the published times"
     found.append((quantity, "sharded over 4", None, "GB/s", needed))
-    return _frame(found)
+    return pd.DataFrame(found, columns=_ROW)
 
 
 def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
     """Return what a GPU sends at a save with its optimizer's state whole, and sharded."""
-    found: _Found = []
+    found: list[tuple[Any, ...]] = []
     for cell in table.itertuples():
         groups = f"groups of {cell.sharding_group}"
         for state, sent in (("whole", 0.0), ("sharded", cell.sent_bytes / 2**20)):
@@ -286,7 +266,7 @@ def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
         setting = f"{PLATFORM}, {groups}, optimizer sharded"
         found.append(("copy at a save", setting, None, "s", cell.copy_s))
         found.append(("sending parity at a save", setting, None, "s", cell.send_s))
-    return _frame(found)
+    return pd.DataFrame(found, columns=_ROW)
 
 
 def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
@@ -295,16 +275,8 @@ def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"copy_s": "no parity"}).assign(**launched)
 
 
-def counted_savings(saving: pd.DataFrame) -> pd.DataFrame:
-    """Return how much faster REFT saves than storage, and how many snapshots fit into one save."""
-    fit = np.floor(saving.storage_s / saving.reft_s.clip(lower=LAUNCH_S))
-    factor = f"saving speed over asynchronous checkpoints (published: more than {SAVING_FACTOR:g})"
-    named = saving.rename(columns={"factor": factor})
-    return named.assign(**{"snapshots in the time of one asynchronous checkpoint": fit})
-
-
 def loading_table() -> pd.DataFrame:
-    """Return how much faster memory loads than storage, by file system and who reads."""
+    """Return how much faster memory loads than storage, by file system and readers."""
     found, load_s = [], measured(reft(REPLICAS)).load_s
     for bandwidth in STORAGE_BANDWIDTHS:
         storage = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth}).storage
@@ -313,74 +285,3 @@ def loading_table() -> pd.DataFrame:
             read_s = readers * SNAPSHOT_BYTES * GPUS_PER_NODE / storage.read_bandwidth_bytes_per_s
             found.append((bandwidth, who, LOADING_FACTOR, read_s / load_s))
     return pd.DataFrame(found, columns=["bandwidth", "who", "known", "value"])
-
-
-def shown_iterations(table: pd.DataFrame) -> Table:
-    """Show iterations with snapshots, and mark what misses the tolerance."""
-    predicted = ~table.calibration
-    overheads = table.overhead_error.map(_percent, na_action="ignore").where(predicted)
-    errors = table.error.map(_percent).where(predicted, "(fit)")
-    ours = table.assign(error=errors, overhead_error=overheads)
-    columns: Columns = {
-        "mode": "mode",
-        "model": "model",
-        "published_s": ("pub.", "{:.2f}"),
-        "predicted_s": ("ours", "{:.2f}"),
-        "error": ("error", "{}"),
-        "published_overhead_s": ("over.", "{:.2f}"),
-        "overhead_s": ("ours", "{:.2f}"),
-        "overhead_error": ("error", "{}"),
-    }
-    calibrated = f"calibrated on {CALIBRATED_ON}, * misses {TOLERANCE:.0%}"
-    title = f"Iteration with a snapshot and its overhead, s; {calibrated}"
-    return columns_of(title, ours, columns)
-
-
-def iteration_sentence(table: pd.DataFrame, unhidden_s: float) -> str:
-    """Say which predictions hold, and which miss."""
-    predicted = table[~table.calibration]
-    worst = predicted.error.abs().max()
-    known = predicted.dropna(subset="overhead_error")
-    missed = known[known.overhead_error.abs() > TOLERANCE]
-    misses = ", ".join(
-        f"{cell.mode} of {cell.model} by {cell.overhead_error:+.0%}" for cell in missed.itertuples()
-    )
-    return (
-        f"Predicted iterations are within {worst:.1%} of the published ones; of the overheads, "
-        f"{f'these miss 15 %: {misses}' if misses else 'none misses 15 %'}. A hidden copy of all "
-        f"of a rank's state costs nothing, and {unhidden_s:.2f} s where all of it meets an "
-        "all-reduce."
-    )
-
-
-def shown_shards(table: pd.DataFrame) -> Table:
-    """Show the copies of shards beside the published snapshots."""
-    columns: Columns = {
-        "sharding_group": "sharded over",
-        "published_s": ("published", "{:g}"),
-        "copy_s": (f"copy on {PLATFORM}", "{:.3f}"),
-    }
-    return columns_of("Snapshot of 11,471 MiB a rank, s", table, columns)
-
-
-def shown_savings(table: pd.DataFrame) -> Table:
-    """Show how much faster REFT saves, by file system and sharding group."""
-    factors = table.pivot_table(
-        "factor", ["storage_bandwidth", "storage_s"], "sharding_group", sort=False
-    ).map("{:,.1f}".format)
-    factors.columns = [str(size) for size in factors.columns]
-    frame = factors.reset_index()
-    times = table.drop_duplicates("sharding_group")
-    sizes = [f"{reft_s:.2f} s" for reft_s in times.reft_s]
-    frame.loc[len(frame)] = ["REFT takes", None, *sizes]
-    return frame_table(
-        "REFT's saving speed over asynchronous checkpoints,\n"
-        "16 HGX A800 servers, by sharding group",
-        frame,
-        {"storage_s": "{:.2f} s", **dict.fromkeys(factors.columns, "{}")},
-        {"storage_bandwidth": "file system", "storage_s": "checkpoint"},
-    )
-
-
-def _percent(error: float) -> str:
-    return f"{error:+.1%}{' *' if abs(error) > TOLERANCE else ''}"

@@ -1,11 +1,11 @@
-"""What is published and simulated, and what stands behind the study's constants.
+"""What is published and simulated, and what the study's constants rest on.
 
 That is the fabric, and that both engines agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,9 +15,9 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.point import Labels, Point
+from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.data import read_rows, value_if_published
+from faultline.experiments.studies.data import read_rows
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
 from faultline.simulator.timeline import Event
@@ -30,24 +30,23 @@ STUDY_SAVE_S = 58.8
 SCHEMES = ("replication", "spare")
 RULES = ("spare-study", "spare-sound")
 DISTRIBUTIONS = ("weibull", "exponential")
-_SHORTCUT = "N=200 shortcut: {}"
-Settings = Mapping[str, Any]
-"""Values that differ from a scenario's, by their dotted keys."""
-
-
-def table(name: str) -> pd.DataFrame:
-    """Return one of the tracked tables of published numbers; its first line names the source."""
-    return pd.DataFrame(read_rows("spare", name))
 
 
 def trials() -> pd.DataFrame:
-    """Means over three published trials at N = 200, Weibull, for every redundancy."""
-    return table("spare_n200_weibull")
+    """Return the means over three published trials at N = 200, Weibull, for every redundancy."""
+    return pd.DataFrame(read_rows("spare", "spare_n200_weibull"))
 
 
 def headline() -> pd.DataFrame:
-    """The best redundancy of each scheme and N, as the paper's table has it."""
-    return table("spare_headline")
+    """Return the best redundancy of each scheme and N, as the paper's table has it."""
+    return pd.DataFrame(read_rows("spare", "spare_headline"))
+
+
+def rows_with(table: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows of a table that have some values in some columns."""
+    for column, value in values.items():
+        table = table[table[column] == value]
+    return table
 
 
 def published(name: str, scheme: str, groups: int, redundancy: int) -> float | None:
@@ -61,11 +60,6 @@ def published(name: str, scheme: str, groups: int, redundancy: int) -> float | N
             if cell.items() <= row.items() and name in row:
                 return float(row[name])
     return None
-
-
-def published_shortcut(shortcut: str, scheme: str) -> float | None:
-    """Return the ratio of the published simulator with a shortcut undone, if it is known."""
-    return value_if_published("spare", "time_to_train_ratio", scheme, _SHORTCUT.format(shortcut))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +91,16 @@ class Cell:
 
 
 def default_cells() -> list[Cell]:
-    """All redundancies up to 12; for replication at N = 600 and 1000, those up to 6.
-
-    Exponential failures: those around the best, under the rules of the study.
-    """
-    around = {"replication": range(2, 7), "spare": range(2, 13)}
-    best = {"replication": range(2, 5), "spare": range(7, 11)}
-    exponential = [
-        Cell("spare-study", scheme, groups, redundancy, "exponential")
-        for groups, scheme in product(GROUPS, SCHEMES)
-        for redundancy in best[scheme]
-    ]
-    return exponential + [
-        Cell(rules, scheme, groups, redundancy)
-        for rules, groups, scheme in product(RULES, GROUPS, SCHEMES)
-        for redundancy in (range(2, 13) if groups == 200 else around[scheme])
+    """Return the cells of ``data/cells.csv``."""
+    return [
+        Cell(line["rules"], line["scheme"], line["groups"], redundancy, line["distribution"])
+        for line in read_rows("spare", "cells")
+        for redundancy in range(line["least"], line["most"] + 1)
     ]
 
 
 def full_cells() -> list[Cell]:
-    """Every redundancy that has a ruler, both distributions."""
+    """Return every redundancy that has a ruler, under both distributions."""
     return [
         Cell(rules, scheme, groups, redundancy, distribution)
         for rules, distribution, groups, scheme in product(RULES, DISTRIBUTIONS, GROUPS, SCHEMES)
@@ -136,89 +120,22 @@ def cell_points(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
             yield Point.of(job, seed, (("rules", cell.rules),))
 
 
-def simgrid_points() -> Iterator[Point]:
-    """Yield SPARe at its best at N = 200 under the study's rules, for the SimGrid engine.
-
-    One seed: 10,000 steps of 200 ranks, with some 6,600 failures, take a few minutes.
-    """
-    cell = Cell("spare-study", "spare", 200, 9, "weibull")
-    job = resolve(load_scenario(cell.rules, cell.settings()))
-    yield Point(job.scenario, 0, "simgrid", (("rules", cell.rules),), job)
-
-
-SHORTCUTS: Mapping[str, Settings] = {
-    "as published": {},
-    "resume after the checkpointed step": {"restart.resume": "after"},
-    "failed all-reduce in full": {
-        "all_reduce.failed_fraction": 1.0,
-        "all_reduce.fixed_step": "retries",
-    },
-    "failures while waiting absorbed": {"restart.failure_while_waiting": "absorbed"},
-    "restart takes 3600 s": {
-        "restart.failure_while_waiting": "absorbed",
-        "restart.failure_during": "absorbed",
-    },
-    "controller sees all failures": {"strategy.replication.controller_sees": "all"},
-    "all wait for the checkpoint": {"strategy.replication.checkpoint_waits": True},
-}
-"""The shortcuts of the published simulator, each with the sound choice in its place."""
+def variant_points(part: str, seeds: int) -> Iterator[Point]:
+    """Yield the runs of a part of ``data/variants.csv``, labelled by it."""
+    keys = {"scheme": "strategy.name", "redundancy": "strategy.redundancy"}
+    keys["interval_steps"] = "checkpoint.interval_steps"
+    for line in read_rows("spare", "variants"):
+        if line["part"] != part:
+            continue
+        stated = [f"{key}={line[column]}" for column, key in keys.items() if column in line]
+        job = resolve(load_scenario(line["rules"], [*stated, *settings_of(line)]))
+        for seed in range(seeds):
+            yield Point.of(job, seed, ((part, line["label"]),))
 
 
-def shortcut_points(seeds: int) -> Iterator[Point]:
-    """Yield the study's N = 200 with one shortcut undone at a time, for whom it concerns."""
-    for shortcut, settings in SHORTCUTS.items():
-        of_replication = any(key.startswith("strategy.replication") for key in settings)
-        for scheme in ("replication",) if of_replication else SCHEMES:
-            cell = Cell("spare-study", scheme, 200, {"spare": 9, "replication": 3}[scheme])
-            changed = {**cell.settings(), **settings}
-            yield from _points(cell.rules, changed, seeds, (("shortcut", shortcut),))
-
-
-ASSUMPTIONS: Mapping[str, Settings] = {
-    "sound rules as they are": {},
-    "shrinking takes 180 s": {"times.shrink_s": 180.0},
-    "a watchdog of 600 s notices": {"detection.mode": "watchdog", "detection.watchdog_s": 600.0},
-    "a state of 14 bytes a parameter": {"protection.state_bytes": 14e13},
-}
-"""What sound rules state, each with what may be assumed in its place.
-
-Under `spare-sound` a hang is noticed within one all-reduce, 600,000 GPUs shrink their communicators
-in 0.1 s, and a checkpoint is the 16-bit weights alone.
-"""
-CANDIDATES = (("replication", 2), ("replication", 3), ("spare", 7), ("spare", 9), ("spare", 11))
-"""Schemes and redundancies among which the best is sought under each assumption."""
-
-
-def sensitivity_points(seeds: int) -> Iterator[Point]:
-    """Yield N = 200 under each assumption with each candidate, at the closed form's interval."""
-    for (assumption, settings), (scheme, redundancy) in product(ASSUMPTIONS.items(), CANDIDATES):
-        stated = {"strategy.name": scheme, "strategy.redundancy": redundancy}
-        changed = {"job.groups": 200, **stated, **settings}
-        yield from _points("spare-sound", changed, seeds, (("assumption", assumption),))
-
-
-def checkpoint_points(seeds: int) -> Iterator[Point]:
-    """Yield checkpoint-only where the study leaves it out, and all schemes where it has a chance.
-
-    At the study's scale the job gets 30 simulated days. The smaller scale is the study's own
-    extrapolation: a failure every 3 hours, as on 16,384 GPUs.
-    """
-    alone: Settings = {"strategy.name": "checkpoint"}
-    large = {**alone, "job.time_limit_s": 30 * 86_400.0}
-    label = (("setting", "N=200, failure every 300 s, 30 days"),)
-    yield from _points("spare-study", large, seeds, label)
-    masking: list[Settings] = [
-        {"strategy.name": scheme, "strategy.redundancy": 2} for scheme in SCHEMES
-    ]
-    for settings in (alone, *masking):
-        small = {"failures.mtbf_s": 10_800.0, "job.gpus": 16_000, **settings}
-        yield from _points("spare-study", small, seeds, (("setting", "N=200, failure every 3 h"),))
-
-
-def _points(rules: str, settings: Settings, seeds: int, labels: Labels) -> Iterator[Point]:
-    job = resolve(load_scenario(rules, settings))
-    for seed in range(seeds):
-        yield Point.of(job, seed, labels)
+def settings_of(variant: dict[str, Any]) -> list[str]:
+    """Return what a line of ``data/variants.csv`` changes in its rules, as ``key=value``."""
+    return variant["settings"].split("; ") if "settings" in variant else []
 
 
 def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
@@ -241,9 +158,8 @@ def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
 
 
 SMALL_JOBS = [
-    (rules, scheme, redundancy)
-    for rules in RULES
-    for scheme, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3))
+    (rules, *scheme)
+    for rules, scheme in product(RULES, (("checkpoint", 1), ("replication", 3), ("spare", 3)))
 ]
 """Rules, scheme and redundancy of the jobs that both engines run."""
 
@@ -255,19 +171,17 @@ def compare_engines(asked: tuple[str, str, int]) -> dict[str, Any]:
     SimGrid, ``largest_difference`` in time of an event, relative to the time; ``failures``.
     """
     rules, scheme, redundancy = asked
-    scenario = load_scenario(
-        rules,
-        {
-            "strategy.name": scheme,
-            "strategy.redundancy": redundancy,
-            "job.groups": 24,
-            "job.steps": 100,
-            "job.compute_jitter": 0.0,
-            # Ten times as rare as in the study, so that checkpoint-only gets somewhere too.
-            "failures.mtbf_s": 3000.0,
-            "checkpoint.interval_steps": 10,
-        },
-    )
+    settings = {
+        "strategy.name": scheme,
+        "strategy.redundancy": redundancy,
+        "job.groups": 24,
+        "job.steps": 100,
+        "job.compute_jitter": 0.0,
+        # Ten times as rare as in the study, so that checkpoint-only gets somewhere too.
+        "failures.mtbf_s": 3000.0,
+        "checkpoint.interval_steps": 10,
+    }
+    scenario = load_scenario(rules, settings)
     replayed: list[Event] = []
     simulated: list[Event] = []
     record = run(scenario, 0, "replay", replayed.append)

@@ -1,4 +1,4 @@
-"""The failure rates at which one scheme overtakes another: found, tabulated, and said."""
+"""The failure rates at which one scheme overtakes another: their rows and their sentence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.crossings import Change, changes_of_lead
-from faultline.experiments.report.tables import Table, frame_table
+from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.studies.base import Row
-from faultline.experiments.studies.spare.rates import NAMES, SCHEMES, span_text
+from faultline.experiments.studies.spare.rates import SCHEMES
 
 _JOB = ["rules", "distribution", "groups"]
 _CROSSING = ("often", "seldom", "mtbf_s", "low_s", "high_s", "closed_form_s")
@@ -84,36 +84,13 @@ def crossing_rows(crossings: pd.DataFrame) -> Iterator[Row]:
             yield Row("closed_form_crossing_mtbf_s", scheme, setting, None, *times, "s")
 
 
-def printed_crossings(crossings: pd.DataFrame) -> Table:
-    """Return at which failure rates one scheme overtakes another, beside the closed forms."""
-    rows = []
-    for row in crossings.sort_values(_JOB, kind="stable").itertuples():
-        names = NAMES[row.seldom], NAMES[row.often]
-        times = "never below", names[0], ""
-        if isfinite(row.mtbf_s):
-            closed = span_text(row.closed_form_s) if isfinite(row.closed_form_s) else ""
-            between = f"{span_text(row.low_s)} to {span_text(row.high_s)}"
-            times = span_text(row.mtbf_s), between, closed
-        else:
-            names = names[1], ""
-        job = row.rules.removeprefix("spare-"), row.distribution, row.groups
-        rows.append((*job, *names, *times))
-    columns = ["rules", "failures", "N", "sooner above", "sooner below", "simulated",
-               "95 % interval", "closed forms"]  # fmt: skip
-    return frame_table(
-        "Failure rates at which one scheme overtakes another (mean time between failures)",
-        pd.DataFrame(rows, columns=columns),
-        dict.fromkeys(columns[-3:], str),
-    )
-
-
 def crossing_sentence(crossings: pd.DataFrame) -> str:
     """Say where checkpoints alone overtake SPARe, and what becomes of replication."""
     sound = crossings[crossings.rules == "spare-sound"]
     overtaken = sound[(sound.seldom == "checkpoint") & (sound.often == "spare")].mtbf_s.dropna()
     text = (
         "Under sound rules checkpoints alone overtake SPARe where something fails every "
-        f"{span_text(overtaken.min())} to {span_text(overtaken.max())}"
+        f"{duration_text(overtaken.min())} to {duration_text(overtaken.max())}"
         if len(overtaken)
         else "Under sound rules checkpoints alone never overtake SPARe"
     )

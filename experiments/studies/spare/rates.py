@@ -1,7 +1,7 @@
-"""Who trains soonest when something fails how often: each scheme at its best, at many rates.
+"""Which scheme trains soonest at which failure rate: each scheme at its best, at many rates.
 
 Checkpoints alone, replication and SPARe; rules, distribution and groups as in the study. Closed
-forms say which redundancies and checkpoint intervals come into question; the least mean counts.
+forms say which redundancies and checkpoint intervals are candidates; the least mean counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice, at_interval, choices_at
 from faultline.experiments.job.resolved_job import ResolvedJob, resolve
-from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare.cells import DISTRIBUTIONS, GROUPS, RULES, headline
 from faultline.experiments.studies.stage import Stage
@@ -26,13 +25,9 @@ from faultline.strategies.registry import strategy_class
 REJOINING = "spare-rejoining"
 """SPARe whose failed groups are repaired and come back at checkpoints; else they wait for the next
 restart."""
-NAMES = {
-    "checkpoint": "checkpoint only",
-    "replication": "replication",
-    "spare": "SPARe",
-    REJOINING: "SPARe, groups rejoin",
-}
 SCHEMES = ("checkpoint", "replication", "spare")
+OVERVIEW = {"rules": "spare-sound", "distribution": "weibull", "groups": 200}
+"""The job of the overview."""
 STEPS = 10_000
 """Steps of the study's job."""
 LIMIT_S = 365 * 86_400.0
@@ -49,7 +44,7 @@ _OF_REJOINING = (2, 12)
 
 _PREDICTED, _LARGEST = 3, 16
 _SETTING = ["rules", "distribution", "groups", "mtbf_s"]
-_PLAYED = ["redundancy", "checkpoint_interval_steps"]
+_CHOICE = ("redundancy", "checkpoint_interval_steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +60,8 @@ class Setting:
     @property
     def schemes(self) -> tuple[str, ...]:
         """What is simulated: groups rejoin in the job of the overview alone."""
-        is_overview = (self.rules, self.distribution, self.groups) == (
-            "spare-sound",
-            "weibull",
-            200,
-        )
-        return (*SCHEMES, REJOINING) if is_overview else SCHEMES
+        job = {"rules": self.rules, "distribution": self.distribution, "groups": self.groups}
+        return (*SCHEMES, REJOINING) if job == OVERVIEW else SCHEMES
 
     def job(
         self, scheme: str = "checkpoint", redundancy: int = 1, known: Durations | None = None
@@ -127,9 +118,9 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
 
 
 def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
-    """Return for each rate of a job, and each scheme, what comes into question, the best first.
+    """Return the candidates for each rate of a job and each scheme, the best by closed forms first.
 
-    That is by closed forms, some of which are the same at all rates, and so are the job's times.
+    The job's times are the same at all rates.
     """
     durations = settings[0].job().durations
     return [[_likely(setting, name, durations) for name in setting.schemes] for setting in settings]
@@ -153,7 +144,7 @@ def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
 
 
 def _no_later_than_a_life(choice: Choice) -> Choice:
-    """Where forms do not hold they may ask for a checkpoint that practically no life comes to."""
+    """Limit the interval: outside their range, forms may ask for more steps than a life has."""
     latest = max(1, min(choice.interval_steps, round(choice.steps_per_life)))
     return replace(choice, question=at_interval(choice.question, latest))
 
@@ -199,9 +190,8 @@ def steps_to_simulate(setting: Setting, choice: Choice, full: bool) -> int:
 
     Lives that end with their first failure scatter most: 200 of them run, and 20 of others
     (`full`; else 15). Failures count, as all groups are new at first: a Weibull shape of 0.78 gives
-    N / 3 more of them than their mean says, however long the job is: 10 a group (else 8). Where
-    checkpoints alone are far behind less has to do, since a restart of all groups is what takes
-    long to run.
+    N / 3 more of them than their mean says, however long the job is: 10 a group (else 8). If
+    checkpoints alone are far behind, fewer suffice: restarts of all groups take long to simulate.
     """
     lives, failures = (20, 10 * setting.groups) if full else (15, 8 * setting.groups)
     if choice.redundancy == 1:
@@ -224,15 +214,18 @@ def with_finished(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(finished=finished, time_to_train_ratio=ratio)
 
 
-def best_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of each scheme at its best: the redundancy and interval of least mean ratio.
+def best_runs(
+    runs: pd.DataFrame,
+    keys: Sequence[str] = (*_SETTING, "strategy"),
+    choice: Sequence[str] = _CHOICE,
+) -> pd.DataFrame:
+    """Return the runs of each setting and scheme (`keys`) at the choice of the least mean ratio.
 
     The least of a few means is a little too low: by less than their standard error.
     """
-    means = runs.groupby([*_SETTING, "strategy", *_PLAYED], sort=False).time_to_train_ratio.mean()
+    means = runs.groupby([*keys, *choice], sort=False).time_to_train_ratio.mean()
     best = means.reset_index().sort_values("time_to_train_ratio", kind="stable")
-    best = best.drop_duplicates([*_SETTING, "strategy"])
-    return runs.merge(best[[*_SETTING, "strategy", *_PLAYED]])
+    return runs.merge(best.drop_duplicates(keys)[[*keys, *choice]])
 
 
 def _curves(
@@ -243,7 +236,7 @@ def _curves(
     It has the setting, ``strategy``, ``redundancy``, ``interval_steps``; ``finished``, the share of
     the seeds; mean ratio, ``low`` and ``high`` (95 % interval) and ``availability``, empty where
     not all seeds finish; ``time_days`` of the whole job; the closed forms at the redundancy that
-    they find best where they hold (`Prediction.holds_for`), else empty; the published values.
+    they find best if they hold (`Prediction.holds_for`), else empty; the published values.
     """
     known = headline().set_index(["scheme", "groups"])
     for (*values, scheme), mine in best.groupby([*_SETTING, "strategy"], sort=False):
@@ -271,39 +264,3 @@ def _curves(
             "published_ratio": known.time_to_train_ratio.get(at, nan),
             "published_availability": known.availability.get(at, nan),
         }
-
-
-def printed_curves(curves: pd.DataFrame) -> Table:
-    """Return ratio and best redundancy over the failure rate, Weibull failures, sound rules."""
-    mine = curves[(curves.rules == "spare-sound") & (curves.distribution == "weibull")]
-    cells = mine.assign(text=[_ratio_text(row) for row in mine.itertuples()])
-    wide = cells.pivot(index="mtbf_s", columns=["groups", "strategy"], values="text").sort_index()
-    jobs = [
-        (groups, name)
-        for groups in sorted(mine.groups.unique())
-        for name in NAMES
-        if (groups, name) in wide
-    ]
-    headings = {
-        f"{groups} {name}": f"N={groups}\n{name}" if name == SCHEMES[0] else f"\n{name}"
-        for groups, name in jobs
-    }
-    frame = wide[jobs].set_axis(list(headings), axis=1)
-    frame.insert(0, "failure every", wide.index.map(span_text))
-    title = "Failure rates: time-to-train ratio, sound rules, Weibull (best r)"
-    return frame_table(title, frame, dict.fromkeys(headings, str), headings)
-
-
-def _ratio_text(row: pd.Series) -> str:
-    if row.finished != 1.0:
-        return "not in a year"
-    masked = row.strategy != "checkpoint"
-    return f"{row.time_to_train_ratio:.2f}" + (f" ({row.redundancy})" if masked else "")
-
-
-def span_text(time_s: float) -> str:
-    """Return a time as people say it: ``1 h 26 min``, ``4 min``."""
-    hours, rest = divmod(round(time_s / 60.0), 60)
-    if not hours:
-        return f"{rest} min"
-    return f"{hours} h {rest} min" if rest else f"{hours} h"

@@ -8,34 +8,25 @@ both and checkpoints alone with a failure every minute to every day.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.report.tables import Columns, Table, columns_of, frame_table
-from faultline.experiments.studies.base import (
-    Draw,
-    Results,
-    Row,
-    Study,
-    Tables,
-    listed_rows,
-    row_of,
-    rows_by,
-)
+from faultline.experiments.report.tables import Table
+from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of
+from faultline.experiments.studies.data import value_if_published
 from faultline.experiments.studies.spare import cells, figures, rates
+from faultline.experiments.studies.spare.cells import rows_with
 from faultline.experiments.studies.spare.crossings import (
     crossing_rows,
     crossing_sentence,
     crossings,
-    printed_crossings,
 )
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
 SAVED = "time saved over replication"
-_SETTING = "N={groups} r={redundancy} {distribution} {rules}"
-_ON_SIMGRID = f"{_SETTING}, every step on SimGrid"
 _CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
 _FABRIC = (
     "The study takes all-reduce times as constants: 2, 6, 10 s. spare-600k is a star whose "
@@ -55,14 +46,22 @@ class SpareStudy(Study):
         engines = stage.calls("both engines", cells.compare_engines, cells.SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
         runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
-        shortcuts = stage.runs("shortcuts", cells.shortcut_points(stage.seeds))
-        sensitivity = stage.runs("sensitivity", cells.sensitivity_points(stage.seeds))
-        alone = stage.runs("checkpoint-only", cells.checkpoint_points(stage.seeds))
+        shortcuts, sensitivity, alone = (
+            stage.runs(title, cells.variant_points(part, stage.seeds))
+            for title, part in (
+                ("shortcuts", "shortcut"),
+                ("sensitivity", "assumption"),
+                ("checkpoint-only", "setting"),
+            )
+        )
         rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
         head = headline_of(runs)
         results: Results = {}
         if stage.full:
-            results["on_simgrid"] = stage.runs("on SimGrid", cells.simgrid_points())
+            # One seed: 10,000 steps of 200 ranks, with some 6,600 failures, take a few minutes.
+            best = cells.cell_points([cells.Cell("spare-study", "spare", 200, 9)], 1)
+            points = [replace(point, engine="simgrid") for point in best]
+            results["on_simgrid"] = stage.runs("on SimGrid", points)
         return results | {
             "runs": runs,
             "shortcuts": shortcuts,
@@ -79,33 +78,41 @@ class SpareStudy(Study):
 
     def tables(self, results: Results) -> Tables:
         """Return the results; of some runs only what they come to."""
+        alone = results["checkpoint_only"].rename(columns={"completed_fraction": "done"})
+        means = alone.groupby(["setting", "strategy"], sort=False)[["done", _RATIO]].mean()
         return {
             **results,
             "cells": summary_of(results["runs"]),
             "shortcuts": shortcuts_of(results["shortcuts"]),
             "sound_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
-            "checkpoint_only": results["checkpoint_only"]
-            .rename(columns={"completed_fraction": "done"})
-            .groupby(["setting", "strategy"], sort=False)[["done", _RATIO]]
-            .mean()
-            .reset_index(),
+            "checkpoint_only": means.reset_index(),
+        }
+
+    def row_tables(self, results: Results) -> Mapping[str, Any]:
+        """Return the results, beside what is published of the runs, and the best redundancies."""
+        runs, engines = with_published(results["runs"]), results["engines"]
+        on_simgrid = with_published(results.get("on_simgrid", runs[:0]))
+        return {
+            **results,
+            "runs": runs,
+            "on_simgrid": on_simgrid,
+            "engines": engines.assign(
+                whose=engines.same_events.map({True: "same", False: "OTHER"})
+            ),
+            "best_cells": best_of(runs, "rules", "distribution", "groups", "strategy"),
+            "at_best": best_of(results["sound_sensitivity"], "assumption", "strategy"),
+            "best_of_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
+            "shortcut_means": shortcuts_of(results["shortcuts"]),
         }
 
     def rows(self, results: Results) -> Iterator[Row]:
-        """Return every cell beside its published value, the fabric, the shortcuts and the rest."""
-        yield from cell_rows(results["runs"])
-        events = results["engines"].same_events.map({True: "same", False: "OTHER"})
-        listed = {**results, "engines": results["engines"].assign(whose=events)}
-        yield from listed_rows("spare", listed, ["savings", "fabric", "engines", "shortcuts"])
-        yield from (row for row, _ in at_best(results["sound_sensitivity"]))
-        if "on_simgrid" in results:
-            yield from cell_rows(results["on_simgrid"], _ON_SIMGRID)
-        yield from listed_rows("spare", results, ["checkpoint_only"])
+        """Return what ``data/rows.csv`` lists, and the crossings."""
+        yield from super().rows(results)
         yield from crossing_rows(results["failure-rates-crossings"])
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return the headline, the curves, and who trains soonest at which failure rate."""
-        runs = results["runs"]
+        runs = with_published(results["runs"])
         drawn: dict[str, Draw] = {
             "headline.png": partial(figures.draw_headline, results["headline"], results["savings"])
         }
@@ -116,51 +123,9 @@ class SpareStudy(Study):
         return {**drawn, **figures.rate_figures(*found)}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | str]:
-        """Return the tables, the headline after what it rests on."""
-        made = self.tables(results)
-        fabric: Columns = {
-            "groups": "groups",
-            "all_reduce_s": ("all-reduce", "{:.2f} s"),
-            "study_all_reduce_s": ("study", "{:.0f} s"),
-            "save_s": ("write", "{:.2f} s"),
-            "study_save_s": ("study", "{:.1f} s"),
-            "load_s": ("load", "{:.2f} s"),
-        }
-        yield columns_of("Fabric: measured in SimGrid on spare-600k", made["fabric"], fabric)
+        """Return the listed tables, and what the fabric is evidence of."""
+        yield from super().shown(results, rows)
         yield _FABRIC
-        engines: Columns = {
-            "rules": "rules",
-            "scheme": "scheme",
-            "events": "events",
-            "same_events": ("same events", lambda same: "yes" if same else "NO"),
-            "largest_difference": ("times differ", "{:.0e}"),
-            "failures": "failures",
-        }
-        title = "Engines: 24 groups, 100 steps, no jitter; SimGrid against replay"
-        yield columns_of(title, made["engines"], engines)
-        if "on_simgrid" in made:
-            alike: Columns = {
-                "strategy": "scheme",
-                "redundancy": "r",
-                _RATIO: ("time-to-train ratio", "{:.3f}"),
-                "availability": ("availability", "{:.1%}"),
-                "failures": "failures",
-            }
-            title = "The study's headline cell at N = 200, every step on SimGrid"
-            yield columns_of(title, made["on_simgrid"], alike)
-        yield printed_shortcuts(made["shortcuts"])
-        alone: Columns = {
-            "setting": "setting",
-            "strategy": "scheme",
-            "done": ("steps done", "{:.2%}"),
-            _RATIO: ("time-to-train ratio", lambda each: f"{each:.2f}" if each < 1e300 else "-"),
-        }
-        yield columns_of("Checkpoint and restart only", made["checkpoint_only"], alone)
-        yield rates.printed_curves(made["failure-rates"])
-        yield printed_crossings(made["failure-rates-crossings"])
-        yield printed_cells(made["cells"])
-        yield from printed_headline(made["headline"])
-        yield printed_sensitivity(made["sound_sensitivity"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""
@@ -168,16 +133,21 @@ class SpareStudy(Study):
         return crossing_sentence(found), closing_sentence(results["savings"])
 
 
-def cell_rows(runs: pd.DataFrame, setting: str = _SETTING) -> Iterator[Row]:
-    """Yield the rows of every cell, published beside simulated."""
+def with_published(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs beside published values, which are of the study's rules and Weibull failures."""
+    comparable = (runs.rules == "spare-study") & (runs.distribution == "weibull")
+    jobs = list(zip(comparable, runs.strategy, runs.groups, runs.redundancy, strict=True))
+    return runs.assign(
+        **{
+            f"published_{name}": [cells.published(name, *job) if ok else None for ok, *job in jobs]
+            for name in (_RATIO, "availability")
+        }
+    )
 
-    def known(column: str, rules: str, distribution: str, **cell: Any) -> float | None:
-        comparable = rules == "spare-study" and distribution == "weibull"
-        asked = column, cell["strategy"], cell["groups"], cell["redundancy"]
-        return cells.published(*asked) if comparable else None
 
-    quantities = {_RATIO: "1", "availability": "1", "mean_stacks": "stacks"}
-    return rows_by(runs, _CELL, quantities, setting, published=known)
+def best_of(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Return the runs of each setting and scheme (`keys`) at the best redundancy."""
+    return rates.best_runs(runs, keys, ["redundancy"])
 
 
 def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -188,36 +158,6 @@ def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
     return grouped.reset_index()
 
 
-def printed_cells(table: pd.DataFrame) -> Table:
-    """Return the best of the redundancies that were simulated; cells.csv has all of them."""
-    rows = []
-    for (rules, failures, groups, scheme), mine in table.groupby(
-        ["rules", "distribution", "groups", "strategy"], sort=False
-    ):
-        best = mine.loc[mine[_RATIO].idxmin()]
-        span = f"{mine.redundancy.min()} to {mine.redundancy.max()}"
-        job = str(rules).removeprefix("spare-"), failures, groups, scheme
-        rows.append((*job, span, best.redundancy, best[_RATIO], best.availability))
-    columns = ["rules", "failures", "N", "scheme", "r simulated", "best r", "ratio", "availability"]
-    return frame_table(
-        "Redundancies: time-to-train ratio at the best",
-        pd.DataFrame(rows, columns=columns),
-        {"ratio": "{:.2f}", "availability": "{:.1%}"},
-    )
-
-
-def _of(runs: pd.DataFrame, **cell: Any) -> pd.DataFrame:
-    """Return the runs with some values of columns."""
-    for column, value in cell.items():
-        runs = runs[runs[column] == value]
-    return runs
-
-
-def _best_redundancy(runs: pd.DataFrame) -> int:
-    """Return the redundancy of the least mean ratio."""
-    return int(runs.groupby("redundancy")[_RATIO].mean().idxmin())
-
-
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the headline: a row a scheme and N, published beside simulated.
 
@@ -226,24 +166,23 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for known in cells.headline().sort_values(["groups", "scheme"]).itertuples():
-        scheme, groups = known.scheme, known.groups
-        here = _of(runs, distribution="weibull", strategy=scheme, groups=groups)
-        best = _best_redundancy(_of(here, rules="spare-sound"))
+        here = rows_with(runs, distribution="weibull", strategy=known.scheme, groups=known.groups)
+        study, sound = (rows_with(here, rules=rules) for rules in cells.RULES)
+        best = best_of(sound, "strategy")
         row = {
-            "groups": groups,
-            "scheme": scheme,
+            "groups": known.groups,
+            "scheme": known.scheme,
             "redundancy": known.redundancy,
             "published": known.time_to_train_ratio,
             "published_availability": known.availability,
-            "sound_best_redundancy": best,
+            "sound_best_redundancy": best.redundancy.iloc[0],
         }
-        for name, rules, redundancy in (
-            ("study", "spare-study", known.redundancy),
-            ("sound", "spare-sound", known.redundancy),
-            ("sound_best", "spare-sound", best),
+        for name, mine in (
+            ("study", rows_with(study, redundancy=known.redundancy)),
+            ("sound", rows_with(sound, redundancy=known.redundancy)),
+            ("sound_best", best),
         ):
-            mine = _of(here, rules=rules, redundancy=redundancy)
-            ratio = row_of(_RATIO, scheme, rules, None, list(mine[_RATIO]), "1")
+            ratio = row_of(_RATIO, known.scheme, name, None, list(mine[_RATIO]), "1")
             row |= {name: ratio.simulated, f"{name}_low": ratio.low, f"{name}_high": ratio.high}
             row[f"{name}_availability"] = mine.availability.mean()
         rows.append(row)
@@ -259,20 +198,17 @@ def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for groups, mine in head.groupby("groups"):
-        of = mine.set_index("scheme")
-        for rules, column in (("study", "redundancy"), ("sound", "sound_best_redundancy")):
-            chosen, cell = of[column], {"groups": groups, "rules": f"spare-{rules}"}
-            ratios = {
-                scheme: _of(
-                    runs, distribution="weibull", strategy=scheme, redundancy=redundancy, **cell
-                ).set_index("seed")[_RATIO]
-                for scheme, redundancy in chosen.items()
-            }
-            saved = list(1 - ratios["spare"] / ratios["replication"])
-            shares = row_of(SAVED, "spare", rules, None, saved, "1")
-            row = {**cell, "redundancy": chosen["spare"]}
-            row["replication_redundancy"] = chosen["replication"]
-            if rules == "study":
+        of, here = mine.set_index("scheme"), rows_with(runs, groups=groups, distribution="weibull")
+        for rules, column in zip(cells.RULES, ("redundancy", "sound_best_redundancy"), strict=True):
+            spare, replication = (
+                rows_with(here, rules=rules, strategy=scheme, redundancy=of[column][scheme])
+                for scheme in ("spare", "replication")
+            )
+            ratios = spare.set_index("seed")[_RATIO] / replication.set_index("seed")[_RATIO]
+            shares = row_of(SAVED, "spare", rules, None, list(1 - ratios), "1")
+            row = {"groups": groups, "rules": rules, "redundancy": of[column]["spare"]}
+            row["replication_redundancy"] = of[column]["replication"]
+            if rules == "spare-study":
                 row["published"] = 1 - of.published["spare"] / of.published["replication"]
             row |= {"saved": shares.simulated, "low": shares.low, "high": shares.high}
             rows.append(row)
@@ -287,7 +223,7 @@ def closing_sentence(savings: pd.DataFrame) -> str:
         return f"{shares[0]:.0%} to {shares[-1]:.0%}"
 
     each = "; ".join(
-        f"N = {row.groups}: {share_text(row)}"
+        f"N = {row.groups}: {row.saved:.0%} ({100 * row.low:.0f} to {100 * row.high:.0f})"
         for row in savings[savings.rules == "spare-sound"].itertuples()
     )
     return (
@@ -297,97 +233,28 @@ def closing_sentence(savings: pd.DataFrame) -> str:
     )
 
 
-def share_text(saving: Any) -> str:
-    """Write a row of `savings_of` in per cent, with its interval over seeds."""
-    return f"{saving.saved:.0%} ({100 * saving.low:.0f} to {100 * saving.high:.0f})"
+def published_shortcut(shortcut: str, scheme: str) -> float | None:
+    """Return the ratio of the published simulator with a shortcut undone, if it is known."""
+    return value_if_published("spare", _RATIO, scheme, f"N=200 shortcut: {shortcut}")
 
 
 def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
     found = [
-        (*simulated, ratios.mean(), ratios.std(), cells.published_shortcut(*simulated))
+        (*simulated, ratios.mean(), ratios.std(), published_shortcut(*simulated))
         for simulated, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
     ]
     columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
     return pd.DataFrame(found, columns=columns)
 
 
-def at_best(runs: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
-    """Yield the row and the runs of each assumption and scheme at its best redundancy."""
-    for (assumption, scheme), mine in runs.groupby(["assumption", "strategy"], sort=False):
-        best = _best_redundancy(mine)
-        chosen = _of(mine, redundancy=best)
-        setting = f"N=200 r={best} weibull spare-sound, {assumption}"
-        yield row_of(_RATIO, str(scheme), setting, None, list(chosen[_RATIO]), "1"), chosen
-
-
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row an assumption and scheme, each at the redundancy of the least mean ratio."""
-    found = []
-    for row, mine in at_best(runs):
-        first = mine.iloc[0]
-        simulated = first.assumption, row.scheme, first.redundancy, first.checkpoint_interval_steps
-        ratio = row.simulated, row.low, row.high
-        found.append((*simulated, *ratio, mine.availability.mean(), len(mine)))
+    best, found = best_of(runs, "assumption", "strategy"), []
+    for (assumption, scheme), mine in best.groupby(["assumption", "strategy"], sort=False):
+        ratio = row_of(_RATIO, scheme, assumption, None, list(mine[_RATIO]), "1")
+        chosen = mine.redundancy.iloc[0], mine.checkpoint_interval_steps.iloc[0]
+        means = ratio.simulated, ratio.low, ratio.high, mine.availability.mean()
+        found.append((assumption, scheme, *chosen, *means, len(mine)))
     columns = ["assumption", "scheme", "redundancy", "interval_steps", _RATIO, "low", "high"]
     return pd.DataFrame(found, columns=[*columns, "availability", "seeds"])
-
-
-def printed_headline(head: pd.DataFrame) -> Iterator[Table]:
-    """Yield the headline's ratios and availabilities beside the published ones."""
-    change = head.study / head.published - 1
-    best = [
-        f"{row.sound_best:.2f} ({row.sound_best_low:.2f} to {row.sound_best_high:.2f}), "
-        f"r={row.sound_best_redundancy}"
-        for row in head.itertuples()
-    ]
-    shown = ["groups", "scheme", "redundancy", "published", "study", "change", "sound", "best"]
-    names = {"groups": "N", "redundancy": "r", "study": "simulated", "best": "at best r"}
-    ratios = dict.fromkeys(("published", "study", "sound"), "{:.2f}")
-    yield frame_table(
-        "Headline: time-to-train ratio",
-        head.assign(change=change, best=best)[shown],
-        {**ratios, "change": "{:+.1%}", "best": str},
-        names,
-    )
-    frame = head[["groups", "scheme", "redundancy"]].assign(
-        published=head.published_availability,
-        study=head.study_availability,
-        difference=100 * (head.study_availability - head.published_availability),
-        sound=head.sound_availability,
-    )
-    shares = dict.fromkeys(("published", "study", "sound"), "{:.1%}")
-    formats = {**shares, "difference": "{:+.1f} points"}
-    yield frame_table("Headline: availability", frame, formats, names)
-
-
-def printed_shortcuts(shortcuts: pd.DataFrame) -> Table:
-    """Return what each shortcut of the published simulator is worth."""
-    columns = {"change": shortcuts.shortcut.unique()}
-    for scheme in ("spare", "replication"):
-        mine = shortcuts[shortcuts.scheme == scheme].set_index("shortcut")
-        for column in ("simulated", "published"):
-            columns[f"{scheme} {column}"] = mine[column].reindex(columns["change"]).to_numpy()
-    names = {"spare simulated": "SPARe r=9", "replication simulated": "replication r=3"}
-    return frame_table(
-        "Shortcuts undone one at a time: time-to-train ratio at N = 200",
-        pd.DataFrame(columns),
-        dict.fromkeys(list(columns)[1:], "{:.3f}"),
-        {**dict.fromkeys(list(columns)[1:], "published"), **names},
-    )
-
-
-def printed_sensitivity(best: pd.DataFrame) -> Table:
-    """Return what each assumption of the sound rules is worth, both schemes at their best r."""
-    rows = []
-    for assumption, mine in best.groupby("assumption", sort=False):
-        ratios = mine.set_index("scheme")[_RATIO]
-        text = {row.scheme: f"{row.time_to_train_ratio:.2f} (r={row.redundancy})"
-                for row in mine.itertuples()}  # fmt: skip
-        less = 1 - ratios["spare"] / ratios["replication"]
-        rows.append((assumption, text["spare"], text["replication"], less))
-    return frame_table(
-        "Sound rules, one assumption replaced: time-to-train ratio, N = 200, best r",
-        pd.DataFrame(rows, columns=["assumption", "SPARe", "replication", "less"]),
-        {"SPARe": str, "replication": str, "less": "{:.0%}"},
-    )

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from faultline.experiments.studies.data import read_rows
@@ -33,16 +33,18 @@ from faultline.simulator.workload.kernels import A100, GB200, H100, Kernels
 from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.parallel_job import ParallelJob
 
+Result = TypeVar("Result")
+
 _A100 = {
     "gpu.name": "A100 SXM4 80GB",
     "scale_up.nvlink": "nvlink3",
     "scale_up.bandwidth": "300GB/s",
 }
-"""What an A800 server is changed into: one with all of its NVLinks."""
+"""Changes of an A800 server: it has all NVLinks of an A100's."""
 
 
 def cluster(name: str, domains: int) -> ClusterSpec:
-    """Return so many scale-up domains of a kind on one leaf switch a rail."""
+    """Return some scale-up domains of a kind on one leaf switch per rail."""
     preset, changes = ("hgx-a800", _A100) if name == "hgx-a100" else (name, {})
     size: dict[str, object] = {"scale_up.domains": domains, "scale_out.domains_per_leaf": domains}
     return load_preset(preset, **changes, **size).model_copy(update={"name": name})
@@ -69,7 +71,7 @@ class Window:
         return cls(replace(layout, data=data), layout.pipeline * -(-data // slots), slots)
 
     def pattern(self, job: ParallelJob) -> StepPattern:
-        """Return what the replicas of the window do.
+        """Return the step of the window's replicas.
 
         A ring that does not leave a domain goes over NVLink, at a ring's share of it.
         """
@@ -128,11 +130,12 @@ def _slowed(pattern: StepPattern, everywhere: float, in_the_middle: float) -> St
     return replace(pattern, parts=parts)
 
 
-def write_platform(name: str, domains: int, directory: Path) -> Path:
-    """Write the platform of so many domains into a directory, and return its file."""
-    path = directory / f"{name}-{domains}.xml"
-    write_xml(cluster(name, domains), path)
-    return path
+def _on_cluster(name: str, domains: int, run: Callable[[Path, Timer], Result]) -> Result:
+    """Call a function with the platform file of some domains, and a timer of steps on it."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / f"{name}-{domains}.xml"
+        write_xml(cluster(name, domains), path)
+        return with_timer(path, partial(run, path))
 
 
 _TOLERANCE = 1e-4
@@ -147,7 +150,7 @@ TimeJob = Callable[[ParallelJob, float], StepTime]
 class Group:
     """Cases that share an efficiency, and are simulated in one process."""
 
-    cases: tuple[Case, ...]  # What is predicted.
+    cases: tuple[Case, ...]  # Predicted rows.
     fitted: Case  # The row that the efficiency is fitted on.
     # Efficiency by choices for the fitted row, where it is known already.
     efficiencies: Mapping[Choice, float] = field(default_factory=dict)
@@ -170,10 +173,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What became of a group."""
+    """The result of a group."""
 
     efficiencies: dict[Choice, float]  # Efficiency by choices for the fitted row.
-    rows: pd.DataFrame  # A row a case and choice.
+    rows: pd.DataFrame  # A row per case and choice.
 
 
 def simulate(group: Group) -> Predicted:
@@ -182,9 +185,7 @@ def simulate(group: Group) -> Predicted:
     size = gpus_per_domain(kind)
     everything = group.cases if group.efficiencies else (group.fitted, *group.cases)
     domains = max(Window.of(case.layout, size).domains for case in everything)
-    with TemporaryDirectory() as directory:
-        platform = write_platform(kind, max(2, domains), Path(directory))
-        return with_timer(platform, partial(_simulate, group, platform))
+    return _on_cluster(kind, max(2, domains), partial(_simulate, group))
 
 
 def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
@@ -199,7 +200,7 @@ def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
         alike = case.model.layers == fitted.model.layers
         alike = alike and case.layout.pipeline == fitted.layout.pipeline
         for choice in group.choices(case):
-            # Where the fitted row has the same choice, it is made once for both.
+            # If the fitted row has the same choice, both share its efficiency.
             efficiency = efficiencies.get(choice, usual) if alike else usual
             time = expected_step(case, case.job(efficiency, choice), time_job)
             rows.append(
@@ -240,14 +241,14 @@ _HOST_SPREAD = 0.05
 
 
 def slowest_gpu(gpus: int) -> float:
-    """Return by what part the slowest of so many GPUs computes longer than the median GPU.
+    """Return by what part the slowest of some GPUs computes longer than the median GPU.
 
     Speeds are normal. The slowest and the fastest of eight differ by `_HOST_SPREAD`. The median of
     the slowest counts; that of a single GPU is no slower.
     """
 
     def deviations(count: int) -> float:
-        """Return the median of the largest of so many standard normal numbers."""
+        """Return the median of the largest of `count` standard normal numbers."""
         return NormalDist().inv_cdf(0.5 ** (1.0 / count))
 
     return _HOST_SPREAD / 2.0 * deviations(gpus) / deviations(8)
@@ -288,18 +289,14 @@ GPUS = tuple(_PLATFORMS)
 
 
 def bus_bandwidths(gpu: str) -> pd.DataFrame:
-    """Return a row a collective and size: what is published and what is simulated, in GB/s."""
+    """Return a row per collective and size: published and simulated bandwidth, in GB/s."""
     cluster, kernels = _PLATFORMS[gpu]
-    measured = pd.DataFrame(
-        one for one in read_rows("step_time", "collectives") if one["gpu"] == gpu
-    )
-    with TemporaryDirectory() as directory:
-        platform = write_platform(cluster, 2, Path(directory))
-        rates = with_timer(platform, partial(_rates, platform, kernels, measured))
-    return measured.assign(simulated=rates)
+    rows = read_rows("step_time", "collectives")
+    measured = pd.DataFrame(row for row in rows if row["gpu"] == gpu)
+    return measured.assign(simulated=_on_cluster(cluster, 2, partial(_rates, kernels, measured)))
 
 
-def _rates(platform: Path, kernels: Kernels, measured: pd.DataFrame, timer: Timer) -> list[float]:
+def _rates(kernels: Kernels, measured: pd.DataFrame, platform: Path, timer: Timer) -> list[float]:
     rates = []
     for one in measured.itertuples():
         hosts = place_on_platform(Layout(1, 1, one.ranks), read_platform(platform))

@@ -26,11 +26,11 @@ from faultline.simulator.workload.transformer import Transformer
 class Stack:
     """A training software on a kind of GPU."""
 
-    title: str  # What it is called on the screen.
+    title: str  # Its name on the screen.
     cluster: str  # Preset of its servers: see `windows`.
-    kernels: Kernels  # What its GPU reaches.
+    kernels: Kernels  # Speeds of its GPU.
     fitted_on: str  # Label of the row from which its efficiency follows.
-    source: str  # Where the rest comes from.
+    source: str  # Source of the other values.
     # As in `ParallelJob`; a row may state another `recompute`.
     recompute: Recompute = "selective"
     sequence_parallel: bool = True
@@ -70,21 +70,17 @@ Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row of a table that somebody has published."""
+    """A row of a published table."""
 
-    label: str  # Its section and what is particular to it.
+    label: str  # Its section, and its own part of the name.
     stack: str  # Key of `STACKS`.
-    model: Transformer  # What is trained.
-    replicas: int  # Data-parallel replicas, times ranks of context parallelism.
-    pipeline: int  # Stages of a replica.
-    tensor: int  # Tensor-parallel ranks of a stage.
+    model: Transformer
+    degrees: Layout  # Replicas are times ranks of context parallelism; parts of a stage a choice.
     batch: int  # Sequences of a step.
     # Units in which it is published, and the values; the one that its source gives comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
     context: int = 1  # Ranks among which a sequence is divided.
-    # What the backward pass computes again, if the row says so ({"none", "selective", "full"} or
-    # None).
-    recompute: Recompute | None = None
+    recompute: Recompute | None = None  # That of its software if None.
     eight_bit: bool = False  # Whether matrix products are in 8 bits.
     # Parts of a stage and sequences of a micro-batch that are legal; the first is taken if one is.
     virtual_choices: tuple[int, ...] = (1,)
@@ -99,7 +95,7 @@ class Case:
 
     @property
     def software(self) -> Stack:
-        """What it runs on."""
+        """Its software."""
         return STACKS[self.stack]
 
     @property
@@ -110,12 +106,12 @@ class Case:
     @property
     def layout(self) -> Layout:
         """Degrees of parallelism, with the parts of a stage that are taken."""
-        return Layout(self.replicas, self.pipeline, self.tensor, self.choices[0].virtual_stages)
+        return replace(self.degrees, virtual_stages=self.choices[0].virtual_stages)
 
     @property
     def gpus(self) -> int:
         """GPUs of the job."""
-        return self.replicas * self.pipeline * self.tensor
+        return self.degrees.gpus
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -132,14 +128,14 @@ class Case:
 
     def _is_legal(self, choice: Choice) -> bool:
         virtual, micro_batch, _ = choice
-        micro_batches, rest = divmod(self.batch * self.context, self.replicas * micro_batch)
-        if rest or (virtual > 1 and micro_batches % self.pipeline):
+        micro_batches, rest = divmod(self.batch * self.context, self.degrees.data * micro_batch)
+        if rest or (virtual > 1 and micro_batches % self.degrees.pipeline):
             return False
         if len(self.micro_batch_choices) == 1:
             return True
         needed = gpu_memory(
             self.model,
-            Layout(self.replicas, self.pipeline, self.tensor, virtual),
+            replace(self.degrees, virtual_stages=virtual),
             micro_batch,
             micro_batches,
             recompute=self.recompute or self.software.recompute,
@@ -150,7 +146,7 @@ class Case:
     def job(self, efficiency: float, choice: Choice | None = None) -> ParallelJob:
         """Return the job, at an efficiency of its computations."""
         stack, (virtual, micro_batch, attention) = self.software, choice or self.choices[0]
-        layout = Layout(self.replicas, self.pipeline, self.tensor, virtual)
+        layout = replace(self.degrees, virtual_stages=virtual)
         overlaps = layout.pipeline == 1 or stack.overlaps_gradients_of_pipelines
         return ParallelJob(
             self.model,
@@ -188,7 +184,7 @@ class Case:
 
 
 def _without_recompute(model: Transformer, passes: int = 3) -> float:
-    """Return FLOP a token of Korthikanti et al. 2022: masked scores count, nothing twice."""
+    """Return FLOP per token of Korthikanti et al. 2022: masked scores count, nothing twice."""
     layers, hidden = model.layers, model.hidden
     scores = model.sequence_tokens / (6 * hidden)
     logits = model.vocabulary / (4 * passes * layers * hidden)
@@ -196,12 +192,12 @@ def _without_recompute(model: Transformer, passes: int = 3) -> float:
 
 
 def _with_recompute(model: Transformer) -> float:
-    """Return FLOP a token of Narayanan et al. 2021: masked scores count, and the second forward."""
+    """Return FLOP per token of Narayanan et al. 2021: masked scores and recomputation count."""
     return _without_recompute(model, passes=4)
 
 
 def _causal(model: Transformer) -> float:
-    """Return six FLOP a weight and token, and the scores that are not masked."""
+    """Return six FLOP per weight and token, and the scores that are not masked."""
     weights = model.parameters - model.input_embedding_parameters
     scores = 6.0 * model.layers * model.sequence_tokens * model.hidden
     return 6.0 * weights + scores
@@ -249,9 +245,7 @@ def _case(
     published = (output.split(" ") for output in outputs.split("; "))
     return Case(
         model=models[model],
-        replicas=gpus // (tensor * pipeline),
-        pipeline=pipeline,
-        tensor=tensor,
+        degrees=Layout(gpus // (tensor * pipeline), pipeline, tensor),
         outputs=tuple(
             (cast(Unit, unit), None if value == "?" else float(value)) for value, unit in published
         ),

@@ -1,14 +1,15 @@
-"""How long a training step takes: predicted, beside what has been published.
+"""Predicted lengths of training steps, beside published ones.
 
 SimGrid runs a step of every row, on as much of the cluster as stands for all of it. The time comes
-from published speeds of kernels and links and from one number a software: the efficiency of its
+from published speeds of kernels and links and from one number per software: the efficiency of its
 computations, which is fitted on one row while the study runs. Every other row is a prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from math import nan
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +21,8 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
-from faultline.experiments.report.tables import Table, columns_of, frame_table
-from faultline.experiments.studies.base import Kinds, Results, Row, Study, rows_by
+from faultline.experiments.report.tables import Table, frame_table
+from faultline.experiments.studies.base import Kinds, Results, Row, Study, listed_rows, shown_rows
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -60,7 +61,7 @@ SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
 _DEEP = 16
 """Stages of a pipeline above which a row is simulated alone: it takes as long as many others."""
 
-# What is useful in blue, communication in green and warm colours, waiting in grey.
+# Useful time in blue, communication in green and warm colours, waiting in grey.
 _LOOKS = {
     "compute_s": BarLook("#0072B2"),
     "tensor_s": BarLook("#4DB993"),
@@ -74,7 +75,7 @@ _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 
 
 def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a case and unit: what was published, what is predicted, and of what parts.
+    """Return a row per case and unit: the published and the predicted value, and its parts.
 
     `low` and `high` are the extremes over the legal parts of a stage and sizes of a micro-batch,
     where the source states none. `constant` is the error if each GPU did as many model FLOP per
@@ -85,9 +86,10 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
     for case in cases:
         mine = simulated_rows[simulated_rows["case"] == case.label]
         (stated,) = mine[mine.stated].to_dict("records")
-        for unit, published in case.outputs:
+        for unit, known_value in case.outputs:
             values = [case.in_unit(step_s, unit) for step_s in mine.step_s]
             simulated = case.in_unit(stated["step_s"], unit)
+            published = nan if known_value is None else known_value
             rows.append(
                 {
                     "section": case.section,
@@ -101,10 +103,8 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
                     "simulated": simulated,
                     "low": min(values),
                     "high": max(values),
-                    "error": None if published is None else simulated / published - 1.0,
-                    "constant": None
-                    if published is None
-                    else at_constant_rate(case, known, unit) / published - 1.0,
+                    "error": simulated / published - 1.0,
+                    "constant": at_constant_rate(case, known, unit) / published - 1.0,
                     "efficiency": stated["efficiency"],
                     "parts_per_stage": stated["parts"],
                     "micro_batch": stated["micro_batch"],
@@ -112,8 +112,7 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
                     **{part: stated[part] for part in PARTS},
                 }
             )
-    table = pd.DataFrame(rows)
-    return table.astype({"published": float, "error": float, "constant": float})
+    return pd.DataFrame(rows)
 
 
 def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float:
@@ -144,55 +143,6 @@ def judged(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table.fitted & table.error.notna()].drop_duplicates("case")
 
 
-def prediction_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return a row an output."""
-    for cell in table.itertuples():
-        published = None if pd.isna(cell.published) else float(cell.published)
-        scheme = f"{cell.software}, fitted on {cell.fitted_on}"
-        found = (cell.simulated, cell.low, cell.high, cell.unit)
-        yield Row(QUANTITIES[cell.unit], scheme, cell.case, published, *found)
-
-
-def error_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return the mean and the worst error of each section."""
-    for cell in table.itertuples():
-        setting = f"{cell.rows} predicted rows of {cell.section}"
-        for name, value in (("mean error", cell.mean), ("worst error", cell.worst)):
-            yield Row(name, cell.section, setting, None, value, value, value, "%")
-
-
-def printed_section(section: str, mine: pd.DataFrame) -> Table:
-    """Return the rows of a section."""
-    label = mine["case"].str.removeprefix(f"{section} ")
-    frame = mine.assign(
-        row=label,
-        range=["" if low == high else f"{low:.4g} to {high:.4g}"
-               for low, high in zip(mine.low, mine.high, strict=True)],
-        error=mine.error.map("{:+.1%}".format, na_action="ignore").mask(
-            mine.fitted & mine.error.notna(), "fitted"
-        ),
-    )  # fmt: skip
-    columns: dict[str, str | tuple[str, str]] = {
-        "row": "row",
-        "gpus": "GPUs",
-        "published": ("published", "{:.4g}"),
-        "simulated": ("predicted", "{:.4g}"),
-        "unit": "unit",
-        "range": ("range", "{}"),
-        "error": ("error", "{}"),
-        "step_s": ("step, s", "{:.3g}"),
-    }
-    if (mine.unit == "s").any():
-        del columns["step_s"]
-    if (frame.range == "").all():
-        del columns["range"]
-    note = "; ".join(
-        f"{cell.software}: efficiency {cell.efficiency:.3f}, fitted on {cell.fitted_on}"
-        for cell in mine.drop_duplicates("software").itertuples()
-    )
-    return columns_of(SECTIONS[section]["title"], frame, columns, note)
-
-
 def printed_errors(table: pd.DataFrame) -> Table:
     """Return the errors beside their goals."""
     return frame_table(
@@ -206,42 +156,6 @@ def printed_errors(table: pd.DataFrame) -> Table:
             "constant": "mean at the fitted row's rate",
             "better": "model is better",
         },
-    )
-
-
-def closing_sentence(table: pd.DataFrame) -> str:
-    """Say how far predictions are off, over all sections."""
-    first = judged(table)
-    worst = first.loc[first.error.abs().idxmax()]
-    fits = table["case"][table.fitted].nunique()
-    return (
-        f"{len(first)} published steps are predicted with a mean error of "
-        f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, the "
-        f"worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
-    )
-
-
-def collective_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return every bandwidth."""
-    known = table.rename(columns={"simulated": "bus bandwidth"})
-    return rows_by(
-        known,
-        ["collective", "ranks", "gpu", "mib", "published"],
-        {"bus bandwidth": "GB/s"},
-        "D {gpu} {mib} MiB",
-        "{collective} of {ranks}",
-        lambda _, published, **__: published,
-    )
-
-
-def printed_collectives(table: pd.DataFrame) -> Table:
-    """Return the bandwidths."""
-    return frame_table(
-        "Bus bandwidth of collectives inside a scale-up domain, GB/s",
-        table,
-        {"published": "{:.0f}", "simulated": "{:.0f}"},
-        {"gpu": "GPU", "ranks": "GPUs", "mib": "MiB", "simulated": "simulated_rows"},
-        "A check of the runner, not a prediction: it is given the published curves.",
     )
 
 
@@ -277,7 +191,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 def draw_parts(table: pd.DataFrame) -> Figure:
-    """Draw what the step of every published row is made of, by source."""
+    """Draw the parts of the step of every published row, by source."""
     known = table[table.published.notna()].drop_duplicates("case")
     known = known.assign(source=[section_name(section) for section in known.section])
     parts = {part: name for part, name in PARTS.items() if known[part].any()}
@@ -311,13 +225,13 @@ def draw_parts(table: pd.DataFrame) -> Figure:
 
 
 def section_name(section: str, between: str = " ") -> str:
-    """Return what readers call a section: the name of its source."""
+    """Return the name of a section's source."""
     name = str(SECTIONS[section]["name"])
     return name.replace("-|", f"-{between.strip(' ')}").replace("|", between)
 
 
 def _row_name(case: str, gpus: int) -> str:
-    """Return what is particular to a row, without its section's code, and its GPUs."""
+    """Return a row's own part of its label, without the code of its section, and its GPUs."""
     # Labels that count replicas state no GPUs.
     words = case.split()[1:]
     if "replica" not in case and str(gpus) in words:
@@ -330,7 +244,7 @@ def _by_size(case: Case) -> tuple[str, int]:
 
 
 class StepTimeStudy(Study):
-    """Step times of published runs, from kernels, links and one efficiency a software."""
+    """Step times of published runs, from kernels, links and one efficiency per software."""
 
     default_seeds = 1
     scaled_by: ClassVar = frozenset({"full"})
@@ -339,6 +253,8 @@ class StepTimeStudy(Study):
         "step-time.png": (draw_agreement, "predictions"),
         "step-time-parts.png": (draw_parts, "predictions"),
     }
+    # It checks the runner and predicts nothing: the published curves are its input.
+    titles: ClassVar = {"collectives": "Check: bus bandwidth of collectives in a scale-up domain"}
 
     def simulate(self, stage: Stage) -> Results:
         """Fit every software on its row, and run all others."""
@@ -366,28 +282,37 @@ class StepTimeStudy(Study):
         rows = predictions(every, pd.concat([one.rows for one in found]))
         return {"predictions": rows, "errors": errors(rows), "collectives": pd.concat(rings)}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every output of every row, the errors of each section, and the collectives."""
-        yield from prediction_rows(results["predictions"])
-        yield from error_rows(results["errors"])
-        yield from collective_rows(results["collectives"])
+    def row_tables(self, results: Results) -> Results:
+        """Return the results, with the quantity of each prediction."""
+        table = results["predictions"]
+        return {**results, "predictions": table.assign(quantity=table.unit.map(QUANTITIES))}
 
     def kinds(self, results: Results) -> Kinds:
         """Return which rows an efficiency was fitted on."""
-        table = results["predictions"]
-        fitted = table[table.fitted & table.published.notna()]
-        return {
-            (row.quantity, row.scheme, row.setting): "calibrated" for row in prediction_rows(fitted)
-        }
+        table = self.row_tables(results)["predictions"]
+        fitted = {"predictions": table[table.fitted & table.published.notna()]}
+        rows = listed_rows(self.folder(), fitted, fitted)
+        return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
 
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
-        """Return a table a section, the errors, and the collectives."""
-        table = results["predictions"]
-        for section, mine in table.groupby("section", sort=False):
-            yield printed_section(str(section), mine)
+    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
+        """Return a table per section, the errors, and the collectives."""
+        for section, mine in results["predictions"].groupby("section", sort=False):
+            stacks = mine.drop_duplicates("software").itertuples()
+            yield shown_rows(
+                SECTIONS[str(section)]["title"],
+                [row for row in rows if row.setting in set(mine["case"])],
+                "; ".join(f"{one.software}: efficiency {one.efficiency:.3f}" for one in stacks),
+            )
         yield printed_errors(results["errors"])
-        yield printed_collectives(results["collectives"])
+        yield from super().shown(results, rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far predictions are off."""
-        return [closing_sentence(results["predictions"])]
+        """Return the errors of the predictions, over all sections."""
+        table = results["predictions"]
+        first, fits = judged(table), table["case"][table.fitted].nunique()
+        worst = first.loc[first.error.abs().idxmax()]
+        return [
+            f"{len(first)} published steps are predicted with a mean error of "
+            f"{first.error.abs().mean():.1%}; {(first.error.abs() <= 0.1).sum()} are within 10 %, "
+            f"the worst is {worst.case} ({worst.error:+.1%}). {fits} more were fitted on."
+        ]

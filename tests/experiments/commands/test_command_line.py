@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import faultline
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.commands import machine
 from faultline.experiments.commands.declarations.parsing import Parser
 from faultline.experiments.config.errors import QUIET
@@ -19,8 +18,9 @@ from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.runs.execution import message_console
 from faultline.platforms import load_preset, write_xml
 
+from tests.child_processes import output_of_python, run_program, run_python
 from tests.docs.pages import ROOT
-from tests.experiments.asking import Ask
+from tests.experiments.asking import Ask, in_a_process
 
 
 def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
@@ -28,15 +28,9 @@ def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "faultline.experiments.cli", *words],
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            timeout=120,
-            check=False,
-        )
+        pipes: dict[str, Any] = {"stdout": writing, "stderr": subprocess.PIPE}
+        odd = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = in_a_process(*words, capture_output=False, env=odd, **pipes)
     finally:
         os.close(writing)
     return done.returncode, done.stderr
@@ -53,8 +47,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
         "known.version = version\n"
         "from faultline.experiments.entry import main; sys.exit(main())"
     )
-    words = [sys.executable, "-c", parts_down, "list"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = run_python("-c", parts_down, "list")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: not installed: rich; ")
     assert done.stderr.count("\n") == 1
@@ -92,23 +85,15 @@ def test_bad_input_is_told_though_nobody_reads_the_output() -> None:
     assert complaints.count("\n") == 1
 
 
-def test_another_pipe_that_breaks_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def execute(arguments: argparse.Namespace) -> int:
-        raise BrokenPipeError(32, "Broken pipe", "a worker")
-
-    monkeypatch.setattr(machine, "execute_doctor", execute)
-    assert main(["doctor"]) == 2
-    assert capsys.readouterr().err == "faultline: a worker: Broken pipe\n"
+def test_another_pipe_that_breaks_is_an_error(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    broken = BrokenPipeError(32, "Broken pipe", "a worker")
+    monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=broken))
+    assert ask.refused("doctor") == "faultline: a worker: Broken pipe\n"
 
 
 @pytest.mark.parametrize("option", ["--timeline", "--set"])
-def test_a_nul_is_refused_in_one_line(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "spare-sound", option, "a\0.json"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_a_nul_is_refused_in_one_line(option: str, ask: Ask) -> None:
+    assert ask.refused("run", "spare-sound", option, "a\0.json")
 
 
 def test_the_version_names_what_results_depend_on(ask: Ask) -> None:
@@ -142,23 +127,11 @@ def test_a_quiet_sweep_tells_its_result_alone(
     assert Path(again["tables"]["parquet"]).is_file()
 
 
-def test_lists_are_json_too(ask: Ask, tmp_path: Path) -> None:
-    assert [one["name"] for one in ask.json("list", "scenarios")] == shipped_scenarios()
-    assert "hgx-h100" in {one["name"] for one in ask.json("list", "clusters")}
+def test_what_is_checked_is_json_too(ask: Ask, tmp_path: Path) -> None:
     sound = tmp_path / "sound.toml"
     sound.write_text("[job]\ngroups = 4\n")
     (found,) = ask.json("scenario", "check", str(sound))
     assert found == {"file": str(sound), "mistakes": []}
-
-
-def test_no_color_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.console import Console
-
-    monkeypatch.setenv("NO_COLOR", "1")
-    console = Console(force_terminal=True)
-    with console.capture() as printed:
-        console.print("all is well", style="green")
-    assert "\x1b[32m" not in printed.get()
 
 
 def completion(shell: str) -> str:
@@ -166,8 +139,7 @@ def completion(shell: str) -> str:
     (words,) = re.findall(
         r"`\S+/shtab --shell bash (\S+)`", (ROOT / "README.md").read_text(encoding="utf-8")
     )
-    shtab = [sys.executable, "-m", "shtab", "--shell", shell, words]
-    return subprocess.run(shtab, capture_output=True, text=True, check=True).stdout
+    return output_of_python("-m", "shtab", "--shell", shell, words)
 
 
 def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
@@ -178,9 +150,7 @@ def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
         f"source {script}; COMP_WORDS=(faultline platform ge); COMP_CWORD=2; "
         'COMP_LINE="faultline platform ge"; _shtab_faultline; echo "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(
-        ["bash", "-c", reports_failures], capture_output=True, text=True, check=True
-    )
+    done = run_program("bash", "-c", reports_failures, check=True)
     assert done.stdout.split() == ["generate"]
 
 
@@ -230,10 +200,7 @@ _NOT_TO_RUN = (
 def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
     known = f"print(sorted({{{unwanted}}} & set(sys.modules)), file=sys.__stdout__)"
     script = f"import sys; {code}; {known}"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
+    assert output_of_python("-c", script) == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,9 @@ from typing import Any
 import pytest
 from faultline.experiments import health
 from faultline.experiments.config.distribution import DISTRIBUTION
-from faultline.experiments.health import (
-    MAPS_PER_ACTOR,
-    disk_check,
-    limit_checks,
-    version_checks,
-)
+from faultline.experiments.health import MAPS_PER_ACTOR, disk_check, limit_checks, version_checks
 
+from tests.child_processes import output_of_python
 from tests.experiments.asking import Ask, in_a_process
 
 ROOT = Path(__file__).parents[3]
@@ -32,14 +26,6 @@ def doctor(ask: Ask, status: int = 0) -> dict[str, dict[str, Any]]:
     printed = json.loads(out)
     assert (ended, printed["ok"]) == (status, status == 0)
     return {check["what"]: check for check in printed["checks"]}
-
-
-def without_simgrid(directory: Path) -> dict[str, str]:
-    """Return an environment in which SimGrid's import fails as where it is not installed."""
-    (directory / "simgrid.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'simgrid'\")\n", encoding="utf-8"
-    )
-    return {**os.environ, "PYTHONPATH": str(directory)}
 
 
 def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
@@ -56,7 +42,10 @@ def test_doctor_finds_a_working_installation_well(ask: Ask) -> None:
 
 
 def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
-    child = in_a_process("doctor", env={**without_simgrid(tmp_path), "COLUMNS": "200"}, cwd=ROOT)
+    missing = "raise ModuleNotFoundError(\"No module named 'simgrid'\")\n"
+    (tmp_path / "simgrid.py").write_text(missing, encoding="utf-8")
+    odd = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+    child = in_a_process("doctor", env=odd, cwd=ROOT)
     assert child.returncode == 1
     assert "Traceback" not in child.stdout + child.stderr
     assert "No module named 'simgrid'; make setup compiles SimGrid 4.1" in child.stdout
@@ -67,8 +56,7 @@ def test_a_simgrid_without_rpath_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "simgrid.py").write_text(
-        'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n',
-        encoding="utf-8",
+        'raise ImportError("libsimgrid.so.4.1: cannot open shared object file")\n', encoding="utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
     check = doctor(ask, 1)["import without LD_LIBRARY_PATH"]
@@ -159,11 +147,4 @@ engine.run()
 print((counts[1] - counts[0]) / 1000)
 """
         platform = ROOT / "platforms" / "generated" / "spare-600k-24-groups.xml"
-        child = subprocess.run(
-            [sys.executable, "-c", script, str(platform)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert float(child.stdout) <= MAPS_PER_ACTOR * 1.01
+        assert float(output_of_python("-c", script, platform)) <= MAPS_PER_ACTOR * 1.01

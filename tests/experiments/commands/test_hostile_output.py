@@ -17,6 +17,7 @@ from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.sweep_plan import Plan
 from matplotlib import pyplot as plt
 
+from tests.child_processes import run_program
 from tests.experiments.asking import Ask
 from tests.experiments.runs.in_process import plan_of, sweep
 from tests.experiments.runs.processes import with_tests
@@ -151,14 +152,7 @@ def test_no_line_is_longer_than_a_thousand_letters(ask: Ask) -> None:
 def faultline(shell: str) -> subprocess.CompletedProcess[str]:
     """Run ``faultline`` with words and redirections of the shell."""
     code = "import sys; from faultline.experiments.cli import main; sys.exit(main(sys.argv[1:]))"
-    return subprocess.run(
-        ["sh", "-c", f'"$0" -c "$1" {shell}', sys.executable, code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=with_tests(),
-    )
+    return run_program("sh", "-c", f'"$0" -c "$1" {shell}', sys.executable, code, env=with_tests())
 
 
 @pytest.mark.parametrize(

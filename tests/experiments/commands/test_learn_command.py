@@ -145,9 +145,18 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask
     assert "too few" in ask.refused(command, short, *target)
 
 
-def test_a_figure_of_another_kind_is_refused(tmp_path: Path, ask: Ask) -> None:
-    log = simulated_log(tmp_path, ask)
-    assert "name a file that ends in .png" in ask.refused("backtest", log, "-o", "progress.txt")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("-o", "progress.txt"), "name a file that ends in .png"),
+        # Those are for records of faults.
+        (("--nodes", 10), "--nodes: has no effect"),
+    ],
+)
+def test_options_that_do_not_fit_a_log_are_refused(
+    options: tuple[object, ...], said: str, tmp_path: Path, ask: Ask
+) -> None:
+    assert said in ask.refused("backtest", simulated_log(tmp_path, ask), *options)
 
 
 def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask) -> None:
@@ -169,11 +178,6 @@ def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask)
     few = tmp_path / "few.json"
     few.write_text(json.dumps(records[:100]))
     assert "too few" in ask.refused("backtest", few, "--nodes", 10)
-
-
-def test_nodes_are_for_fault_records(tmp_path: Path, ask: Ask) -> None:
-    log = simulated_log(tmp_path, ask)
-    assert "--nodes: has no effect" in ask.refused("backtest", log, "--nodes", 10)
 
 
 SACCT_LIKE = "time_h,node,cause,repair_h\n" + "".join(

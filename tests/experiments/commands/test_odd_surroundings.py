@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from faultline.experiments.commands import machine
 from faultline.experiments.runs.point import cores
 
+from tests.child_processes import run_program
 from tests.experiments.asking import Ask, in_a_process
 
 RUN = ("run", "spare-study", "--set", "job.steps=5", "--set", "job.groups=12")
@@ -44,26 +45,27 @@ def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> No
 
 def test_a_full_disk_of_errors_leaves_the_status() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        words = [sys.executable, "-m", "faultline.experiments.cli", "run", "nope"]
-        ended = subprocess.run(words, stderr=full, timeout=60, check=False)
+        ended = in_a_process("run", "nope", capture_output=False, stderr=full)
     assert ended.returncode == 2
 
 
-def test_more_workers_than_the_machine_can_have_are_refused(tmp_path: Path, ask: Ask) -> None:
-    grid = tmp_path / "grid.toml"
-    grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    printed = ask.refused("sweep", grid, "-o", tmp_path / "out", "--workers", "5000")
-    assert (
-        f"--workers 5000: each is a process of some 100 MB; use at most {32 * cores()}" in printed
-    )
+MOST_WORKERS = f"each is a process of some 100 MB; use at most {32 * cores()}"
+PORTS = "give a port from 1 to 65535"
 
 
-@pytest.mark.parametrize("port", ["99999999", "0", "65536"])
-def test_a_port_that_cannot_be_is_told_at_once(port: str, tmp_path: Path, ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--workers", "5000", f"--workers 5000: {MOST_WORKERS}"),
+        *(("--scheduler", f"tcp://127.0.0.1:{port}", PORTS) for port in ("99999999", "0", "65536")),
+    ],
+)
+def test_workers_and_ports_that_cannot_be_are_told_at_once(
+    option: str, value: str, said: str, tmp_path: Path, ask: Ask
+) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    where = ("-o", tmp_path / "out", "--scheduler", f"tcp://127.0.0.1:{port}")
-    assert "give a port from 1 to 65535" in ask.refused("sweep", grid, *where)
+    assert said in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
 
 
 @pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])
@@ -89,32 +91,28 @@ def test_no_cause_is_a_formula(cause: str, tmp_path: Path, ask: Ask) -> None:
     assert "is a formula to a spreadsheet" in ask.refused("failures", "fit", log)
 
 
-@pytest.mark.parametrize(
-    "lack",
-    [
-        MemoryError(),
-        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
-        RuntimeError("can't start new thread"),
+LACKS: dict[str, tuple[Exception, str]] = {
+    "memory": (MemoryError(), "out of memory or threads"),
+    "processes": (BlockingIOError(errno.EAGAIN, "Try again"), "out of memory or threads"),
+    "threads": (RuntimeError("can't start new thread"), "out of memory or threads"),
+    "libraries": (
         ImportError("special.so: failed to map segment from shared object"),
-    ],
-    ids=["memory", "processes", "threads", "libraries"],
-)
-def test_a_lack_of_memory_is_told_in_a_line(
-    lack: Exception, ask: Ask, monkeypatch: pytest.MonkeyPatch
+        "out of memory or threads",
+    ),
+    "open files": (
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+        "Too many open files; raise ulimit -n (",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LACKS)
+def test_a_lack_of_what_the_machine_has_is_told_in_a_line(
+    what: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def execute(_: object) -> int:
-        raise lack
-
-    monkeypatch.setattr(machine, "execute_doctor", execute)
-    assert "out of memory or threads" in ask.refused("doctor")
-
-
-def test_a_lack_of_open_files_is_told_in_a_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    def execute(_: object) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(machine, "execute_doctor", execute)
-    assert "Too many open files; raise ulimit -n (" in ask.refused("doctor")
+    lack, said = LACKS[what]
+    monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=lack))
+    assert said in ask.refused("doctor")
 
 
 def test_a_working_folder_that_is_gone_is_named(
@@ -134,8 +132,7 @@ def test_a_working_folder_that_is_gone_is_named(
 @pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])
 def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
-    words = ["sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_program("sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("faultline: too little memory: ulimit ")
     assert ended.stderr.count("\n") == 1

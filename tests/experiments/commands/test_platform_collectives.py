@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from faultline.platforms import load_preset, write_xml
@@ -75,40 +74,29 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path: Path, ask: Ask) -> 
     assert "is no well-formed XML" in ask.refused("probe", broken)
 
 
-def broken(ask: Ask, servers: Path, component: str, *more: str) -> Any:
-    """Return what becomes of a ring of the first two servers."""
-    words = ("all-reduce", "ring", "--component", component, "--gpus", 16)
-    return ask.json("probe", servers, *words, *more)
-
-
 @pytest.mark.parametrize(
-    ("component", "died"), [("gpu-000003", 1), ("host-00001", 8), ("domain-00000", 8)]
+    ("failing", "died", "hung", "end_s"),
+    [
+        (["gpu-000003"], 1, 15, 600.0),
+        (["host-00001"], 8, 8, 600.0),
+        (["domain-00000"], 8, 8, 600.0),
+        # The ring leaves a server from its last GPU, for the first one of the other server.
+        (["leaf-00000-07"], 0, 16, 600.0),
+        # The ring passes no other leaf switch, and is through long before the 20 s.
+        (["leaf-00000-03"], 0, 0, None),
+        (["gpu-000003", "--at", "20s"], 0, 0, None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_ranks_that_lose_a_peer_hang_until_the_watchdog(
-    ask: Ask, servers: Path, component: str, died: int
+    failing: list[str], died: int, hung: int, end_s: float | None, servers: Path, ask: Ask
 ) -> None:
-    aftermath = broken(ask, servers, component)
-    assert len(aftermath["died"]) == died
-    assert len(aftermath["hung"]) == 16 - died
-    assert aftermath["end_s"] == pytest.approx(600.0)
-
-
-def test_a_leaf_switch_cuts_ranks_off_and_kills_none(ask: Ask, servers: Path) -> None:
-    """The ring leaves a server from its last GPU, for the first one of the other server."""
-    aftermath = broken(ask, servers, "leaf-00000-07")
-    assert aftermath["died"] == []
-    assert len(aftermath["hung"]) == 16
-
-
-def test_a_failure_after_the_end_hurts_nobody(ask: Ask, servers: Path) -> None:
-    assert broken(ask, servers, "gpu-000003", "--at", "20s")["hung"] == []
-
-
-def test_what_the_ring_does_not_use_may_fail(ask: Ask, servers: Path) -> None:
-    aftermath = broken(ask, servers, "leaf-00000-03")
-    assert aftermath["hung"] == []
-    assert len(aftermath["through"]) == 16
-    assert aftermath["end_s"] < 1.0
+    """A ring of the first two servers."""
+    words = ("all-reduce", "ring", "--gpus", 16, "--component", *failing)
+    aftermath = ask.json("probe", servers, *words)
+    counts = [len(aftermath[name]) for name in ("died", "hung", "through")]
+    assert counts == [died, hung, 16 - died - hung]
+    assert aftermath["end_s"] < 1.0 if end_s is None else aftermath["end_s"] == end_s
 
 
 @pytest.mark.parametrize(

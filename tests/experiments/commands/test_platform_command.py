@@ -18,6 +18,7 @@ from faultline.experiments.figures.platform_sketch import (
 from faultline.platforms import ClusterSpec, load_preset, read_platform, write_xml
 
 from tests.experiments.asking import Ask
+from tests.platforms.helpers import edit
 
 COMMAND = ("platform",)
 
@@ -130,16 +131,16 @@ class TestCheck:
         assert report["differs_from_spec"] == []
 
     def test_an_edited_file_says_where(self, platform: Path, ask: Ask) -> None:
-        self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
+        edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         printed = ask("check", str(platform))
         assert "nic-000003: bandwidth is 25GB/s, the spec says 50GB/s" in printed
         assert "oversubscribed 0.75:1 to 1:1" in printed
 
     def test_it_says_which_edits_count(self, platform: Path, ask: Ask) -> None:
         """All jobs wait for adapters; those that name a model for NVLink and GPUs as well."""
-        self.edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
-        self.edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
-        self.edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
+        edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
+        edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
+        edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
         printed = ask("check", str(platform))
         said = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
         errors = [word for line in printed.splitlines() for word in said if word in line]
@@ -154,45 +155,31 @@ class TestCheck:
     def test_one_domain_and_no_storage(self, tmp_path: Path, ask: Ask) -> None:
         path = tmp_path / "one.xml"
         write_xml(load_preset("hgx-h100", domains=1), path)
-        self.edit(path, r'(<prop id="role" value=)"storage"', r'\1"other"')
+        edit(path, r'(<prop id="role" value=)"storage"', r'\1"other"')
         printed = ask("check", str(path))
         assert "there is one domain" in printed
         assert re.search(r"storage\s+none", printed)
 
-    @pytest.mark.parametrize(
-        ("right", "wrong", "message"),
-        [
-            (r'"50GBps"', '"50GB/s"', "bandwidth: '50GB/s' has no unit that SimGrid knows"),
-            (
-                r'<route src="gpu-000001" dst="l',
-                '<route src="gpu-1" dst="l',
-                "names 'gpu-1', which",
-            ),
-            (r"</zone>", "", "is no well-formed XML"),
-            (r'routing="DijkstraCache"', 'routing="Nonsense"', "routing is 'Nonsense'"),
-        ],
-    )
-    def test_a_broken_file_is_explained(
-        self, right: str, wrong: str, message: str, platform: Path, ask: Ask
-    ) -> None:
-        self.edit(platform, right, wrong)
-        assert message in ask.refused("check", platform)
+    def test_a_broken_file_is_explained(self, platform: Path, ask: Ask) -> None:
+        edit(platform, r'"50GBps"', '"50GB/s"')
+        assert "bandwidth: '50GB/s' has no unit that SimGrid knows" in ask.refused(
+            "check", platform
+        )
 
     def test_a_file_that_is_not_there(self, ask: Ask) -> None:
         assert "cannot be read: No such file" in ask.refused("check", "/none.xml")
 
-    @staticmethod
-    def edit(path: Path, right: str, wrong: str) -> None:
-        text, count = re.subn(right, wrong, path.read_text(encoding="utf-8"), count=1)
-        assert count == 1
-        path.write_text(text, encoding="utf-8")
-
 
 class TestDraw:
-    def test_a_drawing_is_a_png(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
-        output = tmp_path / "p.png"
+    @pytest.mark.parametrize(
+        ("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
+    )
+    def test_a_drawing_is_what_its_name_says(
+        self, suffix: str, magic: bytes, platform: Path, tmp_path: Path, ask: Ask
+    ) -> None:
+        output = tmp_path / f"p.{suffix}"
         ask("draw", str(platform), "-o", str(output))
-        assert output.read_bytes().startswith(b"\x89PNG")
+        assert output.read_bytes().startswith(magic)
 
     def test_mistakes(self, platform: Path, tmp_path: Path, ask: Ask) -> None:
         assert "ends in .png" in ask.refused("draw", platform, "-o", tmp_path / "p.jpg")
@@ -301,10 +288,3 @@ def test_a_spec_is_imported_and_generated(ask: Ask, tmp_path: Path) -> None:
     topology, spec = IMPORTED / "topo-hgx-h100.txt", tmp_path / "ours.toml"
     assert "a spec of 8 GPUs" in ask("import", topology, "-o", spec)
     assert "8 GPUs" in ask("generate", spec, "-o", tmp_path / "ours.xml")
-
-
-@pytest.mark.parametrize("suffix", ["svg", "pdf"])
-def test_drawings_can_be_zoomed(ask: Ask, servers: Path, tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"servers.{suffix}"
-    ask("draw", servers, "-o", path)
-    assert path.read_bytes()[:5] in (b"<?xml", b"%PDF-")

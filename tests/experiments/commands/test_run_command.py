@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import resource
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from faultline.experiments.analysis.course import read_timeline
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
@@ -19,6 +19,7 @@ from faultline.simulator.badput import CAUSES
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.experiments.asking import Ask, in_a_process
+from tests.simulator.helpers import bytes_of_links
 
 REQUIRED = {
     "scenario",
@@ -151,23 +152,10 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
     record = ask.json(*arguments(SMALL, "--timeline", str(path)))
     events: list[Event] = []
     assert run(load_scenario("spare-study", SMALL), 0, "replay", events.append) == record
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == list(Event._fields)
-    assert [
-        Event(
-            float(row["time_s"]),
-            EventKind(row["kind"]),
-            int(row["step"]),
-            tuple(map(int, row["groups"].split())),
-            int(row["stacks"]),
-            int(row["moved_types"]),
-            row["recovery"],
-        )
-        for row in rows
-    ] == events
-    assert sum(row["kind"] == "wipe-out" for row in rows) == record["restarts"]
-    assert sum(row["kind"] == "checkpoint" for row in rows) == record["checkpoints"]
+    assert read_timeline(path) == events
+    kinds = [event.kind for event in events]
+    assert kinds.count(EventKind.WIPE_OUT) == record["restarts"]
+    assert kinds.count(EventKind.CHECKPOINT) == record["checkpoints"]
 
 
 @pytest.mark.parametrize(
@@ -324,17 +312,8 @@ def test_the_trace_of_links_adds_up_to_what_an_all_reduce_sends(ask: Ask, tmp_pa
     assert "--engine simgrid" in ask.refused(*asked, "--timeline", path)
     traced = ask.json(*asked, "--engine", "simgrid", "--timeline", path)
     assert traced == ask.json(*asked, "--engine", "simgrid")
-    links, used, rate, since, carried = {}, "", 0.0, 0.0, 0.0
-    for line in path.read_text().splitlines():
-        kind, *said = line.split()
-        if kind == "6":
-            links[said[-1].strip('"')] = said[1]
-        elif kind in ("9", "10") and said[2] == links["nic-000064_UP"]:
-            carried += rate * (float(said[0]) - since)
-            since, rate = float(said[0]), rate + float(said[3]) * (1 if kind == "9" else -1)
-            used = said[1]
-    assert used
-    assert carried == pytest.approx(5 * 2 * 3 / 4 * 1e9 / 64, rel=1e-4)
+    sent = bytes_of_links(path)["nic-000064_UP"]
+    assert sent == pytest.approx(5 * 2 * 3 / 4 * 1e9 / 64, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])

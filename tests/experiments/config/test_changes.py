@@ -85,7 +85,7 @@ def test_a_change_survives_other_processes() -> None:
         ("job.groups", 0, "job.groups = 0: should be greater than or equal to 1"),
         ("job.groups", "16", "job.groups = '16': should be a valid integer"),
         ("job.groups.more", 3, "job.groups.more: groups is a value, not a table"),
-        ("model.name", "llama3-405b", "does not say what its domains are like"),
+        ("model.name", "llama3-405b", "has no scale-up domains"),
     ],
 )
 def test_a_bad_change_is_told_in_one_line(key: str, value: object, printed: str) -> None:

@@ -231,11 +231,7 @@ def test_what_moves_is_what_a_group_holds(
     ],
 )
 def test_each_loads_what_its_server_keeps_and_gathers_the_rest(
-    kind: list[str],
-    sharded: str,
-    loaded: float,
-    gathered: float,
-    asked: Callable[..., Scenario],
+    kind: list[str], sharded: str, loaded: float, gathered: float, asked: Callable[..., Scenario]
 ) -> None:
     """From host memory over PCIe at 64 GB/s; three quarters come from others at 50 GB/s."""
     scenario = asked(f"model.shard_optimizer={sharded}", f"protection.name={kind[0]}", *kind[1:])

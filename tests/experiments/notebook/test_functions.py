@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.notebook.functions import scenario_with
 
+from tests.child_processes import output_of_python, run_python
+
 SHORT = {"job.steps": 100, "job.groups": 24}
 SHORT_STEPS = {"job__steps": 5}
 
@@ -24,8 +24,7 @@ SHORT_STEPS = {"job__steps": 5}
 def test_the_import_alone_brings_nothing_along() -> None:
     heavy = {"numpy", "pandas", "pydantic", "rich"}
     code = f"import sys, faultline; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert output_of_python("-c", code) == "[]\n"
 
 
 def test_everything_that_is_promised_is_there() -> None:
@@ -191,29 +190,12 @@ def test_a_platform_is_kept_in_the_cache_whatever_it_is_called(
     assert fl.Platform("hgx-h100", domains=2, description="x" * 300).gpus == 16
 
 
-def test_no_platform_is_saved_through_a_link(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="utf-8")
-    (tmp_path / "copy.xml").symlink_to(victim)
-    with pytest.raises(OSError, match="a symbolic link"):
-        fl.Platform("hgx-h100", domains=2).save(tmp_path / "copy.xml")
-    assert victim.read_text(encoding="utf-8") == "precious"
-
-
 def test_a_script_need_not_be_guarded(tmp_path: Path) -> None:
     """Processes of SimGrid do not run it again: it would start others without end."""
     script = tmp_path / "short.py"
     line = 'import faultline as fl\nprint(round(fl.Job("spare-sound", job__groups=24).step_s))\n'
     script.write_text(line, encoding="utf-8")
-    environment = {"XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_python(script, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
 

@@ -10,14 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from faultline.experiments.plugins.checking import Subject, _check_with_ranks, check_engines
 from faultline.simulator.contract import ContractError
-from faultline.strategies.base import (
-    Continue,
-    Hit,
-    StepPlan,
-    StrategyOptions,
-    Verdict,
-    WipeOut,
-)
+from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.recovery import Mirror, Move, SentMove

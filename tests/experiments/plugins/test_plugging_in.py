@@ -15,6 +15,7 @@ from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.experiments.runs.point import explain
 from faultline.strategies.guarding import guard, is_foreign, text_of
 
+from tests.child_processes import output_of_python
 from tests.experiments.asking import in_a_process
 
 SMALL = ["--set", "job.groups=24", "--set", "job.steps=30"]
@@ -68,16 +69,9 @@ def test_a_new_package_works_once_it_is_installed(tmp_path: Path) -> None:
 def test_its_own_test_passes(tmp_path: Path) -> None:
     write_scheme_package("twin-pairs", tmp_path)
     before = os.environ.get("PYTHONPATH", "")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), before])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert "2 passed" in done.stdout, done.stdout
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), before])}
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
+    assert "2 passed" in output_of_python(*words, cwd=tmp_path, env=path)
 
 
 @pytest.mark.parametrize("name", ["spare", "Twin", "two words", "-x"])

@@ -11,11 +11,7 @@ import pytest
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.report.answer_page import (
-    AnswerFacts,
-    answer_page,
-    write_answer_page,
-)
+from faultline.experiments.report.answer_page import AnswerFacts, answer_page, write_answer_page
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +20,7 @@ from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
 from faultline.simulator.badput import CAUSES, MEANINGS
 
-from tests.experiments.asking import Ask
+from tests.experiments.asking import Ask, in_a_process
 from tests.experiments.report.conftest import copy_with_errors, report
 from tests.experiments.report.html_reading import Document, read_page
 
@@ -134,13 +132,8 @@ def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
     """In another process, with another hash seed, at another time and under another name."""
     again = tmp_path / "again.html"
     moved = shutil.copytree(page_file.parent / "sweep", tmp_path / "moved")
-    subprocess.run(
-        [sys.executable, "-m", "faultline.experiments.cli", "report", str(moved), "-o", str(again)],
-        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    elsewhere = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"}
+    in_a_process("report", moved, "-o", again, env=elsewhere, check=True)
     assert again.read_bytes() == page_file.read_bytes()
     assert str(tmp_path) not in again.read_text(encoding="utf-8")
 

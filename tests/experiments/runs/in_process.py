@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.runs.point import (
-    Executor,
-    Limits,
-    Request,
-    Result,
-    Results,
-    RunOutcome,
-)
+from faultline.experiments.runs.point import Executor, Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.record import COLUMNS
 from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, simulate_plan
 from faultline.experiments.screen import Screen
@@ -80,20 +73,12 @@ def plan_of(folder: Path, text: str) -> Plan:
 
 
 def sweep(
-    plan: Plan,
-    directory: Path,
-    executor: Executor,
-    *,
-    retry_failed: bool = False,
+    plan: Plan, directory: Path, executor: Executor, *, retry_failed: bool = False
 ) -> tuple[Outcome, str]:
     """Run a plan into a directory; returns what came of it, and what a user would have read."""
     said = io.StringIO()
     outcome = simulate_plan(
-        plan,
-        directory,
-        lambda: executor,
-        Screen(file=said, width=1000),
-        retry_failed=retry_failed,
+        plan, directory, lambda: executor, Screen(file=said, width=1000), retry_failed=retry_failed
     )
     return outcome, said.getvalue()
 

@@ -199,9 +199,7 @@ list(DaskExecutor(sys.argv[1]).simulate([request("endless", ENDLESS)], Limits())
 
 
 @pytest.mark.slow
-def test_a_run_that_nobody_waits_for_any_longer_is_ended(
-    healthy_cluster: Cluster,
-) -> None:
+def test_a_run_that_nobody_waits_for_any_longer_is_ended(healthy_cluster: Cluster) -> None:
     cluster, worker = healthy_cluster, healthy_cluster.worker
     sweep = start_python("-c", CLIENT, cluster.address)
     assert wait_for(lambda: is_simulating(worker))

@@ -203,9 +203,7 @@ def test_runs_into_a_file_are_reported_in_lines(clock: Clock) -> None:
         for done in range(101, 161):
             clock.now_s += 0.5
             display.update(done, 2)
-        assert display.bar.lines() == [
-            "mine: 160 of 1,000, 0:30, 2.0 runs/s, 7:00 left, 2 failed",
-        ]
+        assert display.bar.lines() == ["mine: 160 of 1,000, 0:30, 2.0 runs/s, 7:00 left, 2 failed"]
     assert said.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
 
 

@@ -15,6 +15,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
+from tests.child_processes import run_program
 from tests.experiments.runs.in_process import Invented, plan_of, some_record, sweep, tables_in
 from tests.experiments.runs.processes import PATIENCE_S
 
@@ -35,11 +36,7 @@ def drafts_in(directory: Path) -> list[Path]:
     ("number", "rooms"), [(errno.ENOSPC, range(11)), (errno.EDQUOT, [4]), (errno.EFBIG, [4])]
 )
 def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
-    number: int,
-    rooms: Iterable[int],
-    tmp_path: Path,
-    plan: Plan,
-    monkeypatch: pytest.MonkeyPatch,
+    number: int, rooms: Iterable[int], tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writes are the manifest, eight runs and two tables, and then the disk suffices."""
     sweep(plan, tmp_path / "undisturbed", Invented(some_record))
@@ -114,12 +111,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return the folder of a file system that has room for 28 kB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    mounted = run_program("mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", folder)
     if mounted.returncode != 0:
         pytest.skip("may not mount a file system")
     yield folder

@@ -129,11 +129,7 @@ def test_what_the_requests_raise_ends_the_sweep() -> None:
 
 
 def test_closing_leaves_no_process_behind() -> None:
-    requests = [
-        request("short"),
-        request("a", ENDLESS),
-        request("b", ENDLESS, engine="simgrid"),
-    ]
+    requests = [request("short"), request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
     with closing(LocalExecutor(2).simulate(requests, Limits())) as results:
         assert next(results).run_id == "short"
         assert wait_for(lambda: len(simulated_by()) >= PROCESSES_OF_THE_SWEEP)

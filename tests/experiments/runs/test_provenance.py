@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from faultline.experiments.runs import provenance as module
 from faultline.experiments.runs.provenance import code_digest
 
-from tests.experiments.runs.processes import PATIENCE_S, with_tests
+from tests.child_processes import output_of_python
+from tests.experiments.runs.processes import with_tests
 
 PROJECT = Path(__file__).parents[3]
 
@@ -31,20 +30,12 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def imported_by_a_run() -> list[str]:
     """Return the files of Faultline's modules that Python loads for `single_run`."""
-    listed = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, faultline.experiments.runs.single_run\n"
-            "for module in list(sys.modules.values()):\n"
-            "    print(getattr(module, '__file__', None))",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=with_tests(),
-        timeout=PATIENCE_S,
-    ).stdout.splitlines()
+    code = (
+        "import sys, faultline.experiments.runs.single_run\n"
+        "for module in list(sys.modules.values()):\n"
+        "    print(getattr(module, '__file__', None))"
+    )
+    listed = output_of_python("-c", code, env=with_tests()).splitlines()
     inside = [Path(line) for line in listed if line.startswith(f"{PROJECT}/")]
     paths = [path.relative_to(PROJECT) for path in inside if ".venv" not in path.parts]
     # An __init__ of experiments has a docstring and nothing else.

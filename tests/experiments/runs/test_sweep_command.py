@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 from faultline.experiments.commands import sweep as command
-from faultline.experiments.runs.local import InThisProcess
 from faultline.experiments.runs.table import read_sweep
 
 from tests.experiments.asking import Ask
-from tests.experiments.runs.in_process import (
-    Invented,
-    plan_of,
-    some_record,
-    sweep,
-    tables_in,
-)
+from tests.experiments.runs.in_process import Invented, some_record
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
@@ -83,30 +76,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 def at_least(runs: int, directory: Path) -> Callable[[], bool]:
     return lambda: len(list((directory / "runs").glob("*.json"))) >= runs
-
-
-@pytest.mark.slow
-def test_a_sweep_killed_in_the_middle_goes_on_with_the_same_command(
-    grid: Path, tmp_path: Path
-) -> None:
-    directory = tmp_path / "killed"
-    process = start(grid, directory)
-    assert wait_for(at_least(10, directory))
-    started = simulated_by(process.pid)
-    process.kill()
-    ended(process)
-    assert started
-    assert gone(started)
-    kept = len(list((directory / "runs").glob("*.json")))
-    assert 10 <= kept < 40
-    assert not (directory / "table.csv").exists()
-
-    again = start(grid, directory)
-    said, _ = ended(again)
-    assert again.returncode == 0
-    assert f"{40 - kept} runs simulated, {kept} already there, 0 failed" in said
-    sweep(plan_of(tmp_path, GRID), tmp_path / "in-process", InThisProcess())
-    assert tables_in(directory) == tables_in(tmp_path / "in-process")
 
 
 def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(

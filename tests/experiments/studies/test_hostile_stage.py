@@ -9,14 +9,14 @@ import pytest
 from faultline.experiments.studies.greyhound.study import USUAL, injected, one_slow
 from faultline.experiments.studies.ntp.loop import domain_points, loop_points
 from faultline.experiments.studies.operators import scale
-from faultline.experiments.studies.operators.incidents import even, write_incidents
+from faultline.experiments.studies.operators.incidents import with_gaps, write_incidents
 from faultline.experiments.studies.stage import Stage
 
 EDITED = next(variant for variant in scale.VARIANTS.values() if "cause" in variant)
 WRITERS: dict[str, Callable[[Path], object]] = {
     "greyhound": lambda folder: next(one_slow(folder)),
     "greyhound, injected": lambda folder: injected(folder, USUAL, "ignore"),
-    "operators": lambda folder: write_incidents(even(1.0, 2, "stop"), folder / "a.csv"),
+    "operators": lambda folder: write_incidents(with_gaps([1.0, 1.0], "stop"), folder / "a.csv"),
     "operators, scale": lambda folder: scale._varied(EDITED, folder / "a.toml"),
     "ntp": lambda folder: next(loop_points(folder, 1, 1)),
     "ntp, domains": lambda folder: next(domain_points(folder, 1, 1)),

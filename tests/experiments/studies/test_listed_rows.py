@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 import pandas as pd
 import pytest
 from faultline.experiments.studies import base, data
-from faultline.experiments.studies.base import Row, beside_published, listed_rows
+from faultline.experiments.studies.base import Row, beside_published, listed_rows, listed_tables
 from faultline.experiments.studies.data import published_value, rows_if_any
 from faultline.experiments.studies.ntp import tables
+
+from tests.experiments.studies.shown import shown
 
 LINE = {
     "table": "runs",
@@ -72,6 +74,51 @@ def test_ends_may_be_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = {"only": "seed=1", "columns": "goodput", "low": "known", "high": "restarts"}
     first = _rows(monkeypatch, **ends)[0]
     assert (first.low, first.simulated, first.high) == (0.6, 0.7, 3.0)
+
+
+def test_columns_may_have_quantities_and_ends_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = {"quantity": "share; count", "low": "known; restarts", "high": "goodput; seed"}
+    rows = _rows(monkeypatch, only="scheme=ntp; seed=1", **own)
+    assert [(row.quantity, row.low, row.high) for row in rows] == [
+        ("share", 0.6, 0.7),
+        ("count", 3.0, 1.0),
+    ]
+
+
+SCREEN = {
+    "title": "Runs: {column}",
+    "table": "runs",
+    "keys": "scheme",
+    "columns": "goodput; restarts",
+    "format": "{:.0%}; {:g}",
+}
+
+
+def test_a_table_for_the_screen_has_means_by_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "rows_if_any", lambda study, table: (SCREEN,))
+    (table,) = listed_tables("some", {"runs": RUNS})
+    assert shown(table).to_dict("list") == {
+        "scheme": ["ntp", "spare"],
+        "goodput": ["60%", "80%"],
+        "restarts": ["2", "2"],
+    }
+    assert list(listed_tables("some", {"runs": RUNS[:0]})) == []
+    assert list(listed_tables("some", {"runs": RUNS}, of=["others"])) == []
+
+
+def test_a_table_across_schemes_is_one_of_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = {**SCREEN, "keys": "mtbf_s", "across": "scheme", "only": "seed=1"}
+    monkeypatch.setattr(base, "rows_if_any", lambda study, table: (line,))
+    goodput, restarts = listed_tables("some", {"runs": RUNS})
+    assert (goodput.caption, restarts.caption) == ("Runs: goodput", "Runs: restarts")
+    assert shown(goodput).to_dict("list") == {
+        "mtbf (s)": ["60.0"],
+        "ntp": ["70%"],
+        "spare": ["80%"],
+    }
+    assert list(shown(restarts)["ntp"]) == ["3"]
 
 
 def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPatch) -> None:

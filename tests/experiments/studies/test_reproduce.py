@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,20 +23,18 @@ from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies import all_studies, load_study
-from faultline.experiments.studies.base import Study, row_of
-from faultline.experiments.studies.spare import cells, study
+from faultline.experiments.studies.base import Study, listed_rows, listed_tables, row_of
+from faultline.experiments.studies.spare import study
 from faultline.experiments.studies.spare.cells import (
-    ASSUMPTIONS,
     Cell,
     default_cells,
     full_cells,
     headline,
     published,
-    sensitivity_points,
     trials,
+    variant_points,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
-from faultline.experiments.studies.spare.study import cell_rows
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
@@ -104,16 +103,17 @@ def test_the_interval_of_an_availability_stays_below_100_percent() -> None:
 def test_the_best_of_all_redundancies_is_printed_for_each_job() -> None:
     """That is r = 3 of 2 to 4; exponential failures have a row of their own."""
     rows = [
-        (rules, "spare", 600, redundancy, distribution, ratio, 0.5)
-        for rules, distribution in (("spare-study", "weibull"), ("spare-study", "exponential"))
-        for redundancy, ratio in ((2, 3.0), (3, 2.0), (4, 2.5))
+        ("spare-study", "spare", 600, redundancy, distribution, ratio, 0.5)
+        for distribution in ("weibull", "exponential")
+        for redundancy, ratio in ((2, 3.0), (3, 1.5), (3, 2.5), (4, 2.4))
     ]
     columns = ["rules", "strategy", "groups", "redundancy", "distribution", "time_to_train_ratio"]
-    frame = shown(study.printed_cells(pd.DataFrame(rows, columns=[*columns, "availability"])))
-    assert frame.failures.to_list() == ["weibull", "exponential"]
-    assert set(frame["r simulated"]) == {"2 to 4"}
-    assert set(frame["best r"]) == {"3"}
-    assert set(frame.ratio) == {"2.00"}
+    runs = pd.DataFrame(rows, columns=[*columns, "availability"])
+    best = study.best_of(runs, "rules", "distribution", "groups", "strategy")
+    (frame,) = map(shown, listed_tables("spare", {"best_cells": best}, ["best_cells"]))
+    assert frame.distribution.to_list() == ["weibull", "exponential"]
+    assert set(frame.redundancy) == {"3"}
+    assert set(frame["time to train ratio"]) == {"2.00"}
 
 
 def test_every_redundancy_has_a_cell_at_full_scale() -> None:
@@ -126,25 +126,27 @@ def test_every_redundancy_has_a_cell_at_full_scale() -> None:
 
 
 @pytest.mark.slow
-def test_the_sensitivity_takes_each_scheme_at_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     """At 300 steps: every assumption replaced costs time, a watchdog of 600 s most."""
-    shorter = {name: {**changes, "job.steps": 300} for name, changes in ASSUMPTIONS.items()}
-    monkeypatch.setattr(cells, "ASSUMPTIONS", shorter)
-    runs = pd.DataFrame(simulate(list(sensitivity_points(1)), workers=2))
+    points = [
+        replace(point, scenario=point.scenario.with_({"job.steps": 300}), question=None)
+        for point in variant_points("assumption", 1)
+    ]
+    runs = pd.DataFrame(simulate(points, workers=2))
     assert len(runs) == 4 * (2 + 3)
     table = study.best_of_sensitivity(runs)
     found = table.set_index(["assumption", "scheme"])
     for (name, scheme), mine in runs.groupby(["assumption", "strategy"]):
         assert found.time_to_train_ratio[name, scheme] == mine.time_to_train_ratio.min()
-    names = list(ASSUMPTIONS)
+    names = list(runs.assumption.unique())
     for scheme in ("spare", "replication"):
         ratios = found.time_to_train_ratio.xs(scheme, level="scheme")[names]
         assert (ratios.iloc[1:] > ratios.iloc[0]).all()
         assert ratios.idxmax() == "a watchdog of 600 s notices"
-    rows = [row for row, _ in study.at_best(runs)]
+    best = {"at_best": study.best_of(runs, "assumption", "strategy")}
+    rows = list(listed_rows("spare", best, best))
     assert [row.simulated for row in rows] == list(table.time_to_train_ratio)
-    assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(ASSUMPTIONS)
-    assert len(study.printed_sensitivity(table).rows) == len(ASSUMPTIONS)
+    assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(names)
 
 
 def test_the_full_grid_is_that_of_the_study() -> None:
@@ -182,7 +184,8 @@ def small_runs(workers: int) -> pd.DataFrame:
 def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], int]) -> None:
     runs = small_runs(1)
     pd.testing.assert_frame_equal(runs, small_runs(2))
-    rows = list(cell_rows(runs))
+    beside = study.with_published(runs)
+    rows = list(listed_rows("spare", {"runs": beside}, ["runs"]))
     assert len(rows) == 12 * 3
     compared = [row for row in rows if row.published is not None]
     assert {row.quantity for row in compared} == {"time_to_train_ratio", "availability"}
@@ -192,7 +195,7 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     assert study.closing_sentence(savings).startswith("SPARe trains sooner than replication by")
     assert "(published: 40% to 52%)" in study.closing_sentence(savings)
     assert saved_bytes(draw_headline(head, savings)) > 10_000
-    assert saved_bytes(draw_curves(runs, "spare-study", "weibull")) > 10_000
+    assert saved_bytes(draw_curves(beside, "spare-study", "weibull")) > 10_000
 
 
 def test_schemes_live_through_the_same_failures() -> None:

@@ -14,7 +14,6 @@ from faultline.simulator.collectives.broadcast import (
 )
 from faultline.simulator.collectives.catalogue import (
     ALGORITHMS,
-    CollectiveError,
     Setting,
     algorithm_of,
     bus_factor,
@@ -149,23 +148,6 @@ def test_pipelines_are_cut_into_the_best_number_of_pieces() -> None:
 )
 def test_bus_bandwidth_has_the_factors_of_nccl_tests(collective: str, factor: float) -> None:
     assert bus_factor(collective, 8) == factor
-
-
-@pytest.mark.parametrize(
-    ("collective", "algorithm", "printed"),
-    [
-        ("all-reduse", None, r"no collective is called 'all-reduse'.*all-gather"),
-        ("broadcast", "ring", r"broadcast has no algorithm 'ring'.*binomial, chain"),
-        ("all-reduce", "hierarchical", "equally many ranks in every scale-up domain"),
-        ("point-to-point", "direct", "point-to-point has 2 ranks, not 3"),
-    ],
-)
-def test_wrong_requests_are_told_in_one_line(
-    collective: str, algorithm: str | None, printed: str
-) -> None:
-    setting = Setting(3, 1e6, [[0, 1], [2]], Hop(1e-6, 1e9))
-    with pytest.raises(CollectiveError, match=printed):
-        schedule_of(collective, algorithm_of(collective, algorithm), setting)
 
 
 def test_domains_of_a_hierarchy_are_alike_and_rings_come_first() -> None:

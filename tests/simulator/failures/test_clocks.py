@@ -233,10 +233,7 @@ def test_only_a_trace_that_is_repeated_may_leave_no_time_for_a_restart() -> None
     assert again.survival(80.0) == 0.0
 
 
-@given(
-    times=st.lists(st.integers(0, 9), min_size=1, max_size=20),
-    data=st.data(),
-)
+@given(times=st.lists(st.integers(0, 9), min_size=1, max_size=20), data=st.data())
 def test_every_group_meets_its_failures_in_order_and_no_other(
     times: list[int], data: st.DataObject
 ) -> None:

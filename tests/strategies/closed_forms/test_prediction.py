@@ -119,11 +119,7 @@ def test_outside_its_range_the_form_says_nothing() -> None:
 
     def predicted(interval_steps: int) -> Prediction:
         return predict(
-            scheme.failure_course(),
-            exponential(50, 10_000.0),
-            costs,
-            StepCosts(),
-            interval_steps,
+            scheme.failure_course(), exponential(50, 10_000.0), costs, StepCosts(), interval_steps
         )
 
     sound = predicted(20)

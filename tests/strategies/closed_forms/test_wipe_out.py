@@ -82,11 +82,6 @@ def test_the_three_means_of_replication_are_one(groups: int, redundancy: int) ->
     assert general == pytest.approx(law.mean_failures, rel=1e-9)
 
 
-def test_pairs_are_the_birthday_problem() -> None:
-    """N = 4, r = 2: two failures hit a pair with probability 1/3, three always: 2 + 2/3."""
-    assert DisjointSets(4, 2).mean_failures == pytest.approx(8 / 3)
-
-
 def test_without_copies_the_first_failure_ends_it() -> None:
     for law in (DisjointSets(50, 1), StackedTypes(50, 1)):
         assert law.mean_failures == pytest.approx(1.0)

@@ -86,10 +86,6 @@ def test_a_domain_takes_one_node_of_a_group_or_a_whole_group() -> None:
     assert not NodeGroups(16, 4, 1, "neighbours").survives(range(4))
 
 
-def test_a_node_named_twice_is_lost_once() -> None:
-    assert NodeGroups(4, 2, 1, "neighbours").survives([1, 1])
-
-
 @pytest.mark.parametrize(
     ("size", "tolerated", "positions", "key"),
     [

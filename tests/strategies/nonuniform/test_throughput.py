@@ -109,9 +109,7 @@ def test_arrays_do_as_plain_python(
 
 
 @given(
-    st.lists(st.integers(0, 7), min_size=3, max_size=8),
-    st.integers(1, 3),
-    st.sampled_from(Scheme),
+    st.lists(st.integers(0, 7), min_size=3, max_size=8), st.integers(1, 3), st.sampled_from(Scheme)
 )
 def test_no_assignment_beats_packing(failed: list[int], per_replica: int, scheme: Scheme) -> None:
     best = best_batch(failed, per_replica, PLANS[scheme])

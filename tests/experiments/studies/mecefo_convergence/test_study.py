@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.mecefo_convergence import cells, study
-from faultline.experiments.studies.mecefo_convergence.cells import LOSSES, plans
+from faultline.experiments.studies.mecefo_convergence import study
+from faultline.experiments.studies.mecefo_convergence.cells import LOSSES, STEADY, Cell, plans_of
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.experiments.asking import Ask
@@ -48,10 +48,10 @@ def test_the_quick_study(ask: Ask, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_loss_shows_in_the_plans(loss: str) -> None:
-    parts_down, none_lost = plans(loss, "none", 50, 1)
+    parts_down, none_lost = plans_of(Cell(loss, "none", 1, 50, small=False))
     assert none_lost == 0
     assert {(plan.batch_share, plan.approximate) for plan in parts_down} == {(1.0, ())}
-    found, lost = plans(loss, "high", 200, 1)
+    found, lost = plans_of(Cell(loss, "high", 1, 200, small=False))
     assert (len(found), lost > 5) == (200, True)
     assert any(plan.approximate for plan in found) == (loss == "mecefo")
     assert (min(plan.batch_share for plan in found) < 1.0) == (loss != "mecefo")
@@ -70,8 +70,8 @@ def test_the_share_is_that_of_gpus_that_are_down() -> None:
     where one node does three, or the pipeline's failed nodes are neighbours.
     """
     shares = [
-        fmean(plan.approximate_share for plan in plans("mecefo", "mid", 100, seed)[0])
-        for seed in range(24)
+        fmean(plan.approximate_share for plan in plans_of(cell)[0])
+        for cell in (Cell("mecefo", "mid", seed, 100, small=False) for seed in range(24))
     ]
     assert 1.4 * 3 / 32 < fmean(shares) < 2 * 3 / 32
 
@@ -105,7 +105,7 @@ def test_an_approximate_gradient_counts_less_by_the_stated_share() -> None:
 
 
 def test_steady_cells_share_half_of_the_nodes_of_some_pipelines() -> None:
-    (plan, *_), failures = cells.plans_of(cells.Cell(cells.STEADY, "2", 0, 10, False))
+    (plan, *_), failures = plans_of(Cell(STEADY, "2", 0, 10, False))
     assert (plan.approximate_share, failures) == (0.5, 0)
     assert {task.node for task in plan.approximate} == {0, 2, 4, 6}
 
@@ -123,5 +123,7 @@ def test_steps_to_a_loss_and_what_is_taken() -> None:
     assert table.loc["mid", "inflation"] == pytest.approx(1.25)
     assert table.loc["mid", "taken"] == pytest.approx(0.2)
     assert table.loc["mid", "change"] == pytest.approx(0.8)
-    assert study.loss_by_seed(table) == pytest.approx([0.8])
+    losses = study.loss_table(table.reset_index())
+    assert losses.value.tolist() == pytest.approx([0.8, 0.8])
+    assert losses.setting.tolist() == ["under the loop's plans", "and under steady take-overs"]
     assert pd.isna(study.steps_to(0.5, steps, slow.held_out))

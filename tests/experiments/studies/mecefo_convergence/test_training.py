@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,25 @@ from faultline.experiments.studies.mecefo_convergence import language_model as l
 from faultline.experiments.studies.mecefo_convergence import training  # noqa: E402
 from faultline.simulator.random_streams import Purpose, stream  # noqa: E402
 from faultline.strategies.base import StepPlan, Task  # noqa: E402
-from faultline.strategies.stage_work import LowRank, Techniques  # noqa: E402
+from faultline.strategies.stage_work import LowRank  # noqa: E402
 
 SHAPE = lm.Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=2, sequence_tokens=6)
-TECHNIQUES = Techniques(True, False, LowRank(2, 3))
-SETTINGS = training.Settings(SHAPE, 2, 2, 2, TECHNIQUES)
+SETTINGS = training.Settings(SHAPE, 2, 2, 2, LowRank(2, 3))
 EXACT = StepPlan((0, 1), 1, stages=2)
-TAKEN_OVER = replace(EXACT, approximate=(Task(1, 0, 0), Task(1, 1, 0)))
+TAKEN_OVER = EXACT._replace(approximate=(Task(1, 0, 0), Task(1, 1, 0)))
+
+
+def columns(rows: list[dict[str, float]]) -> dict[str, list[float]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def test_two_steps_by_hand() -> None:
     """AdamW of a published formula, in numpy; one seed is one model, and another is another."""
-    course = training.train(SETTINGS, [EXACT, EXACT], 5)
+    trained, rows = training.train(SETTINGS, [EXACT, EXACT], 5)
     weights = lm.initial_weights(SHAPE, stream(5, Purpose.MODEL_WEIGHTS))
     numbers = {name: np.asarray(one, np.float64) for name, one in weights.items()}
     mean, square = (dict.fromkeys(numbers, 0.0) for _ in range(2))
-    of = jax.jit(lambda weights, text: lm.gradients(weights, text, 2, np.ones((2, 2)))[1])
+    of = jax.jit(lambda weights, text: lm.gradients(weights, text, 2, np.ones((2, 2))))
     for step in (1, 2):
         rng = stream(5, Purpose.TRAINING_TEXT, step - 1)
         text = training.sequences(training.library_text()[0], 4, 6, rng).reshape(2, 2, 7)
@@ -42,23 +44,24 @@ def test_two_steps_by_hand() -> None:
             along = mean[name] / (1 - 0.9**step)
             along /= np.sqrt(square[name] / (1 - 0.999**step)) + 1e-8
             numbers[name] = numbers[name] - rate * (along + 0.01 * numbers[name])
-    for name, one in course.weights.items():
+    for name, one in trained.items():
         assert np.allclose(one, numbers[name], atol=2e-5), name
-    assert course.samples == [0, 4, 8]
-    assert training.train(SETTINGS, [EXACT, EXACT], 5).held_out == course.held_out
-    assert training.train(SETTINGS, [EXACT, EXACT], 6).held_out != course.held_out
+    assert columns(rows)["samples"] == [0, 4, 8]
+    assert training.train(SETTINGS, [EXACT, EXACT], 5)[1] == rows
+    other = columns(training.train(SETTINGS, [EXACT, EXACT], 6)[1])
+    assert other["held_out"] != columns(rows)["held_out"]
 
 
 def test_a_take_over_changes_what_is_learnt_and_nothing_before() -> None:
-    exact = training.train(SETTINGS, [EXACT, EXACT], 5).held_out
-    found = training.train(SETTINGS, [EXACT, TAKEN_OVER], 5)
-    assert found.held_out[:2] == exact[:2]
-    assert found.held_out[2] != exact[2]
-    assert found.approximate == [0.0, 0.0, 0.25]
+    exact = columns(training.train(SETTINGS, [EXACT, EXACT], 5)[1])["held_out"]
+    found = columns(training.train(SETTINGS, [EXACT, TAKEN_OVER], 5)[1])
+    assert found["held_out"][:2] == exact[:2]
+    assert found["held_out"][2] != exact[2]
+    assert found["approximate"] == [0.0, 0.0, 0.25]
 
 
 def test_projections_are_computed_when_a_stage_moves_and_every_so_often() -> None:
-    projections = training.Projections(SETTINGS)
+    take_overs = training.TakeOvers(SETTINGS)
     random = [lm.initial_weights(SHAPE, np.random.default_rng(seed)) for seed in range(9)]
 
     def of_weights(step: int) -> Any:
@@ -68,10 +71,13 @@ def test_projections_are_computed_when_a_stage_moves_and_every_so_often() -> Non
     expected = [0, 1, 1, 1, 4, 5, 5, 5, 8]
     for step in range(1, 9):
         task = Task(1, 0, 0 if step < 5 else 1)
-        plan = replace(EXACT, approximate=(task,))
+        plan = EXACT._replace(approximate=(task,))
         if step == 1:
-            projections.at(0, random[0], EXACT)
-        found = np.asarray(projections.at(step, random[step], plan)["gate"])
+            assert take_overs.at(0, random[0], EXACT) is None
+        over = take_overs.at(step, random[step], plan)
+        assert over is not None
+        assert over.approximate.tolist() == [[0, 1], [0, 0]]
+        found = np.asarray(over.directions["gate"])
         onto = found[0, 1] @ found[0, 1].T
         directions = of_weights(expected[step])
         assert np.allclose(onto, directions @ directions.T, atol=1e-4), step
@@ -82,10 +88,10 @@ def test_projections_are_computed_when_a_stage_moves_and_every_so_often() -> Non
 
 def test_smaller_batches_leave_out_idle_ranks_and_owe_shares_of_sequences() -> None:
     batches = training.Batches(SETTINGS, 0)
-    text, counts = batches.of(0, replace(EXACT, batch_share=0.5, idle=(0,)))
+    text, counts = batches.of(0, EXACT._replace(batch_share=0.5, idle=(0,)))
     assert (text.shape, counts.tolist()) == ((2, 2, 7), [[0, 0], [1, 1]])
     # 3.5 of 4 sequences: three, then four.
-    nearly = replace(EXACT, batch_share=0.875)
+    nearly = EXACT._replace(batch_share=0.875)
     assert [int(batches.of(step, nearly)[1].sum()) for step in (1, 2, 3)] == [3, 4, 3]
     assert batches.given == 12
 

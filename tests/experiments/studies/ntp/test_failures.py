@@ -8,7 +8,6 @@ from faultline.experiments.studies.ntp.failures import (
     DAY_S,
     LLAMA3_FAILURES_PER_GPU_S,
     SOFTWARE_REPAIR_S,
-    TraceRules,
     failing_spares_table,
     random_counts,
     simulate_trace,
@@ -68,8 +67,8 @@ def test_the_rate_of_llama_3() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_trace_tells_of_gpus_that_fail_and_come_back(seed: int) -> None:
     """A small cluster that fails a lot, replayed by hand: nobody fails who is not there."""
-    rules = TraceRules(40, 30 * DAY_S, 0.05 / DAY_S, hardware_repair_s=(3 * DAY_S, 5 * DAY_S))
-    trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
+    often = {"duration_s": 30 * DAY_S, "failures_per_gpu_s": 0.05 / DAY_S}
+    trace = simulate_trace(stream(seed, Purpose.TRACE), 40, (3 * DAY_S, 5 * DAY_S), **often)
     gone: dict[int, float] = {}
     repairs: list[float] = []
     for time_s, gpu, change, failed in zip(
@@ -96,11 +95,11 @@ def test_a_trace_tells_of_gpus_that_fail_and_come_back(seed: int) -> None:
 def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
     """Each GPU is healthy for 1/rate on average, then gone for its repair: share r/(r + 1/rate)."""
     rate = 0.02 / DAY_S
-    rules = TraceRules(400, 400 * DAY_S, rate, 1.0, (5 * DAY_S,))
+    rules = {"duration_s": 400 * DAY_S, "failures_per_gpu_s": rate, "hardware_share": 1.0}
     seeds = range(4)
     means = []
     for seed in seeds:
-        trace = simulate_trace(rules, stream(seed, Purpose.TRACE))
+        trace = simulate_trace(stream(seed, Purpose.TRACE), 400, (5 * DAY_S,), **rules)
         means.append(trace.mean_over_time(trace.failed / 400))
     share = 5 / (5 + 1 / 0.02)
     # The first five days are still filling up: half of their share is missing.
@@ -110,8 +109,8 @@ def test_failed_gpus_settle_where_failures_and_repairs_balance() -> None:
 
 
 def test_local_peaks_dominate_their_neighbours() -> None:
-    rules = TraceRules(100, 30 * DAY_S, 0.05 / DAY_S)
-    trace = simulate_trace(rules, stream(2, Purpose.TRACE))
+    often = {"duration_s": 30 * DAY_S, "failures_per_gpu_s": 0.05 / DAY_S}
+    trace = simulate_trace(stream(2, Purpose.TRACE), 100, **often)
     counts = trace.domain_counts(10, 10)
     peaks = counts[trace.local_peaks]
     assert 0 < len(peaks) < len(counts)
@@ -120,7 +119,7 @@ def test_local_peaks_dominate_their_neighbours() -> None:
 
 
 def test_a_quiet_trace_is_empty() -> None:
-    trace = simulate_trace(TraceRules(1, 1.0, 1e-12), stream(0, Purpose.TRACE))
+    trace = simulate_trace(stream(0, Purpose.TRACE), 1, duration_s=1.0, failures_per_gpu_s=1e-12)
     assert trace.times_s.size == 0
     assert trace.mean_over_time(np.zeros(0)) == 0.0
     assert trace.domain_counts(1, 1).shape == (0, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from faultline.experiments.studies.base import beside_published, listed_rows
+from faultline.experiments.studies.base import beside_published, listed_rows, listed_tables
 from faultline.experiments.studies.ntp import figures, tables
 from faultline.experiments.studies.ntp.failures import (
     availability_table,
@@ -92,12 +92,12 @@ def test_resharding_is_charged_by_the_most_reduced_replica() -> None:
     slower = float(resharding_table().iteration_slowdown.iloc[0])
     for scheme, kept in ((Scheme.NTP, 1021 / 1024), (Scheme.NTP_PW, 1.0)):
         plain, charged = (
-            lost_shares(failed, job, scheme, packing=False, resharded=all_of_it)
+            lost_shares(failed, job, scheme, pod_replicas=1, resharded=all_of_it)
             for all_of_it in (False, True)
         )
         assert list(plain) == pytest.approx([0.0, 1 - kept, 1 / 128])
         assert list(charged) == pytest.approx([0.0, 1 - kept / (1 + slower), 1 / 128])
-    drop = lost_shares(failed, job, Scheme.DP_DROP, packing=True, resharded=True)
+    drop = lost_shares(failed, job, Scheme.DP_DROP, resharded=True)
     assert list(drop) == pytest.approx([0.0, 1 / 128, 1 / 128])
 
 
@@ -109,7 +109,8 @@ def test_packing_within_smaller_pods_loses_more() -> None:
     lost = table.set_index(["scheme", "pod_replicas"]).loss
     assert lost["dp-drop", 1] == pytest.approx(UNPACKED_DROP[-1], abs=0.02)
     assert lost["dp-drop", 128] == pytest.approx(PACKED["dp-drop"][-1], abs=HALF_A_POINT)
-    assert list(shown(tables.shown_pods(table)).iloc[:, 1]) == ["1", "4", "16", "64", "128"]
+    (printed,) = map(shown, listed_tables("ntp", {"pods": table}, ["pods"]))
+    assert list(printed["pod replicas"]) == ["1", "4", "16", "64", "128"]
 
 
 def test_no_pace_takes_ntp_out_of_the_published_bound() -> None:
@@ -211,7 +212,7 @@ def test_tables_and_figures(
     assert all(saved_bytes(figure) > 10_000 for figure in drawn)
     assert courses["5 days", 1]["median"].iloc[0] == 0.0
     made = {
-        "traces": tables.traces_by_seed(traces),
+        "traces_by_seed": tables.traces_by_seed(traces),
         "peak_ratios": tables.peak_ratios(traces),
         "spares": tables.spares_by_seed(traces, failing),
     }
@@ -231,12 +232,19 @@ def test_spares_are_told_under_both_assumptions(losses: pd.DataFrame, traces: pd
         ends = spares.mean(), spares.quantile(0.95), spares.max()
         printed.append(" / ".join(f"{value:.0f}" for value in ends))
     assert printed[0] != printed[1]
-    said = tables.placement_sentence(losses, traces, failing)
+    said = tables.placement_sentence(losses, failing)
     assert "NTP 1.6%" in said
-    assert f"{printed[0]} if spares never fail, {printed[1]} if they do (published: 90)" in said
-    table = shown(tables.shown_spares(traces, failing)).set_index("spares")["DP-DROP"]
-    assert table["fail too"] == printed[1]
-    assert table["not said"] == "90"
+    mean, _, worst = printed[1].split(" / ")
+    assert (
+        f"{mean} spare domains that fail, too, {worst} in the worst trace (published: 90)" in said
+    )
+    spares = {"spares": tables.spares_by_seed(traces, failing)}
+    (table,) = map(shown, listed_tables("ntp", spares, spares))
+    for kind, text in zip(("spares never fail", "spares fail too"), printed, strict=True):
+        mine = table[
+            table.setting.str.startswith(f"15 days, repair 5 days, whole replicas, {kind}")
+        ]
+        assert " / ".join(mine["dp-drop"]) == text
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_no_mark_of_a_scheme_at_scale_hides_another() -> None:
 
 def test_incidents_are_scattered_over_the_time_that_the_job_is_up() -> None:
     kinds = (
-        IncidentKind("crash", 5, (60.0, 60.0), (0.0, 600.0)),
+        IncidentKind("crash", 5, 60.0, 60.0, most_locate_s=600.0),
         IncidentKind("code", 3, restart_s=57.0),
     )
     found = scattered(kinds, DAY_S, 300.0, np.random.default_rng(2))

@@ -26,7 +26,7 @@ from tests.experiments.studies.reft.lifetimes import TRIALS, drawn_time
 @pytest.mark.paper("REFT", "times to 10 % loss", "reproduce-reft")
 def test_times_to_loss_are_the_published_ones() -> None:
     table = failures.reliability_table()
-    assert len(table) == 2 * len(failures.TOLERATED)
+    assert list(table.tolerated) == list(failures.TOLERATED)
     made = {"reliability": table}
     for row in beside_published("reft", listed_rows("reft", made, made)):
         assert row.published is not None
@@ -80,9 +80,10 @@ def test_overheads_by_hand() -> None:
     assert sync.predicted_s == pytest.approx(5.473 + 19.57 * 5.473 / 3.58)
     assert table.loc[("thread and stream", "7B")].predicted_s == pytest.approx(3.277 + 0.94)
     assert table.loc[("hidden", "7B")].predicted_s == pytest.approx(3.777)
-    said = snapshots.iteration_sentence(table.reset_index(), 0.27)
-    assert "one thread of 7B by +19%" in said
-    assert "synchronous" not in said
+    # Of the overheads that are predicted, one thread's of 7B alone misses 15 %.
+    errors = table[~table.calibration].overhead_error.dropna()
+    missed = errors[errors.abs() > 0.15]
+    assert missed.to_dict() == {("one thread", "7B"): pytest.approx(0.19, abs=0.005)}
 
 
 def test_what_was_tried_of_sharded_snapshots_by_hand() -> None:

@@ -17,14 +17,9 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.spare.cells import (
-    SCHEMES,
-    SHORTCUTS,
-    Cell,
-    headline,
-    published_shortcut,
-    trials,
-)
+from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.spare.cells import SCHEMES, Cell, headline, settings_of, trials
+from faultline.experiments.studies.spare.study import published_shortcut
 
 # Standard deviation of the ratio over seeds at the cells of the table of shortcuts.
 SPREAD = {"spare": 0.026, "replication": 0.10}
@@ -152,6 +147,11 @@ def test_without_failures_a_step_waits_for_the_slowest_and_for_checkpoints(
 
 ABSORBED = ("restart.failure_during=absorbed", "restart.failure_while_waiting=absorbed")
 CELL = {"spare": ("spare", 200, 9), "replication": ("replication", 200, 3)}
+SHORTCUTS = {
+    line["label"]: settings_of(line)
+    for line in read_rows("spare", "variants")
+    if line["part"] == "shortcut"
+}
 RATIOS = {
     (shortcut, scheme): ratio
     for shortcut in SHORTCUTS
@@ -167,7 +167,7 @@ def check_shortcut(shortcut: str, scheme: str, seeds: int) -> None:
     Of a ratio: the spread over the source's three seeds and over ours. Of a difference of two
     ratios: the source's three seeds a row again, and the spread of ours, seed by seed.
     """
-    more = [f"{key}={str(value).lower()}" for key, value in SHORTCUTS[shortcut].items()]
+    more = SHORTCUTS[shortcut]
     ratio, as_published = RATIOS[shortcut, scheme], RATIOS["as published", scheme]
     with_all = [r["time_to_train_ratio"] for r in over_seeds(CELL[scheme], range(seeds))]
     with_one = [r["time_to_train_ratio"] for r in over_seeds(CELL[scheme], range(seeds), *more)]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.model_numbers import parallel_job
 from faultline.experiments.config.tables.job import ModelTable
+from faultline.experiments.studies.base import listed_rows
 from faultline.experiments.studies.step_time import study
 from faultline.experiments.studies.step_time.predicting import (
     GPUS,
@@ -237,7 +238,8 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
 
 
 def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
-    rows = list(study.prediction_rows(small))
+    named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES))}
+    rows = list(listed_rows("step_time", named, named))
     assert [row.setting for row in rows] == list(SMALL)
     assert {row.scheme for row in rows} == {"Megatron-LM 2021, A100, fitted on A1 7.5B"}
     assert [row.published is None for row in rows] == [False, True, False, False]

@@ -1,14 +1,14 @@
-"""Graphs of tasks beside actors: what one sets, the others do not wait for."""
+"""Actors of SimGrid side by side: none waits for another, and steady flows take one thread."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.child_processes import output_of_python
+
 # Another actor wants Python's lock in each moment in which the first one changes a graph.
-SCENE = """
+CHATTER = """
 import sys
 from pathlib import Path
 import simgrid
@@ -54,11 +54,46 @@ print(ended)
 
 def test_a_graph_changes_while_other_actors_are_awake(platform_of: Callable[[int], Path]) -> None:
     """Four runs of a second each at factors 1, 2, 3, 1 end at 1, 3, 6 and 7 s."""
-    simulated = subprocess.run(
-        [sys.executable, "-c", SCENE, str(platform_of(4))],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+    assert output_of_python("-c", CHATTER, platform_of(4)) == "[1.0, 3.0, 6.0, 7.0]\n"
+
+
+HOSTS = 64
+ALL_REDUCE = """
+import os, sys
+from pathlib import Path
+import simgrid
+from faultline.platforms import read_platform
+from faultline.platforms.xml_names import CONTROLLER_HOST
+from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
+
+path, fidelity = Path(sys.argv[1]), sys.argv[2]
+engine, threads = load_engine(path), []
+
+
+def simulate():
+    ended = simgrid.Semaphore(0)
+    hosts = [[name] for name in read_platform(path).gpu_names]
+    rings = GroupAllReduce(hosts, 1e9, fidelity)
+    before = len(os.listdir("/proc/self/task"))
+    rings.start(range(len(hosts)), ended.release)
+    simgrid.this_actor.sleep_for(1e-6)
+    threads.append(len(os.listdir("/proc/self/task")) - before)
+    ended.acquire()
+
+
+actor_on(CONTROLLER_HOST, "simulate", simulate)
+engine.run()
+print(threads[0], engine.clock)
+"""
+
+
+def test_one_actor_begins_all_steady_flows(platform_of: Callable[[int], Path]) -> None:
+    """Every message by itself takes an actor for each host, and ends at the same time."""
+    (few, flows_s), (many, messages_s) = (
+        map(float, output_of_python("-c", ALL_REDUCE, platform_of(HOSTS), fidelity).split())
+        for fidelity in ("flow", "chunk")
     )
-    assert simulated.stdout.strip() == "[1.0, 3.0, 6.0, 7.0]", simulated.stderr
+    assert few == 1.0
+    assert many == HOSTS
+    assert abs(flows_s / messages_s - 1.0) < 1e-4

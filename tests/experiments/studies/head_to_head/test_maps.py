@@ -1,0 +1,212 @@
+"""Maps: their samples, what nobody knows when a candidate is tuned, and who is chosen where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from faultline.experiments.cli import main
+from faultline.experiments.studies.head_to_head.emulation import Filling, filled_map
+from faultline.experiments.studies.head_to_head.figures import draw_costs, draw_maps, map_sentences
+from faultline.experiments.studies.head_to_head.maps import (
+    JOBS,
+    MAPS,
+    METRICS,
+    NO_FIT,
+    NO_SCHEME,
+    Sheet,
+    contenders,
+    left_out,
+    sheet_of,
+)
+from faultline.experiments.studies.head_to_head.matches import (
+    Entry,
+    Match,
+    Truth,
+    enter,
+    in_truth,
+    simulate_match,
+)
+from faultline.experiments.studies.head_to_head.setting import (
+    Cell,
+    Ground,
+    all_candidates,
+    measured_ground,
+)
+from faultline.strategies.recovery import SHRINK
+from matplotlib.figure import Figure
+
+_SAMPLES = 64
+
+
+@pytest.fixture(scope="module")
+def ground() -> Ground:
+    return measured_ground({"reft"})
+
+
+@pytest.fixture(scope="module")
+def sheet(ground: Ground) -> Sheet:
+    return sheet_of("head-to-head", "restart", ground, all_candidates(["spare/reft"]), _SAMPLES)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_all_jobs_fit_their_gpus_and_have_all_maps(job: str) -> None:
+    ground = measured_ground({"reft"}, name=job)
+    assert ground.held_bytes(1.0) < ground.memory_bytes
+    for name, chosen in MAPS.items():
+        sheet = sheet_of(job, name, ground, all_candidates(["spare/reft"]), 16)
+        cells = [match.cell for match in sheet.matches((), ground, range(16))]
+        assert min(cell.mtbf_s for cell in cells) > 250.0
+        assert all(chosen.x.low <= cell.x <= chosen.x.high for cell in cells)
+        assert all(chosen.y.low <= cell.y <= chosen.y.high for cell in cells)
+        groups = {cell.groups for cell in cells}
+        assert (len(groups) > 8) == (name in ("queue", "standbys"))
+
+
+def test_what_an_axis_states_has_no_prior(sheet: Sheet, ground: Ground) -> None:
+    assert "failures.mtbf_s" not in sheet.design.names
+    assert "recovery.time_factor of spare" in sheet.design.names
+    sizes = sheet_of("head-to-head", "queue", ground, all_candidates(["spare/reft"]), 16)
+    place = sizes.design.names.index("failures.mtbf_s")
+    for match in sizes.matches((), ground, range(16)):
+        assert match.truth is not None
+        factor = match.truth.mtbf_s / match.cell.mtbf_s
+        assert factor == pytest.approx(sizes.design.values[match.seeds[0], place])
+
+
+def test_a_candidate_is_tuned_before_the_truth_is_known(ground: Ground) -> None:
+    (spare,) = all_candidates(["spare/reft"])
+    cell = Cell("restart", 5000.0, 600.0, 5000.0, 600.0)
+    entry = enter(spare, cell, ground)
+    assert isinstance(entry, Entry)
+    truth = Truth(
+        1000.0, {"recovery.time_factor of spare": 3.0, "recovery.time_factor of ntp": 9.0}
+    )
+    there = in_truth(entry, Cell("restart", 5000.0, 600.0, 1000.0, 600.0), truth, ground)
+    assert there.question.redundancy == entry.question.redundancy
+    assert there.question.protected.snapshot_interval_steps == (
+        entry.question.protected.snapshot_interval_steps
+    )
+    assert there.question.failures.mtbf_s == pytest.approx(1000.0)
+    prices = [one.question.durations.recovery.duration_s(SHRINK) for one in (entry, there)]
+    assert prices[1] == pytest.approx(3.0 * prices[0])
+
+
+def test_with_the_truth_as_foreseen_nothing_changes(ground: Ground) -> None:
+    names = ["spare/reft", "checkpoint/reft", "ntp"]
+    cell = Cell("restart", 5000.0, 600.0, 5000.0, 600.0)
+    candidates = tuple(all_candidates(names))
+    plain = simulate_match(Match(cell, candidates, (0,), ground))
+    foreseen = Match(cell, candidates, (0,), ground, truth=Truth(5000.0, {}))
+    assert simulate_match(foreseen) == plain
+
+
+def _rows(sheet: Sheet, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.DataFrame:
+    """Return rows of three candidates, of which SPARe has twice the GPUs."""
+    frames = []
+    for name in ("checkpoint/storage", "spare/reft", "warm-standby/reft"):
+        scheme = name.partition("/")[0]
+        frames.append(
+            pd.DataFrame(
+                {
+                    "seed": range(len(sheet.design)),
+                    "candidate": name,
+                    "scheme": scheme,
+                    "ratio": costs(scheme, sheet.design.unit),
+                    "gpus": 512.0,
+                    "spare_gpus": 512.0 if scheme == "spare" else 0.0,
+                    "availability": 1.0,
+                    "raised_power": 0.0,
+                    "batch_share": 1.0,
+                    "fits_memory": scheme != "warm-standby",
+                    "absent": "",
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def _crossing(scheme: str, unit: np.ndarray) -> np.ndarray:
+    """Return costs that cross at the middle of the x axis, and a candidate that is always best."""
+    slopes = {"checkpoint": 0.4, "spare": -0.4, "warm-standby": 0.0}
+    base = 1.0 if scheme == "warm-standby" else 1.3
+    return np.asarray(base * np.exp(slopes[scheme] * (unit[:, 0] - 0.5)))
+
+
+def test_the_choice_changes_where_costs_cross(sheet: Sheet) -> None:
+    """Half of the cells each by time; by GPU-hours SPARe costs twice as much, and never leads."""
+    filled = filled_map(Filling(sheet, _rows(sheet, _crossing)))
+    cells = filled.cells
+    assert len(cells) == 1600
+    left = cells["x"] < np.sqrt(300.0 * 86_400.0)
+    assert (cells.loc[left, "best"] == "checkpoint/storage").all()
+    assert (cells.loc[~left, "best"] == "spare/reft").all()
+    assert (cells["gpu_best"] == "checkpoint/storage").all()
+    # Nothing else decides: the choice is certain, and no time is lost.
+    assert cells["probability"].min() == 1.0
+    assert cells["regret"].max() < 1e-6
+    exact = 1.3 * np.exp(
+        -0.4 * np.abs(np.log(cells["x"] / cells["x"].min()) / np.log(288) - 0.4875)
+    )
+    assert cells["cost"].to_numpy() == pytest.approx(exact.to_numpy(), rel=5e-3)
+    assert filled.errors["median"].max() < 2e-3
+    # The fastest does not fit, and is not drawn.
+    assert set(filled.errors["candidate"]) == {"checkpoint/storage", "spare/reft"}
+
+
+def test_an_unknown_input_shares_a_cell(sheet: Sheet) -> None:
+    """SPARe's own factor decides everywhere: it leads in the half of samples with a small one."""
+    own = sheet.design.names.index("recovery.time_factor of spare")
+
+    def costs(scheme: str, unit: np.ndarray) -> np.ndarray:
+        if scheme == "spare":
+            return np.asarray(1.3 + 0.2 * (unit[:, own] - 0.5))
+        return np.full(len(unit), 1.0 if scheme == "warm-standby" else 1.3)
+
+    cells = filled_map(Filling(sheet, _rows(sheet, costs))).cells
+    assert cells["probability"].between(0.35, 0.65).all()
+    # The expected loss of either choice: 0.2 times the mean of max(u - 1/2, 0).
+    assert cells["regret"].mean() == pytest.approx(0.2 / 8, rel=0.25)
+
+
+def test_who_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> None:
+    rows = _rows(sheet, _crossing)
+    candidates = all_candidates(["checkpoint/storage", "spare/reft", "warm-standby"])
+    kept = contenders(rows, candidates, drops_hopeless=False)
+    assert [one.name for one in kept] == ["checkpoint/storage", "spare/reft"]
+    rows.loc[rows["scheme"] == "spare", "ratio"] = inf
+    rows.loc[rows["scheme"] == "checkpoint", "ratio"] = inf
+    # The control stays, however slow it is.
+    kept = contenders(rows, candidates, drops_hopeless=True)
+    assert [one.name for one in kept] == ["checkpoint/storage"]
+    rows.loc[rows["scheme"] == "spare", "absent"] = "no such layout"
+    why = {row["candidate"]: row["why"] for row in left_out(sheet, rows)}
+    assert why == {"spare/reft": NO_SCHEME, "warm-standby/reft": NO_FIT}
+
+
+def test_maps_are_drawn_and_put_into_sentences(
+    sheet: Sheet, saved_bytes: Callable[[Figure], int]
+) -> None:
+    filled = filled_map(Filling(sheet, _rows(sheet, _crossing)))
+    assert saved_bytes(draw_maps(filled.cells, filled.errors)) > 20_000
+    costs = draw_costs(filled.cells)
+    assert len(costs.axes) == len(METRICS)
+    assert saved_bytes(costs) > 50_000
+    (sentence,) = map_sentences(filled.cells)
+    assert "checkpoint 50%, SPARe 50%" in sentence or "SPARe 50%, checkpoint 50%" in sentence
+
+
+@pytest.mark.slow
+def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ["--schemes", "checkpoint", "replica-drop", "--only", "maps", "--quick"]
+    assert main(["head-to-head", *chosen, "-o", str(tmp_path)]) == 0
+    cells = pd.read_csv(tmp_path / "head-to-head-maps.csv")
+    assert len(cells) == 1600
+    # Where a restart takes two hours and something fails every five minutes, nobody restarts.
+    harsh = cells[(cells["x"] < 1000) & (cells["y"] > 3000)]
+    assert (harsh["best"] == "replica-drop/reft").all()
+    assert "least expected time" in capsys.readouterr().out
