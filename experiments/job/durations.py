@@ -28,7 +28,7 @@ from faultline.experiments.job.step_times import (
 )
 from faultline.simulator.durations import AllReduceTime, ConstantTime
 from faultline.simulator.job import Durations
-from faultline.simulator.recovery_times import RecoveryPrices
+from faultline.simulator.recovery_times import MoveTimes, RecoveryPrices
 from faultline.strategies.protection.storage import Storage
 from faultline.strategies.recovery import Move, SentMove
 
@@ -248,6 +248,41 @@ class MovesOnPlatform:
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the sum of the bytes that all receivers get."""
         return self._simulated.size_bytes(moves)
+
+
+@dataclass(frozen=True, slots=True)
+class MovesOfMoreGroups:
+    """Times in which state moves in a job of more groups than the platform has.
+
+    The fabric has full bisection and groups are alike: the first groups stand for those that send
+    or receive.
+    """
+
+    measured: MoveTimes
+    groups: int  # Groups of the platform.
+
+    def duration_s(self, moves: Sequence[SentMove]) -> float:
+        """Return the time until the last of some moves has arrived, in seconds."""
+        return max(self.busy_s(moves).values(), default=0.0)
+
+    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
+        """Return how long each group sends or receives, in seconds."""
+        groups = [one.move.group for one in moves]
+        groups += [one.sender for one in moves if one.sender is not None]
+        stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
+        sent = [
+            SentMove(
+                Move(stand_in[one.move.group], *one.move[1:]),
+                None if one.sender is None else stand_in[one.sender],
+            )
+            for one in moves
+        ]
+        found = self.measured.busy_s(sent)
+        return {group: found[place] for group, place in stand_in.items() if place in found}
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return what arrives at all receivers together, in bytes."""
+        return self.measured.size_bytes(moves)
 
 
 def measure(scenario: Scenario) -> ProbeResult:

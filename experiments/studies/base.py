@@ -262,20 +262,21 @@ def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any])
 
 
 def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
-    """Return a table of rows for the screen, without columns that say nothing.
+    """Return a table of rows for the screen, with errors as shares of positive published values.
 
-    These are a quantity, scheme or unit that all rows share, and published values, errors (as
-    shares of these, if they are positive) and ends that no row has.
+    A quantity, scheme or unit that all rows share is in the note. Published values, errors and ends
+    that no row has are left out.
     """
     frame = pd.DataFrame(row.as_dict() for row in rows)
     published = frame.published.astype(float)
     frame["error"] = frame.simulated / published.where(published > 0) - 1.0
     ends = zip(frame.low, frame.high, strict=True)
     frame["ends"] = [None if low == high else f"{low:.4g} to {high:.4g}" for low, high in ends]
-    shared = {name for name in ("quantity", "scheme", "unit") if frame[name].nunique() == 1}
-    empty = {name for name in ("published", "error", "ends") if frame[name].isna().all()}
-    columns = {name: how for name, how in _SHOWN.items() if name not in shared | empty}
-    return columns_of(title, frame, columns, note)
+    shared = [name for name in ("quantity", "scheme", "unit") if frame[name].nunique() == 1]
+    empty = [name for name in ("published", "error", "ends") if frame[name].isna().all()]
+    columns = {name: how for name, how in _SHOWN.items() if name not in (*shared, *empty)}
+    alike = ", ".join(frame[name][0] for name in shared if frame[name][0] != "1")
+    return columns_of(title, frame, columns, "; ".join(filter(None, (alike, note))))
 
 
 def changes_against(

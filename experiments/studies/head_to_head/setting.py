@@ -16,7 +16,7 @@ from faultline.experiments.config.model_numbers import parallel_job, transformer
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.config.tables.phases import SNAPSHOT_TIMES
-from faultline.experiments.job.durations import durations_of, recovery_prices
+from faultline.experiments.job.durations import MovesOfMoreGroups, durations_of, recovery_prices
 from faultline.experiments.job.platform_files import (
     platform_file,
     platform_in_cache,
@@ -31,10 +31,9 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.job import Durations
-from faultline.simulator.recovery_times import MoveTimes
 from faultline.simulator.workload.memory import gpu_memory
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import RESTART, Move, RecoveryKind, SentMove
+from faultline.strategies.recovery import RESTART, RecoveryKind
 from faultline.strategies.registry import all_strategies, strategy_class
 
 Machines = Literal["stated", "queue", "standbys"]
@@ -140,41 +139,6 @@ class Cell:
     # Where machines come from: the cell states a restart's time, or each scheme has its own phases,
     # with the queue of a shared cluster, or with standbys before that.
     machines: Machines = "stated"
-
-
-@dataclass(frozen=True, slots=True)
-class MovesOfMoreGroups:
-    """Times in which state moves in a job of more groups than the platform has.
-
-    The fabric has full bisection and groups are alike: the first groups stand for those that send
-    or receive.
-    """
-
-    measured: MoveTimes
-    groups: int  # Groups of the platform.
-
-    def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds."""
-        return max(self.busy_s(moves).values(), default=0.0)
-
-    def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
-        """Return how long each group sends or receives, in seconds."""
-        groups = [one.move.group for one in moves]
-        groups += [one.sender for one in moves if one.sender is not None]
-        stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
-        sent = [
-            SentMove(
-                Move(stand_in[one.move.group], *one.move[1:]),
-                None if one.sender is None else stand_in[one.sender],
-            )
-            for one in moves
-        ]
-        found = self.measured.busy_s(sent)
-        return {group: found[place] for group, place in stand_in.items() if place in found}
-
-    def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
-        return self.measured.size_bytes(moves)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from faultline.strategies.nonuniform.replica_plan import (
 from faultline.strategies.nonuniform.throughput import available_fraction
 
 FAILING_REPAIR = "5 days"
-"""How long repairs take where spares fail, too."""
+"""How long repairs take if spares fail, too."""
 _TDP_W = 1200.0
 """Of a GPU of GB200, in watts: a rack is fed for all of its GPUs."""
 _SPARES = {"spares": "one by one", "replica_spares": "whole replicas"}

@@ -1,7 +1,4 @@
-"""What is published and simulated, and what the study's constants rest on.
-
-That is the fabric, and that both engines agree.
-"""
+"""Cells that are published and simulated, and checks of the study's constants and engines."""
 
 from __future__ import annotations
 
@@ -50,9 +47,9 @@ def rows_with(table: pd.DataFrame, **values: object) -> pd.DataFrame:
 
 
 def published(name: str, scheme: str, groups: int, redundancy: int) -> float | None:
-    """Return a published mean: from the trials where they reach, else from the headline.
+    """Return a published mean: from the trials if they have the cell, else from the headline.
 
-    ``interval_steps`` is the checkpoint interval that the study used, where it is known.
+    ``interval_steps`` is the checkpoint interval that the study used, if it is known.
     """
     cell = {"scheme": scheme, "groups": groups, "redundancy": redundancy}
     for kept in ("spare_n200_weibull", "spare_headline", "spare_intervals"):

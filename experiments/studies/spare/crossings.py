@@ -25,8 +25,8 @@ def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
 
     A row a crossing: rules, distribution, groups; ``often``, the scheme that is sooner where
     failures are more frequent, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval
-    ``low_s`` to ``high_s`` (at an end of the range where that is open), and ``closed_form_s``,
-    empty where the closed forms have none in their range. Where the lead never changes there is one
+    ``low_s`` to ``high_s`` (at an end of the range if that is open), and ``closed_form_s``,
+    empty if the closed forms have none in their range. If the lead never changes there is one
     row without ``mtbf_s``, whose ``often`` leads throughout.
     """
     rows: list[dict[str, Any]] = []

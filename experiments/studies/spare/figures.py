@@ -165,7 +165,7 @@ def rate_figures(curves: pd.DataFrame, crossings: pd.DataFrame) -> dict[str, Dra
 
 
 def draw_overview(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
-    """Draw who trains soonest at which failure rate: one job, sound rules, Weibull failures."""
+    """Draw which scheme trains soonest at which failure rate, for the job of the overview."""
     mine = rows_with(curves, **OVERVIEW)
     figure, axis = plt.subplots(figsize=(8.4, 4.8))
     _draw_rates(axis, mine, "ratio")
@@ -255,7 +255,7 @@ _BEYOND: Mapping[str, Any] = {
 
 
 def _shade_leaders(axis: Axes, mine: pd.DataFrame, changes: pd.DataFrame) -> None:
-    """Shade the rates by who is soonest there, and name the scheme and the borders above."""
+    """Shade the rates by the scheme that is soonest, and name the scheme and the borders above."""
     # If groups rejoin, the rules are others: leaders are those of one set of rules.
     first = mine[(mine.mtbf_s == mine.mtbf_s.min()) & (mine.strategy != REJOINING)]
     spans = [(first.set_index("strategy").time_to_train_ratio.idxmin(), float(mine.mtbf_s.min()))]

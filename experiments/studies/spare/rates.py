@@ -92,7 +92,7 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     """Run the settings, each scheme at its best redundancy and checkpoint interval.
 
     Seeds are the same everywhere: under sound rules all schemes meet the same failures. Returned
-    are a row a run, its ratio infinite where it does not finish; and the curves.
+    are a row a run, its ratio infinite if it does not finish; and the curves.
     """
     jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
     found = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
@@ -208,7 +208,7 @@ def ideal_s(job: ResolvedJob) -> float:
 
 
 def with_finished(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with ``finished``, and an infinite ratio where a job is not."""
+    """Return runs with ``finished``, and an infinite ratio if a job is not."""
     finished = runs.completed_steps >= runs.steps
     ratio = runs.time_to_train_ratio.where(finished, inf)
     return runs.assign(finished=finished, time_to_train_ratio=ratio)

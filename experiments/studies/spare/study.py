@@ -111,7 +111,7 @@ class SpareStudy(Study):
         yield from crossing_rows(results["failure-rates-crossings"])
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the headline, the curves, and who trains soonest at which failure rate."""
+        """Return the headline, the curves, and which scheme leads at which failure rate."""
         runs = with_published(results["runs"])
         drawn: dict[str, Draw] = {
             "headline.png": partial(figures.draw_headline, results["headline"], results["savings"])

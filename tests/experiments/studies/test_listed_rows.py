@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import pandas as pd
 import pytest
 from faultline.experiments.studies import base, data
-from faultline.experiments.studies.base import Row, beside_published, listed_rows, listed_tables
+from faultline.experiments.studies.base import (
+    Row,
+    beside_published,
+    listed_rows,
+    listed_tables,
+    shown_rows,
+)
 from faultline.experiments.studies.data import published_value, rows_if_any
 from faultline.experiments.studies.ntp import tables
 
@@ -119,6 +126,25 @@ def test_a_table_across_schemes_is_one_of_each_column(monkeypatch: pytest.Monkey
         "spare": ["80%"],
     }
     assert list(shown(restarts)["ntp"]) == ["3"]
+
+
+def test_a_table_of_rows_leaves_out_what_all_of_them_share_or_lack() -> None:
+    rows = [
+        Row("time", "spare", "here", 2.0, 2.5, 2.0, 3.0, "s"),
+        Row("time", "spare", "there", -1.0, 0.0, 0.0, 0.0, "s"),
+        Row("time", "spare", "nowhere", None, 1.0, 1.0, 1.0, "s"),
+    ]
+    table = shown_rows("Times", rows, "one seed")
+    assert table.note == "time, spare, s; one seed"
+    assert shown(table).to_dict("list") == {
+        "setting": ["here", "there", "nowhere"],
+        "published": ["2", "-1", ""],
+        "simulated": ["2.5", "0", "1"],
+        "error": ["+25.0%", "", ""],
+        "between": ["2 to 3", "", ""],
+    }
+    other = shown_rows("Times", [rows[2], replace(rows[2], scheme="ntp", unit="1")])
+    assert [column.title for column in other.columns] == ["scheme", "setting", "simulated", "unit"]
 
 
 def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
