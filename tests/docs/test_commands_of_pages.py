@@ -43,20 +43,26 @@ def test_failure_models(capsys: pytest.CaptureFixture[str]) -> None:
     Path("our-causes.toml").write_text(mix, encoding="utf-8")
     (trace,) = blocks(name, "csv")
     Path("log.csv").write_text(trace, encoding="utf-8")
+    assert simulated(lines_of(name)) == 8
+    printed = capsys.readouterr().out
+    assert "power-shelf" in printed
+    assert "4 failures" in printed
+    assert Path("llama3.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("llama3.csv").read_text(encoding="utf-8").startswith("time,component,cause")
+
+
+def test_logs_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
     Path("sacct.txt").write_text(SACCT, encoding="utf-8")
     # LANL's table of failures, LA-UR-05-7318.
     header = "System,nodenum,Prob Started,Prob Fixed,Down Time,Hardware,Network,Software\n"
     row = "20,9,12/31/2001 13:56,12/31/2001 14:41,45,Memory Dimm,,\n"
     Path("lanl.csv").write_text(header + row + row.replace("/31/", "/30/"), encoding="utf-8")
-    assert simulated(lines_of(name)) == 12
+    lines = lines_of("learning-from-a-log.md")
+    assert simulated(line for line in lines if line.startswith("faultline failures")) == 4
     printed = capsys.readouterr().out
     assert "2 failures of 512 nodes" in printed
-    assert "power-shelf" in printed
-    assert "4 failures" in printed
     assert "2 failures of 17 nodes" in printed
     assert load_mix("ours.toml").cause[0].per_1000_node_days is not None
-    assert Path("llama3.png").read_bytes().startswith(b"\x89PNG")
-    assert Path("llama3.csv").read_text(encoding="utf-8").startswith("time,component,cause")
 
 
 def test_every_shipped_mix_and_its_source_are_named() -> None:
