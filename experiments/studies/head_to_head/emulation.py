@@ -102,7 +102,7 @@ def emulated(sheet: Sheet, rows: pd.DataFrame) -> list[Emulated]:
     """Return the candidates of a map that fit the memory in at least half of its samples.
 
     A run that was stopped, as another was much sooner, counts with `HOPELESS` times the least cost
-    of its sample.
+    of its sample. Samples in which nobody trains are left out.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def emulated(sheet: Sheet, rows: pd.DataFrame) -> list[Emulated]:
     rows : DataFrame
         Of its matches: a row per candidate and sample.
     """
-    simulated = rows[rows["absent"] == ""]
+    simulated = rows[(rows["absent"] == "") & rows["seed"].isin(_trained(rows))]
     simulated = simulated.assign(**_costs(simulated, sheet.design.values[simulated["seed"], 2]))
     fitting = simulated[simulated["fits_memory"].astype(bool)]
     for metric in _EMULATED:
@@ -124,6 +124,13 @@ def emulated(sheet: Sheet, rows: pd.DataFrame) -> list[Emulated]:
         if fits.sum() >= max(_LEAST_SAMPLES, LEAST_FIT * len(mine)):
             found.append(_emulated(sheet, str(name), mine, fits))
     return found
+
+
+def _trained(rows: pd.DataFrame) -> list[int]:
+    """Return the samples in which some candidate trains."""
+    fitting = rows[(rows["absent"] == "") & rows["fits_memory"].eq(True)]
+    least = fitting.groupby("seed")["ratio"].min()
+    return [int(sample) for sample in least.index[least < inf]]
 
 
 def _costs(rows: pd.DataFrame, worth: Floats) -> dict[str, pd.Series]:

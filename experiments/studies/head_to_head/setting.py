@@ -43,8 +43,7 @@ GROUPS = 64
 GPUS_PER_GROUP = 512
 # 419 interruptions in 54 days on 16,384 GPUs (Grattafiori et al. 2024, Llama 3).
 GPU_MTBF_S = 54 * 86_400.0 / 419 * 16_384
-_FAILURES_WANTED = 120
-_LEAST_STEPS, _MOST_STEPS = 120, 5000
+_LEAST_STEPS = 120
 _NO_LIMIT_OF_RESTARTS = 10**9
 
 
@@ -150,6 +149,8 @@ class Ground:
     # The scenario under each protection, its times as measured.
     protections: Mapping[str, Scenario]
     memory_bytes: float  # Of a GPU of the platform.
+    failures: int = 120  # Failures that a cell has, if that takes no more steps than these.
+    most_steps: int = 5000
 
     @property
     def gpus_per_group(self) -> int:
@@ -240,9 +241,9 @@ class Ground:
         return replace(durations, moves=MovesOfMoreGroups(durations.moves, groups), storage=None)
 
     def steps_in(self, cell: Cell) -> int:
-        """Return how many steps are simulated: for about 120 failures, from 120 to 5,000."""
+        """Return how many steps are simulated: for about as many failures as a cell has."""
         step_s = self.undisturbed_step_s(cell)
-        return min(_MOST_STEPS, max(_LEAST_STEPS, ceil(_FAILURES_WANTED * cell.mtbf_s / step_s)))
+        return min(self.most_steps, max(_LEAST_STEPS, ceil(self.failures * cell.mtbf_s / step_s)))
 
     def tokens_in(self, cell: Cell) -> int:
         """Return the tokens of a step."""
