@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.studies.head_to_head.comparison import HeadToHead
+from faultline.experiments.studies.head_to_head.comparison import LISTS, HeadToHead
 from faultline.experiments.studies.head_to_head.matches import candidate_table, simulate_match
+from faultline.experiments.studies.head_to_head.setting import all_candidates
 from faultline.experiments.studies.mecefo_convergence import cells as convergence
 from faultline.experiments.studies.spare import cells, rates
 from faultline.experiments.studies.spare import study as spare
@@ -125,10 +126,22 @@ def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
     """Return a runner of some candidates in all cells of a list, without what needs the others."""
 
     def now(stage: Stage) -> pd.DataFrame:
-        study = HeadToHead(side=2, setting_seeds=8, schemes=names, only=plane)
-        rows = [row for match in study._matches(stage.seeds) for row in simulate_match(match)]
+        study = HeadToHead(schemes=names, only=plane)
+        matches = study._matches(tuple(all_candidates(names)), 8)
+        rows = [row for match in matches for row in simulate_match(match)]
         of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
         return candidate_table(rows).drop(columns=of_all)
+
+    return now
+
+
+def of_one_map(name: str) -> Callable[[Stage], pd.DataFrame]:
+    """Return a runner of a table of the maps, for one map of one job."""
+
+    def now(stage: Stage) -> pd.DataFrame:
+        study = HeadToHead(jobs=("llama3-405b-16k",), maps=("restart",), only="maps")
+        table: pd.DataFrame = study.simulate(stage)[name]
+        return table
 
     return now
 
@@ -154,10 +167,15 @@ _PREFIX = "head-to-head-"
 TABLES = {
     **{
         name: Table("head-to-head", _CELL, candidates(plane, *_SAMPLES.get(plane, _SAMPLE)), "%.5g")
-        for name in NAMES
-        if name.startswith(_PREFIX)
-        for plane in [name.removeprefix(_PREFIX)]
+        for plane in LISTS
+        for name in [f"{_PREFIX}{plane}"]
     },
+    "head-to-head-maps": Table(
+        "head-to-head", ["job", "map", "x", "y"], of_one_map("maps"), "%.5g"
+    ),
+    "head-to-head-errors": Table(
+        "head-to-head", ["job", "map", "candidate"], of_one_map("errors"), "%.5g"
+    ),
     "step-time": Table("step-time", ["case", "unit"], predicted_steps),
     "step-time-errors": Table(
         "step-time", ["section"], lambda _: step_time.errors(read_published("step-time"))

@@ -183,7 +183,9 @@ class _Process:
             "floor": self._floor,
             "mean": self._mean,
             "amplitude": float(smooth.k1.constant_value),
-            "lengths": [round(float(length), 5) for length in smooth.k2.length_scale],
+            "lengths": [
+                round(float(length), 5) for length in np.atleast_1d(smooth.k2.length_scale)
+            ],
             "slope": slope,
             "offset": slope * float(trend.k2.sigma_0) ** 2,
             "weights": [float(f"{w:.7g}") for w in self._scale * self._process.alpha_],

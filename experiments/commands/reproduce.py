@@ -40,7 +40,7 @@ def execute_head_to_head(arguments: argparse.Namespace) -> None:
     from faultline.experiments.studies.head_to_head.comparison import HeadToHead
 
     schemes, quick = tuple(arguments.schemes or ()), arguments.quick
-    study = HeadToHead(samples=64, schemes=schemes, only=arguments.only)
+    study = HeadToHead(schemes=schemes, only=arguments.only)
     if quick:
         study = replace(study, samples=16, jobs=study.jobs[:1], maps=study.maps[:1])
     seeds = arguments.seeds or (2 if quick else 8)

@@ -54,7 +54,7 @@ class HeadToHead(Study):
     The stage's seeds are those of a list's cell.
     """
 
-    samples: int  # Samples of a map.
+    samples: int = 64  # Samples of a map.
     jobs: tuple[str, ...] = tuple(JOBS)  # Scenarios of the maps.
     maps: tuple[str, ...] = tuple(ALL_MAPS)  # Names of the maps.
     schemes: tuple[str, ...] = ()  # Schemes that take part; all by default.

@@ -184,9 +184,10 @@ def cells_of(sheet: Sheet, candidates: Sequence[Emulated], side: int = SIDE) -> 
     """Return a row per cell: axes, and for each metric who is chosen, and how sure.
 
     ``job``, ``map``, ``x``, ``y``, and of each metric: ``best``, the candidate of the least
-    expected cost; ``probability`` that its scheme has the least cost, over the priors; ``cost``,
-    expected, over that without failures; ``regret``, its expected excess over the least in
-    hindsight. ``plain_cost`` is the control: checkpoints on storage without redundancy.
+    expected cost, and the ``probability`` that its scheme has the least cost, over the priors. By
+    time: the ``cost``, expected, over that without failures; the ``regret``, its expected excess
+    over the least in hindsight; and ``plain_cost``, the control: checkpoints on storage without
+    redundancy.
     """
     shares = (np.arange(side) + 0.5) / side
     others = sheet.design.unit[:_OTHERS]
@@ -213,12 +214,14 @@ def _choice(metric: str, costs: Floats, candidates: Sequence[Emulated]) -> Row:
     best = int(expected.argmin())
     schemes = np.array([one.scheme for one in candidates])
     likely = schemes[costs.argmin(axis=0)] == schemes[best]
-    return {
+    row: Row = {
         metric.replace("ratio", "best"): candidates[best].candidate,
         metric.replace("ratio", "probability"): float(likely.mean()),
-        metric.replace("ratio", "cost"): float(expected[best]),
-        metric.replace("ratio", "regret"): float((costs[best] - least).mean()),
     }
+    if metric == "ratio":
+        lost = float((costs[best] - least).mean())
+        row |= {"cost": float(expected[best]), "regret": lost}
+    return row
 
 
 def _plain(

@@ -100,7 +100,8 @@ def test_the_exported_formula_predicts_the_same(emulator: Emulator) -> None:
         root = np.sqrt(5.0 * (apart**2).sum(axis=2))
         kernel = one["amplitude"] * (1 + root + root**2 / 3) * np.exp(-root)
         kernel += one["offset"] + one["slope"] * scores @ points.T
-        predicted = one["mean"] + kernel @ np.array(one["weights"])
+        beyond_floor = one["mean"] + kernel @ np.array(one["weights"])
+        predicted = np.log(one["floor"] + np.exp(beyond_floor))
         assert predicted == pytest.approx(emulator.log_times(unit)[place], abs=1e-3)
 
 
@@ -111,3 +112,14 @@ def test_an_input_without_effect_has_no_index(emulator: Emulator) -> None:
     assert totals["none"] < 0.01
     assert totals["own"] < 0.1
     assert decisive_effects(emulator, "first")["second"] == effects
+
+
+def test_costs_beyond_a_floor_are_predicted_by_their_own_logarithm() -> None:
+    """What failures cost is ten times as much at one end of an input as at the other."""
+    design = sobol_design({"rate": lambda unit: unit}, 32, seed=3)
+    beyond = np.exp(3.0 * norm.ppf(design.unit[:, 0]))
+    costs = SimulatedCosts(("one",), design, (100.0 + beyond)[None, :, None])
+    emulator = Emulator(costs)
+    assert emulator.to_json()["processes"][0]["floor"] == pytest.approx(98.0, rel=2e-3)
+    middle = np.array([[0.5]])
+    assert np.exp(emulator.log_times(middle)[0, 0]) == pytest.approx(101.0, rel=2e-3)
