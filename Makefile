@@ -77,10 +77,10 @@ reproduce-recycle: ready ## re-routed micro-batches: ReCycle, Oobleck, Bamboo
 reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, Bamboo by Oobleck's artifact
 	@$(BIN)/faultline reproduce oobleck-artifact $(ARGS)
 
-compare: ready ## all schemes head to head, and the map of which is best where (about half an hour)
+compare: ready ## all schemes head to head, and maps of which is best where (about 45 minutes)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
-compare-quick: ready ## the same on a coarse grid (5 to 7 minutes)
+compare-quick: ready ## the same with few seeds and one map (about QUICKTIME)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
 sweep: ready ## run the grid GRID into DIR, or its missing runs

@@ -23,7 +23,13 @@ from faultline.experiments.studies.head_to_head.figures import (
     name_of,
     shown_maps,
 )
-from faultline.experiments.studies.head_to_head.maps import JOBS, contenders, left_out, sheet_of
+from faultline.experiments.studies.head_to_head.maps import (
+    JOBS,
+    MAPS_OF,
+    contenders,
+    left_out,
+    sheet_of,
+)
 from faultline.experiments.studies.head_to_head.maps import MAPS as ALL_MAPS
 from faultline.experiments.studies.head_to_head.matches import (
     Match,
@@ -110,7 +116,7 @@ class HeadToHead(Study):
             measured = setting.measured_ground({one.protection for one in candidates}, name=job)
             # A sample has one run, without whose luck emulators predict better.
             ground = replace(measured, failures=_FAILURES, most_steps=_MOST_STEPS)
-            for name in self.maps:
+            for name in (one for one in MAPS_OF[job] if one in self.maps):
                 sheet = sheet_of(job, name, ground, candidates, self.samples)
                 rows, left, done = list[dict[str, Any]](), candidates, 0
                 for until in (*_FIRST_SAMPLES, self.samples):

@@ -132,6 +132,10 @@ def _grid(
     figure, axes = plt.subplots(
         rows, columns, figsize=(4.3 * columns, 3.7 * rows + 1.2), squeeze=False
     )
+    for unused in (
+        panel for row, of_row in enumerate(panels) for panel in axes[row][len(of_row) :]
+    ):
+        unused.set_visible(False)
     for row, (side, of_row) in enumerate(zip(sides, panels, strict=False)):
         for column, (job, name, metric) in enumerate(of_row):
             panel, axis = axes[row][column], _AXES[name]
@@ -139,7 +143,7 @@ def _grid(
             regions = _regions(mine, metric)
             draw_regions(panel, regions, axis)
             draw_levels(panel, regions, _PROBABILITIES, " %")
-            if row < rows - 1:
+            if row + 1 < rows and column < len(panels[row + 1]):
                 panel.set_xlabel("")
             if row == 0:
                 panel.set_title(titles[column])

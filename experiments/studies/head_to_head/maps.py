@@ -132,6 +132,13 @@ MAPS = {
 """The maps by their names."""
 
 
+AT_OWN_SIZE = ("restart", "stalls")
+"""Maps of a job at its own size."""
+
+MAPS_OF = {job: tuple(MAPS) if place == 0 else AT_OWN_SIZE for place, job in enumerate(JOBS)}
+"""The maps of each job; a sample of 600,000 GPUs in small groups takes minutes."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
     """A map of a job, and the samples at which its candidates are simulated.
