@@ -19,6 +19,7 @@ from faultline.experiments.job.sampled_job import chosen_as, values_under, with_
 from faultline.experiments.studies.head_to_head.failures import EnteredTraining
 from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
+    STAND_BY,
     Candidate,
     Cell,
     Ground,
@@ -224,7 +225,8 @@ def _simulated(
     ratio = time_s / ideal_s if finished else inf
     # What is repaired and handed back in time is never replaced.
     replaced = progress.restarts + progress.rejoined
-    has_spares = strategy.restart_replaces and (replaced or not strategy.tracks_components)
+    takes_spares = entry.candidate.scheme in STAND_BY or not strategy.tracks_components
+    has_spares = strategy.restart_replaces and (replaced or takes_spares)
     spares = ground.process(cell).spare_gpus() if has_spares else 0
     if cell.machines != "stated":
         # Standbys are there for each failure under every scheme; the queue's machines are others'.
