@@ -80,7 +80,7 @@ reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, 
 compare: ready ## all schemes head to head, and maps of which is best where (about 45 minutes)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
-compare-quick: ready ## the same with few seeds and one map (about QUICKTIME)
+compare-quick: ready ## the same with few seeds and one map (about 2 minutes)
 	@$(BIN)/faultline head-to-head --quick -o results/head-to-head-quick $(ARGS)
 
 sweep: ready ## run the grid GRID into DIR, or its missing runs
