@@ -112,7 +112,8 @@ def emulated(sheet: Sheet, rows: pd.DataFrame) -> list[Emulated]:
         Of its matches: a row per candidate and sample.
     """
     simulated = rows[(rows["absent"] == "") & rows["seed"].isin(_trained(rows))]
-    simulated = simulated.assign(**_costs(simulated, sheet.design.values[simulated["seed"], 2]))
+    worth = sheet.design.values[simulated["seed"], sheet.design.names.index(WORTH_INPUT)]
+    simulated = simulated.assign(**_costs(simulated, worth))
     fitting = simulated[simulated["fits_memory"].astype(bool)]
     for metric in _EMULATED:
         most = HOPELESS * simulated["seed"].map(fitting.groupby("seed")[metric].min())

@@ -19,7 +19,6 @@ from faultline.experiments.job.sampled_job import chosen_as, values_under, with_
 from faultline.experiments.studies.head_to_head.failures import EnteredTraining
 from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
-    STAND_BY,
     Candidate,
     Cell,
     Ground,
@@ -194,7 +193,7 @@ def simulate_match(match: Match) -> list[Row]:
         "restart_s": cell.restart_s,
         "gpus": cell.groups * ground.gpus_per_group,
         "domain_share": cell.domain_share,
-        "steps": ground.steps_in(cell),
+        "steps": ground.steps_in(match.cell),
         "step_s": ground.undisturbed_step_s(cell),
     }
     return [{**common, **row} for one in match.candidates for row in rows[one.name]]
@@ -209,7 +208,9 @@ def _simulated(
     cell: Cell, ground: Ground, entry: Entry, past: Sequence[Failure], seed: int, limit: float
 ) -> Row:
     """Run a candidate with a seed, until it is done or past the limit of the ratio."""
-    steps, gpus = ground.steps_in(cell), cell.groups * ground.gpus_per_group
+    # A job has as many steps as it was entered with, whatever the truth is.
+    steps = entry.question.scenario.job.steps
+    gpus = cell.groups * ground.gpus_per_group
     ideal_s = steps * ground.undisturbed_step_s(cell)
     strategy, job = entry.question.strategy(), entry.question.job(seed)
     # The clock starts with the start-up of what is left.
@@ -225,8 +226,10 @@ def _simulated(
     ratio = time_s / ideal_s if finished else inf
     # What is repaired and handed back in time is never replaced.
     replaced = progress.restarts + progress.rejoined
-    takes_spares = entry.candidate.scheme in STAND_BY or not strategy.tracks_components
-    has_spares = strategy.restart_replaces and (replaced or takes_spares)
+    # A machine that takes a role over, and does not hand it back, is replaced.
+    stays = "take-over" in strategy.recoveries and "hand-back" not in strategy.recoveries
+    takes_spares = replaced or stays or not strategy.tracks_components
+    has_spares = strategy.restart_replaces and takes_spares
     spares = ground.process(cell).spare_gpus() if has_spares else 0
     if cell.machines != "stated":
         # Standbys are there for each failure under every scheme; the queue's machines are others'.

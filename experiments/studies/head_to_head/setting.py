@@ -63,9 +63,6 @@ _TUNED: Mapping[str, Mapping[str, Any]] = {"replica-drop": {"broken_step": "kept
 DEPEND_ON_LAYERS = ("oobleck",)
 """Schemes whose pipelines are cut anew by whole layers."""
 
-STAND_BY = ("warm-standby",)
-"""Schemes in which a machine that stands by takes a failed one's place without a restart."""
-
 APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.approximate)
 """Schemes whose gradients differ from those of a run without failures: they set no standards."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -103,6 +104,30 @@ def test_with_the_truth_as_foreseen_nothing_changes(ground: Ground) -> None:
     plain = simulate_match(Match(cell, candidates, (0,), ground))
     foreseen = Match(cell, candidates, (0,), ground, truth=Truth(5000.0, {}))
     assert simulate_match(foreseen) == plain
+
+
+def test_a_job_has_the_steps_that_it_was_planned_with(ground: Ground) -> None:
+    """Twice as many failures, or half as many, as foreseen: the overhead follows, and all end."""
+    long = replace(ground, most_steps=10**6)
+    cell = Cell("restart", 10_000.0, 600.0, 10_000.0, 600.0)
+    candidates = tuple(all_candidates(["checkpoint/reft"]))
+    overheads = {}
+    for factor in (0.5, 1.0, 2.0):
+        truth = Truth(10_000.0 * factor, {})
+        (row,) = simulate_match(Match(cell, candidates, (0,), long, truth=truth))
+        assert row["steps"] == long.steps_in(cell)
+        overheads[factor] = row["ratio"] - 1.0
+    assert overheads[0.5] == pytest.approx(2 * overheads[1.0], rel=0.3)
+    assert overheads[2.0] == pytest.approx(overheads[1.0] / 2, rel=0.3)
+
+
+def test_who_takes_a_role_over_for_good_pays_for_what_stands_by(ground: Ground) -> None:
+    cell = Cell("stalls", 5567.5, 60.0, 5567.5, 60.0, stall_s=60.0)
+    candidates = tuple(all_candidates(["warm-standby", "mecefo", "checkpoint/reft"]))
+    rows = {row["scheme"]: row for row in simulate_match(Match(cell, candidates, (0,), ground))}
+    assert rows["warm-standby"]["spare_gpus"] == rows["checkpoint"]["spare_gpus"] > 0
+    # Its neighbours hand back what is repaired.
+    assert rows["mecefo"]["spare_gpus"] == 0
 
 
 def _rows(sheet: Sheet, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.DataFrame:
