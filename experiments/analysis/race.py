@@ -30,9 +30,6 @@ from faultline.experiments.analysis.intervals import (
 Entrant = TypeVar("Entrant", bound=Hashable)
 Run = TypeVar("Run")
 
-Values = tuple[float, ...]
-"""The quantities by which a run is judged: positive, and the smaller, the better."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -41,8 +38,7 @@ class Rules:
     # Seeds of all that are not out after the first seed, and most seeds of an undecided one.
     first_seeds: int
     most_seeds: int
-    hopeless: float = inf  # Multiple of the best beyond which, in every quantity, one is out.
-    worst: Values = (inf,)  # The best before any run, for each quantity.
+    hopeless: float = inf  # Multiple of the best beyond which one is out.
     confidence: float = CONFIDENCE  # Of the paired interval, each time that it is looked at.
     indifference: float = 0.0  # What is surely better by no more than this fraction counts as none.
 
@@ -64,13 +60,12 @@ class Outcome(Generic[Entrant, Run]):
 
 def race(
     heats: Sequence[Sequence[Entrant]],
-    simulate: Callable[[Sequence[tuple[Entrant, int]], Values], Sequence[Run]],
-    values: Callable[[Run], Values],
+    simulate: Callable[[Sequence[tuple[Entrant, int]], float], Sequence[Run]],
+    value: Callable[[Run], float],
     seeds: Sequence[int],
     rules: Rules,
     *,
     incumbent: Entrant | None = None,
-    sets_best: Callable[[Entrant], bool] = lambda _: True,
 ) -> Outcome[Entrant, Run]:
     """Run alternatives with as many of the seeds as it takes to find the best.
 
@@ -78,18 +73,17 @@ def race(
     ----------
     heats
         The alternatives. A heat runs with the first seed after the heats before it.
-    run
-        Runs alternatives with seeds, in order. It also gets the best values of the first seed so
+    simulate
+        Runs alternatives with seeds, in order. It also gets the best value of the first seed so
         far, by which it may stop a run.
-    values
-        The quantities of a run; infinite if it did not finish.
+    value
+        By which a run is judged: positive, and the smaller, the better; infinite if it did not
+        finish.
     incumbent
         What the others are compared with, instead of the best; the race ends when one is better.
-    sets_best
-        Whether the values of an alternative count as the best of the first seed.
     """
     runs: dict[Entrant, list[Run]] = {one: [] for heat in heats for one in heat}
-    best = rules.worst
+    best = inf
 
     def catch_up(entrants: Sequence[Entrant], count: int) -> None:
         lacking = [(one, seed) for one in entrants for seed in seeds[len(runs[one]) : count]]
@@ -98,21 +92,13 @@ def race(
 
     for heat in filter(None, heats):
         catch_up(heat, 1)
-        found = [values(runs[one][0]) for one in heat if sets_best(one)]
-        best = tuple(min(each) for each in zip(best, *found, strict=True))
-    contenders = [
-        one
-        for one, (first,) in runs.items()
-        if any(
-            value <= rules.hopeless * least
-            for value, least in zip(values(first), best, strict=True)
-        )
-    ]
+        best = min(best, *(value(runs[one][0]) for one in heat))
+    contenders = [one for one, (first,) in runs.items() if value(first) <= rules.hopeless * best]
     going = {one: runs[one] for one in contenders}
     for count in rules.looks():
         while behind := [one for one in contenders if len(runs[one]) < count]:
             catch_up(behind, count)
-            measured = {one: [values(run) for run in mine] for one, mine in going.items()}
+            measured = {one: [value(run) for run in mine] for one, mine in going.items()}
             undecided = _undecided(measured, rules, incumbent)
             contenders = [one for one in going if one in undecided]
     return Outcome(runs, frozenset(runs.keys() - going.keys()))
@@ -130,26 +116,22 @@ def changes_from(
 
 
 def _undecided(
-    measured: Mapping[Entrant, Sequence[Values]], rules: Rules, incumbent: Entrant | None
+    measured: Mapping[Entrant, Sequence[float]], rules: Rules, incumbent: Entrant | None
 ) -> Collection[Entrant]:
-    """Return those that may be better than the best in some quantity, and the best itself."""
-    undecided: set[Entrant] = set()
-    for number in range(len(rules.worst)):
-        several = {one: [each[number] for each in mine] for one, mine in measured.items()}
-        finished = {one: mine for one, mine in several.items() if all(map(isfinite, mine))}
-        reference = _best(finished) if incumbent is None else incumbent
-        if reference not in finished:
-            continue
-        changes = changes_from(reference, finished, rules.confidence)
-        if incumbent is not None and any(change.is_below_zero for change in changes.values()):
-            continue
-        near = {
-            one
-            for one, change in changes.items()
-            if change.low <= -rules.indifference and change.high >= 0.0
-        }
-        undecided |= near | ({reference} if near else set())
-    return undecided
+    """Return those that may be better than the best, and the best itself."""
+    finished = {one: mine for one, mine in measured.items() if all(map(isfinite, mine))}
+    reference = _best(finished) if incumbent is None else incumbent
+    if reference not in finished:
+        return set()
+    changes = changes_from(reference, finished, rules.confidence)
+    if incumbent is not None and any(change.is_below_zero for change in changes.values()):
+        return set()
+    near = {
+        one
+        for one, change in changes.items()
+        if change.low <= -rules.indifference and change.high >= 0.0
+    }
+    return near | ({reference} if near else set())
 
 
 def _best(values: Mapping[Entrant, Sequence[float]]) -> Entrant | None:

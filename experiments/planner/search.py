@@ -81,7 +81,7 @@ def challenge(
     outcome = race(
         [points],
         lambda pairs, _: evaluations.of(pairs),
-        lambda value: (value,),
+        lambda value: value,
         range(rules.most_seeds),
         rules,
         incumbent=incumbent,

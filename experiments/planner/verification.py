@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
 
-from faultline.experiments.analysis.race import Rules, Values, race
+from faultline.experiments.analysis.race import Rules, race
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.runs import execution
 from faultline.experiments.runs.point import Point, cores
@@ -166,14 +166,14 @@ def verify(
     most_seeds = max(MOST_SEEDS, len(seeds)) if len(seeds) > 1 else 1
     more = range(max(seeds) + 1, max(seeds) + 1 + most_seeds - len(seeds))
 
-    def simulate(pairs: Sequence[tuple[int, int]], best: Values) -> list[Record]:
-        is_limited = isfinite(best[0]) and all(seed == seeds[0] for _, seed in pairs)
-        limit_s = hopeless * best[0] * ideal_s if is_limited else None
+    def simulate(pairs: Sequence[tuple[int, int]], best: float) -> list[Record]:
+        is_limited = isfinite(best) and all(seed == seeds[0] for _, seed in pairs)
+        limit_s = hopeless * best * ideal_s if is_limited else None
         return simulate_pairs(questions, pairs, steps, limit_s, on_done)
 
     rules = Rules(len(seeds), most_seeds, hopeless, indifference=INDIFFERENCE)
     heats = [[0], range(1, len(questions))]
-    outcome = race(heats, simulate, lambda record: (_ratio(record),), [*seeds, *more], rules)
+    outcome = race(heats, simulate, _ratio, [*seeds, *more], rules)
     # Without a limit of time, a job that has no ratio gave up by itself.
     are_limited = isfinite(_ratio(outcome.runs[0][0]))
     return [
