@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.head_to_head.maps import (
     IDLE_POWER,
     LEAST_FIT,
@@ -47,8 +48,16 @@ class FilledMap:
 
 
 def filled_map(one: Filling) -> FilledMap:
-    """Return the choice in each cell of a map, by emulators of its candidates."""
+    """Return the choice in each cell of a map, by emulators of its candidates.
+
+    Without any candidate that is a UserError.
+    """
     candidates = emulated(one.sheet, one.rows)
+    if not candidates:
+        raise UserError(
+            f"--schemes: none of these trains {one.sheet.job} in the memory of its GPUs; name "
+            f"others, such as {PLAIN}"
+        )
     errors = pd.DataFrame(errors_of(one.sheet, candidates))
     return FilledMap(cells_of(one.sheet, candidates), errors)
 

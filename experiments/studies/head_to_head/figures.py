@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.regions import (
     PALE,
@@ -27,7 +29,7 @@ from faultline.experiments.figures.style import (
 )
 from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.head_to_head.maps import IDLE_POWER, JOBS, METRICS, WORTH
-from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS
+from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS, modelled_restart_s
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -138,7 +140,7 @@ def _grid(
         unused.set_visible(False)
     for row, (side, of_row) in enumerate(zip(sides, panels, strict=False)):
         for column, (job, name, metric) in enumerate(of_row):
-            panel, axis = axes[row][column], _AXES[name]
+            panel, axis = axes[row][column], _axis_of(job, name)
             mine = cells[(cells["job"] == job) & (cells["map"] == name)]
             regions = _regions(mine, metric)
             draw_regions(panel, regions, axis)
@@ -156,6 +158,18 @@ def _grid(
     ]
     legend_below(figure, handles, 3)
     return figure
+
+
+def _axis_of(job: str, name: str) -> MapAxes:
+    """Return the axes of a map, and where the job's scenario and the recovery model put it."""
+    axis = _AXES[name]
+    if name != "restart":
+        return axis
+    scenario = load_scenario(job)
+    assert scenario.failures.mtbf_s is not None
+    assert scenario.job.gpus is not None
+    restart_s = modelled_restart_s(scenario.job.gpus)
+    return replace(axis, landmarks=((scenario.failures.mtbf_s, restart_s, "today, queue"),))
 
 
 def _regions(cells: pd.DataFrame, metric: str) -> Regions:

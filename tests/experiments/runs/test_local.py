@@ -176,3 +176,28 @@ def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> Non
     finally:
         sleeper.kill()
         sleeper.communicate(timeout=PATIENCE_S)
+
+
+def test_workers_stay_within_a_block_and_end_with_it() -> None:
+    """Two calls have the same processes; a call that is given up takes them along."""
+    here = psutil.Process()
+    before = set(here.children(recursive=True))
+
+    def servers() -> set[psutil.Process]:
+        return set(here.children()) - before
+
+    with LocalExecutor(1) as executor:
+        seen = []
+        for seed in range(2):
+            (result,) = executor.simulate([request("it", seed=seed)], Limits())
+            assert result.simulated.error is None
+            seen.append(servers())
+        assert seen[0] == seen[1] != set()
+        endless = [request(name, ENDLESS) for name in "ab"]
+        with closing(executor.simulate(endless, Limits(time_s=1.0))) as results:
+            next(results)
+        assert wait_for(lambda: not servers())
+        (result,) = executor.simulate([request("again")], Limits())
+        assert result.simulated.error is None
+        assert servers()
+    assert wait_for(lambda: not servers())

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.cli import main
+from faultline.experiments.config.errors import UserError
 from faultline.experiments.studies.head_to_head.emulation import Filling, filled_map
 from faultline.experiments.studies.head_to_head.figures import draw_costs, draw_maps, map_sentences
 from faultline.experiments.studies.head_to_head.maps import (
@@ -211,6 +212,13 @@ def test_who_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> N
     rows.loc[rows["scheme"] == "spare", "absent"] = "no such layout"
     why = {row["candidate"]: row["why"] for row in left_out(sheet, rows)}
     assert why == {"spare/reft": NO_SCHEME, "warm-standby/reft": NO_FIT}
+
+
+def test_a_map_of_nobody_is_refused(sheet: Sheet) -> None:
+    rows = _rows(sheet, _crossing)
+    unfit = rows[rows["scheme"] == "warm-standby"]
+    with pytest.raises(UserError, match="none of these trains head-to-head in the memory"):
+        filled_map(Filling(sheet, unfit))
 
 
 def test_maps_are_drawn_and_put_into_sentences(
