@@ -33,7 +33,7 @@ def declare(commands: Commands) -> None:
         "reproduce:execute_head_to_head",
         description="All schemes of this project under the same failures: tables of one job in "
         "three settings, with one price for every recovery, other layers, other links; and maps "
-        "of three jobs, over the priors of what nobody knows before: which scheme trains soonest, "
+        "of three jobs, over the priors of uncertain inputs: which scheme trains soonest, "
         "and which costs least in GPU-hours, energy, or time to a loss. Simulated cells are kept "
         "in DIR/cells: the same command goes on where it was interrupted.",
         epilog="example: faultline head-to-head --quick --schemes checkpoint spare/reft",

@@ -1,4 +1,4 @@
-"""Maps: which candidate to choose where, over the priors of what nobody knows before.
+"""Maps: which candidate to choose where, over the priors of uncertain inputs.
 
 A map has two known circumstances, its axes. All else that is uncertain has a prior. Candidates are
 simulated at samples of axes and priors together, with the same failures; redundancy and intervals

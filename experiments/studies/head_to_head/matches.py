@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What nobody knows when redundancy and intervals are chosen."""
+    """What is unknown when redundancy and intervals are chosen."""
 
     mtbf_s: float  # Mean time between failures of the whole job, in seconds.
     values: Mapping[str, float]  # Of uncertain inputs, by their names (`job.sampled_job`).

@@ -1,4 +1,4 @@
-"""Maps: their samples, what nobody knows when a candidate is tuned, and who is chosen where."""
+"""Maps: their samples, what is unknown when a candidate is tuned, and who is chosen where."""
 
 from __future__ import annotations
 
