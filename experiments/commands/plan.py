@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from functools import partial
 
 from faultline.experiments.commands.output import explained, print_json, progress_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
-from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
 from faultline.experiments.planner.over_priors import (
     QUICK_SAMPLES,
     SAMPLES,
@@ -23,14 +21,9 @@ from faultline.experiments.planner.over_priors_printing import (
     over_priors_page,
     print_over_priors,
 )
-from faultline.experiments.planner.plan import (
-    Plan,
-    chosen_protections,
-    chosen_schemes,
-    make_plan,
-)
+from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.printing import print_plan
-from faultline.experiments.planner.situation import Situation, read_situation
+from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, write_file
@@ -43,8 +36,6 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.page is not None:
         with explained(f"--page {arguments.page}", "name a file that can be written"):
             check_writable(arguments.page)
-    if arguments.nodes is not None:
-        return _split(arguments)
     plan, over = _planned(arguments)
     advice = advise(plan)
     if arguments.json:
@@ -72,8 +63,6 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, OverPriors | None]:
         mtbf_s=arguments.mtbf,
         restart_s=arguments.restart,
     )
-    protections = chosen_protections(arguments.protections)
-    schemes, not_named = chosen_schemes(arguments.schemes, situation)
     with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task("closed forms", total=None)
 
@@ -88,47 +77,19 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, OverPriors | None]:
 
         plan = make_plan(
             situation,
-            schemes,
-            protections,
+            arguments.schemes,
+            arguments.protections,
             range(arguments.seeds),
             arguments.verify,
             arguments.steps,
             on_done,
             on_chosen,
         )
-        plan = replace(plan, left_out=(*plan.left_out, *not_named))
         over = None
         if samples := _samples(arguments):
             progress.update(task, description="simulating over the priors")
             over = simulate_over_priors(plan, samples, partial(progress.advance, task))
     return plan, over
-
-
-def _split(arguments: argparse.Namespace) -> int:
-    """Split a fleet into groups and standbys, and print what each split trains."""
-
-    def candidates(situation: Situation) -> tuple[list[str], list[str]]:
-        schemes, _ = chosen_schemes(arguments.schemes, situation)
-        return schemes, chosen_protections(arguments.protections)
-
-    with progress_of(*_COLUMNS) as progress, workers_kept():
-        task = progress.add_task("simulating splits of the fleet", total=None)
-        fleet = split_fleet(
-            arguments.scenario,
-            arguments.settings,
-            arguments.nodes,
-            candidates,
-            range(arguments.seeds),
-            arguments.steps,
-            arguments.mtbf,
-            arguments.restart,
-            partial(progress.advance, task),
-        )
-    if arguments.json:
-        print_json(fleet_data(fleet, arguments.price))
-    else:
-        print_fleet(Screen(), fleet, arguments.price)
-    return 0
 
 
 def _samples(arguments: argparse.Namespace) -> int:
