@@ -15,13 +15,10 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Columns, Table, wide_table
 from faultline.experiments.runs.point import Labels, Point
-from faultline.experiments.studies.base import change_text
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
-BASELINE = "storage"
 RESTARTS_S = (3600.0, 300.0)
 SCANNED = ("storage", "reft")
 REDUNDANCIES = range(1, 11)
@@ -114,35 +111,9 @@ def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
     return best.reset_index(drop=True)
 
 
-def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame) -> Table:
-    """Show every scheme on every protection: its ratio, and its change against storage."""
-    keys = ["restart_of_s", "strategy", "protection"]
-    changed = changes.set_index(keys).apply(change_text, axis=1).rename("changed")
-    means = with_minutes(runs.groupby(keys, sort=False).time_to_train_ratio.mean().reset_index())
-    cells = means.join(changed, on=keys).fillna({"changed": ""})
-    text = cells.time_to_train_ratio.map("{:.2f} ".format) + cells.changed
-    title = "Time-to-train ratio, and its change against storage in %"
-    heads: Columns = {"minutes": ("restart", "{:g} min"), "protection": "protection"}
-    return wide_table(title, cells.assign(text=text), heads, "strategy")
-
-
 def with_minutes(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with the length of a restart in minutes."""
     return table.assign(minutes=table.restart_of_s / 60)
-
-
-def shown_placements(runs: pd.DataFrame) -> Table:
-    """Show what failures of several sizes cost, by placement."""
-    at = "on storage\nevery " + runs.persist_steps
-    kept = runs.restarts_from_memory + runs.restarts_from_peers
-    keys = ["failures_of", "protection", "placement"]
-    found = runs.assign(at=at, kept=kept).groupby([*keys, "at"], sort=False)
-    shares = found.kept.sum() / found.restarts.sum()
-    cells = found.time_to_train_ratio.mean().map("{:.2f}".format) + shares.map(" ({:.0%})".format)
-    title = "No masking, restarts of 5 min: ratio (restarts from memory),\n"
-    title += "by steps between checkpoints on storage"
-    heads = {key: key.replace("_", " ") for key in keys}
-    return wide_table(title, cells.rename("text").reset_index(), heads, "at")
 
 
 def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:

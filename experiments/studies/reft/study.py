@@ -7,12 +7,11 @@ beneath SPARe, replication and plain checkpoints, and where restarted jobs find 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-from faultline.experiments.report.tables import Table, wide_table
-from faultline.experiments.studies.base import Results, Row, Study, changes_against
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
 
@@ -28,21 +27,12 @@ class ReftStudy(Study):
         "redundancies.png": (figures.draw_scan, "redundancies"),
     }
 
-    titles: ClassVar = {
-        "reliability": "Time until state in memory is lost with 10 %",
-        "iterations": f"Iterations and overheads, calibrated on {snapshots.CALIBRATED_ON}",
-        "sharded": "Snapshot of 11,471 MiB per rank",
-        "effective": "Effective time of 100,000 GPUs, a failure every 17.7 minutes",
-        "recoveries": "Where restarts find the state, a failure every 300 s, 78 % of hardware",
-    }
-
     def simulate(self, stage: Stage) -> Results:
         """Measure snapshots, count recoveries, and run the combinations."""
         pick, seeds = stage.pick, stage.seeds
         with stage.step(f"probes on {snapshots.PLATFORM}"):
             results: Results = {
                 "iterations": snapshots.iteration_table(),
-                "unhidden_s": snapshots.snapshot_delay_s(0.0),
                 "snapshots": snapshots.sharded_table(),
                 "optimizer": snapshots.optimizer_table(),
                 "saving": snapshots.saving_table(),
@@ -56,21 +46,13 @@ class ReftStudy(Study):
         }
         for name, points in cells.items():
             results[name] = stage.runs(name, points).assign(status="ok")
-        results["changes"] = changes_against(
-            results["combinations"],
-            "protection",
-            combinations.BASELINE,
-            ["restart_of_s", "strategy"],
-            combinations.METRIC,
-        )
         return results
 
     def row_tables(self, results: Results) -> Results:
         """Return the results as ``data/rows.csv`` names them."""
-        changes, placements = results["changes"], results["placements"]
+        placements = results["placements"]
         iterations, saving = results["iterations"], results["saving"]
         kept = placements.restarts_from_memory + placements.restarts_from_peers
-        ends = {end: changes[f"change_{end}"].fillna(changes.change) for end in ("low", "high")}
         return {
             "reliability": failures.reliability_table(),
             "iterations": iterations.assign(
@@ -85,24 +67,10 @@ class ReftStudy(Study):
             "optimizer": snapshots.sent_at_a_save(results["optimizer"]),
             "effective": failures.effective_times(results["stalls"]),
             "combinations": combinations.with_minutes(results["combinations"]),
-            "changes": combinations.with_minutes(changes).assign(**ends),
             "redundancies": combinations.with_minutes(results["redundancies"]),
             "placements": placements.assign(**{"restarts from memory": kept / placements.restarts}),
             "recoveries": results["recoveries"],
         }
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table | Any]:
-        """Return the rows with titles, then the ratios of protections and placements."""
-        yield from super().shown(results, rows)
-        yield (
-            "A hidden copy of all of a rank's state costs nothing, and "
-            f"{results['unhidden_s']:.2f} s where all of it meets an all-reduce."
-        )
-        title = "REFT's saving speed over asynchronous checkpoints, by sharding group"
-        heads = {"storage_bandwidth": "file system"}
-        yield wide_table(title, results["saving"], heads, "sharding_group", "factor", "{:,.1f}")
-        yield combinations.shown_combinations(results["combinations"], results["changes"])
-        yield combinations.shown_placements(results["placements"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the effect of cheaper checkpoints."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
-from faultline.experiments.studies.base import beside_published, changes_against, listed_rows
+from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
 from faultline.experiments.studies.stage import Stage
@@ -28,7 +28,7 @@ def test_times_to_loss_are_the_published_ones() -> None:
     table = failures.reliability_table()
     assert list(table.tolerated) == list(failures.TOLERATED)
     made = {"reliability": table}
-    for row in beside_published("reft", listed_rows("reft", made, made)):
+    for row in beside_published("reft", listed_rows("reft", made)):
         assert row.published is not None
         if row.quantity.endswith("Monte Carlo"):
             assert row.low < row.simulated < row.high < 1.1 * row.low
@@ -207,15 +207,6 @@ def runs() -> pd.DataFrame:
             combinations.RESTARTS_S, schemes, protections, range(3)
         )
     )
-
-
-def test_changes_are_against_storage(runs: pd.DataFrame) -> None:
-    changes = changes_against(
-        runs, "protection", "storage", ["restart_of_s", "strategy"], "time_to_train_ratio"
-    ).set_index(["restart_of_s", "strategy", "protection"])
-    row = changes.loc[(300.0, "spare", "reft")]
-    assert row.change == pytest.approx(-0.2 * 4.0 / 4.01)
-    assert row.change_low <= row.change <= row.change_high
 
 
 def test_what_is_drawn_and_said_comes_from_the_tables(
