@@ -190,8 +190,6 @@ def read_situation(
     own_gpus = stated.job.gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     gpus = own_gpus if gpus is None else gpus
-    if gpus < 1:
-        raise UserError(f"--gpus {gpus}: must be at least 1")
     at_size = _at_size if stated.model.name == "stated" else _with_groups
     base, scenario, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
     assumptions += assumed
@@ -287,23 +285,17 @@ def _scale_mtbf(
     source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool
 ) -> str:
     """Set the mean time between failures at another number of GPUs; return a sentence about it."""
-    scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, is_stated)
-    if scaled_s is not None:
-        source.change({"failures.mtbf_s": scaled_s})
-    return assumed
-
-
-def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
     failures = base.failures
     if failures.model == "trace":
-        return None, "The failures of the trace do not change with the number of GPUs."
+        return "The failures of the trace do not change with the number of GPUs."
     if failures.model == "mix" and failures.rate == "model":
-        return None, "The rates of the failure mix scale with the GPUs."
+        return "The rates of the failure mix scale with the GPUs."
     if is_stated:
-        return None, "The mean time between failures is used as stated."
+        return "The mean time between failures is used as stated."
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
-    return mtbf_s, (
+    source.change({"failures.mtbf_s": mtbf_s})
+    return (
         f"A failure every {time_text(mtbf_s)}: the scenario's {time_text(own_s)} at "
         f"{own_gpus:,} GPUs, scaled with 1 / GPUs."
     )
