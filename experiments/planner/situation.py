@@ -190,6 +190,8 @@ def read_situation(
     own_gpus = stated.job.gpus
     assert own_gpus is not None, "filled in when a scenario is read"
     gpus = own_gpus if gpus is None else gpus
+    if gpus < 1:
+        raise UserError(f"--gpus {gpus}: must be at least 1")
     at_size = _at_size if stated.model.name == "stated" else _with_groups
     base, scenario, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
     assumptions += assumed
