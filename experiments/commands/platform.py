@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import tomlkit
+from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
@@ -41,6 +42,7 @@ from faultline.platforms.topology_import import (
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_text, write_xml
+from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {
     "network": "these count for the steps of a [model], measured all-reduce, checkpoint and load, "
@@ -199,6 +201,41 @@ def _rate(bytes_per_s: float) -> str:
 def _between(ends: list[float], write: Any) -> str:
     low, high = (write(end) for end in ends)
     return str(low) if low == high else f"{low} to {high}"
+
+
+def execute_diff(arguments: argparse.Namespace) -> None:
+    """Print which phases of a job differ on two platforms."""
+    if arguments.settings and arguments.scenario is None:
+        raise UserError("--set: has no effect without SCENARIO; add that, or leave it out")
+    with waiting("timing both platforms"):
+        edit = compare_platforms(arguments.a, arguments.b, arguments.scenario, arguments.settings)
+    if arguments.json:
+        phases = [{**asdict(one), "change": one.change} for one in edit.phases]
+        differences = [one._asdict() for one in edit.differences]
+        name = edit.scenario.name
+        print_json({"scenario": name, "phases": phases, "differences": differences})
+        return
+    console = Screen()
+    groups = edit.scenario.job.groups
+    headings = ("phase", Path(arguments.a).name, Path(arguments.b).name, "change", "")
+    columns = [
+        {"header": heading, "justify": "left" if place in (0, 4) else "right", "no_wrap": True}
+        for place, heading in enumerate(headings)
+    ]
+    title = f"{edit.scenario.name}: {groups:,} groups of {edit.scenario.job.gpus_of_group:,} GPUs"
+    look = {"title": title, "title_style": "bold", "box": SIMPLE_HEAD, "pad_edge": False}
+    console.print(text_table((_cells(one) for one in edit.phases), columns, **look))
+    if not any(one.change for one in edit.phases):
+        console.print("No phase of this job changes.", style="bold")
+    for difference in edit.differences:
+        console.print(f"- {difference.text}", soft_wrap=True)
+    if not edit.differences:
+        console.print("The files have the same contents.")
+
+
+def _cells(one: PhaseChange) -> tuple[str, ...]:
+    change = f"{one.change:+.1%}" if one.change else "none"
+    return one.phase, f"{one.before_s:.4g} s", f"{one.after_s:.4g} s", change, one.source
 
 
 def execute_import(arguments: argparse.Namespace) -> None:

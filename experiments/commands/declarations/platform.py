@@ -49,6 +49,26 @@ def declare(commands: Commands) -> None:
     draw.add_argument("file", metavar="FILE", type=Path)
     shared.add_output(draw, "FILE", "a name that ends in .svg, .png or .pdf", required=True)
 
+    diff = add_command(
+        platform,
+        "diff",
+        "print which phases of a job an edit changes, and by how much",
+        "platform:execute_diff",
+        description="Time the phases of a job on two platforms: its step and that step's parts, "
+        "the all-reduce, writing and loading a checkpoint, snapshots and restarts. Without a "
+        "scenario, each scale-up domain is a group of the job.",
+        epilog="example: faultline platform diff servers.xml edited.xml mine.toml",
+    )
+    diff.add_argument("a", metavar="A", help="a platform XML, or a shipped cluster")
+    diff.add_argument("b", metavar="B", help="another one")
+    diff.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        nargs="?",
+        help="the job: a TOML file, or the name of a shipped scenario",
+    )
+    shared.add_settings(diff)
+
     import_ = add_command(
         platform,
         "import",

@@ -228,6 +228,59 @@ class TestDraw:
         return sketch(read_platform(path))
 
 
+@pytest.fixture
+def servers(ask: Ask, tmp_path: Path) -> Path:
+    """Two servers, of which ``platform diff`` tells which phases an edit changes."""
+    path = tmp_path / "servers.xml"
+    ask("generate", "hgx-h100", "--set", "domains=2", "-o", path)
+    return path
+
+
+def edited(path: Path, old: str, new: str) -> Path:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    other = path.with_name("edited.xml")
+    other.write_text(text.replace(old, new), encoding="utf-8")
+    return other
+
+
+def test_half_of_the_adapters_doubles_the_all_reduce(ask: Ask, servers: Path) -> None:
+    slower = edited(
+        servers, 'bandwidth="50GBps" latency="600ns"', 'bandwidth="25GBps" latency="600ns"'
+    )
+    errors = ask.json("diff", servers, slower)
+    changes = {one["phase"]: one["change"] for one in errors["phases"]}
+    assert changes["all-reduce"] == pytest.approx(1.0, rel=0.05)
+    assert changes["checkpoint"] == 0
+    (difference,) = errors["differences"]
+    assert "bandwidth is 25GB/s" in difference["text"]
+    assert "(16 of 16 nic differ)" in difference["text"]
+    assert difference["effect"] == "network"
+
+
+def test_slower_gpus_slow_the_compute_of_a_model(ask: Ask, servers: Path) -> None:
+    slower = edited(servers, 'speed="989Tf"', 'speed="494.5Tf"')
+    model = ("--set", "model.name=llama3-8b", "--set", "job.groups=2", "--set", "model.pipeline=1")
+    job = ("llama3-70b-hgx", *model)
+    errors = ask.json("diff", servers, slower, *job)
+    changes = {one["phase"].strip(): one["change"] for one in errors["phases"]}
+    assert changes["computing"] > 0.3
+    assert abs(changes["messages of tensor parallelism"]) < 0.1 < changes["step"]
+    assert abs(changes["gradients and weights between groups"]) < 0.1
+
+
+def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
+    printed = ask("diff", servers, servers)
+    assert "No phase of this job changes." in printed
+    assert "The files have the same contents." in printed
+
+
+def test_what_cannot_be_compared_is_told(ask: Ask, servers: Path) -> None:
+    assert "no such file" in ask.refused("diff", servers, "nowhere.xml")
+    job = ("llama3-70b-hgx",)
+    assert "has 16 GPUs, the job needs 256" in ask.refused("diff", servers, servers, *job)
+
+
 def test_a_spec_is_imported_and_generated(ask: Ask, tmp_path: Path) -> None:
     topology, spec = IMPORTED / "topo-hgx-h100.txt", tmp_path / "ours.toml"
     assert "a spec of 8 GPUs" in ask("import", topology, "-o", spec)

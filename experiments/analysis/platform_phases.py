@@ -1,0 +1,109 @@
+"""How long the phases of a job take on one platform, and on another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultline.experiments.config.model_numbers import cluster_file, platform_at
+from faultline.experiments.config.scenario import Scenario
+from faultline.experiments.config.scenario_file import command_scenario, scenario_from
+from faultline.experiments.job.platform_files import platform_file
+from faultline.experiments.job.resolved_job import resolve
+from faultline.platforms.preset_library import load_preset, preset_names
+from faultline.platforms.spec_differences import Difference, platform_differences
+
+_PARTS = {
+    "compute_s": "  computing",
+    "tensor_s": "  messages of tensor parallelism",
+    "context_s": "  messages of context parallelism",
+    "pipeline_s": "  messages between stages",
+    "bubble_s": "  waiting for other stages",
+    "data_parallel_s": "  gradients and weights between groups",
+    "optimizer_s": "  the optimizer",
+}
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChange:
+    """A phase on two platforms, in seconds, and the source of its time."""
+
+    phase: str
+    before_s: float
+    after_s: float
+    source: str
+
+    @property
+    def change(self) -> float:
+        """The difference as a fraction of what it was; 0 where both are the same."""
+        if abs(self.after_s - self.before_s) <= _SAME * max(self.before_s, self.after_s):
+            return 0.0
+        return self.after_s / self.before_s - 1.0 if self.before_s else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The differences of an edited platform: in the file, and in a job."""
+
+    scenario: Scenario
+    phases: tuple[PhaseChange, ...]
+    differences: tuple[Difference, ...]
+
+
+def compare_platforms(before: str, after: str, job: str | None, settings: list[str]) -> Edit:
+    """Time the phases of a job on two platforms: files, or shipped clusters by name.
+
+    The job is a scenario with changes, ``key=value``; by default each scale-up domain is a group.
+    No such platform or scenario, or a job that does not fit, is a UserError or PlatformError.
+    """
+    if job is None:
+        job_table = {"groups": _domains(before)}
+        tables = {"name": "a group a domain", "platform": {"file": before}, "job": job_table}
+        scenario = scenario_from(tables, "platform diff")
+    else:
+        scenario = command_scenario(job, [*settings, f"platform.file={before!r}"])
+    old, new = _phases_of(scenario), _phases_of(scenario.with_({"platform.file": after}))
+    phases = tuple(
+        PhaseChange(name, old[name][0], new[name][0], old[name][1]) for name in old if name in new
+    )
+    earlier, later = (
+        platform_at(platform_file(scenario.with_({"platform.file": name})))
+        for name in (before, after)
+    )
+    return Edit(scenario, phases, tuple(platform_differences(later, earlier, before)))
+
+
+def _domains(name: str) -> int:
+    if name in preset_names():
+        return load_preset(name).scale_up.domains
+    platform = platform_at(cluster_file(name))
+    count = len(platform.domains)
+    return count if count > 1 else len(platform.gpus)
+
+
+def _phases_of(scenario: Scenario) -> dict[str, tuple[float, str]]:
+    """Return the time of each phase of a job, in seconds, and its source."""
+    job = resolve(scenario)
+    durations, sources = job.durations, job.sources
+    groups = scenario.job.groups
+    found = {"step": (job.ideal_step_s, sources["compute"])}
+    if job.step is not None:
+        found |= {
+            name: (getattr(job.step, part), "measured")
+            for part, name in _PARTS.items()
+            if getattr(job.step, part)
+        }
+    found |= {
+        "all-reduce": (durations.all_reduce_s(groups), sources["all_reduce"]),
+        "checkpoint": (durations.save_s, sources["checkpoint"]),
+        "load": (durations.load_s, sources["load"]),
+        "restart": (job.restart_s, sources["restart"]),
+    }
+    if job.protected.in_background:
+        for name, cost in (
+            ("snapshot", job.protected.snapshot_cost),
+            ("snapshot to storage", job.protected.persist_cost),
+        ):
+            found[f"{name}: all wait"] = (cost.stall_s, sources["snapshot"])
+            found[f"{name}: until it is whole"] = (cost.lag_s, sources["snapshot"])
+    return {name: value for name, value in found.items() if value[0]}
