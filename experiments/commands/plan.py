@@ -10,6 +10,7 @@ from functools import partial
 from faultline.experiments.commands.output import explained, print_json, progress_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
+from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
 from faultline.experiments.planner.over_priors import (
     QUICK_SAMPLES,
     SAMPLES,
@@ -36,6 +37,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.page is not None:
         with explained(f"--page {arguments.page}", "name a file that can be written"):
             check_writable(arguments.page)
+    if arguments.nodes is not None:
+        return _split(arguments)
     plan, over = _planned(arguments)
     advice = advise(plan)
     if arguments.json:
@@ -90,6 +93,29 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan, OverPriors | None]:
             progress.update(task, description="simulating over the priors")
             over = simulate_over_priors(plan, samples, partial(progress.advance, task))
     return plan, over
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    """Split a fleet into groups and standbys, and print what each split trains."""
+    with progress_of(*_COLUMNS) as progress, workers_kept():
+        task = progress.add_task("simulating splits of the fleet", total=None)
+        fleet = split_fleet(
+            arguments.scenario,
+            arguments.settings,
+            arguments.nodes,
+            arguments.schemes,
+            arguments.protections,
+            range(arguments.seeds),
+            arguments.steps,
+            arguments.mtbf,
+            arguments.restart,
+            partial(progress.advance, task),
+        )
+    if arguments.json:
+        print_json(fleet_data(fleet, arguments.price))
+    else:
+        print_fleet(Screen(), fleet, arguments.price)
+    return 0
 
 
 def _samples(arguments: argparse.Namespace) -> int:

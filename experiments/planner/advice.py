@@ -47,6 +47,8 @@ def advise(plan: Plan) -> Advice:
     represented by one redundancy: the one that closed forms rank first, unless another is
     significantly sooner.
     """
+    if impossible := _impossible(plan):
+        return Advice(None, None, (), impossible)
     finished = _candidates(plan)
     if not finished:
         return Advice(None, None, (), _no_result_sentence(plan))
@@ -58,6 +60,21 @@ def advise(plan: Plan) -> Advice:
         return Advice(None, None, (soonest, *undecided), sentence)
     lead = _lead(plan, soonest, others)
     return Advice(soonest, lead, (), _sentence(plan, soonest, lead))
+
+
+def _impossible(plan: Plan) -> str | None:
+    """Return a sentence about a simulated choice with an impossible goodput; None without one.
+
+    Jitter changes the goodput of a run with few failures by less than `INDIFFERENCE`.
+    """
+    for line in plan.lines:
+        goodput = max(line.simulated.goodputs, default=0.0) if line.simulated else 0.0
+        if goodput > 1.0 + INDIFFERENCE:
+            return (
+                f"No advice: {_choice_text(line)} has a simulated goodput of {goodput:.1%}. "
+                "More than 100 % is impossible; check the scheme's plans."
+            )
+    return None
 
 
 def _candidates(plan: Plan) -> list[Line]:

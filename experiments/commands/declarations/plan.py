@@ -32,6 +32,13 @@ def declare(commands: Commands) -> None:
     cluster = plan.add_argument_group("the cluster, instead of the scenario's")
     cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
     cluster.add_argument(
+        "--nodes",
+        metavar="N",
+        type=shared.count,
+        help="machines of a fleet: splits it into groups and standbys, and prints goodput against "
+        "standbys",
+    )
+    cluster.add_argument(
         "--mtbf",
         metavar="TIME",
         type=shared.duration,
@@ -113,4 +120,6 @@ def declare(commands: Commands) -> None:
     )
     plan.not_with("--priors", "--page", values=("0",))
     plan.not_with("--priors", "--quick")
+    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page")
+    plan.not_with("--nodes", "--verify", "--all")
     plan.not_with("--json", "--all")

@@ -367,6 +367,18 @@ def test_advice_follows_the_simulation(
         assert advice.lead.change.high < INDIFFERENCE
 
 
+def test_no_advice_on_a_goodput_above_one(unverified: Plan) -> None:
+    replication = CLEAR["replication"]
+    refused = advise(
+        invented(unverified, {"spare": (0.93, 0.94, 0.95), "replication": replication})
+    )
+    assert refused.taken is None
+    assert refused.sentence.startswith("No advice: SPARe")
+    assert "107.5%" in refused.sentence
+    lucky = advise(invented(unverified, {"spare": (0.9999,) * 3, "replication": replication}))
+    assert lucky.taken is not None
+
+
 def test_a_narrow_terminal_has_names_and_numbers_whole(unverified: Plan) -> None:
     plan = invented(unverified, {"spare": (2.0, 2.5, 3.0), "replication": (2.0, 2.5, 3.0)})
     for width, has_ratio in ((80, False), (160, True)):
