@@ -79,7 +79,6 @@ class SimgridEngine:
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
-        self._activities = [0]
         self._jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._paces = paces = [
             Pace(group, self._jitter, work.minimum_factor, job.seed) for group in range(work.groups)
@@ -95,7 +94,7 @@ class SimgridEngine:
             self.clocks,
             job.rules,
             self._news,
-            lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
+            lambda group: Rank(group, work.compute_s, paces[group], self._news),
             steps.interrupted_by if steps else lambda _: False,
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
@@ -121,12 +120,6 @@ class SimgridEngine:
             Load: self._load,
             Rejoin: self._rejoin,
         }
-
-    @property
-    def activities(self) -> int:
-        """Activities started so far: computations, messages, waits."""
-        simulated = self._simulated_steps.activities if self._simulated_steps else 0
-        return self._activities[0] + simulated
 
     def execute(self, phase: Phase) -> Outcome:
         """Execute one phase and return its outcome."""
@@ -159,7 +152,6 @@ class SimgridEngine:
             if write.writer is not None or all(simgrid.Host.by_name(end).is_on for end in flow[:2])
         ]
         transfer_beside(flows, lambda arrived: write.end(simgrid.Engine.clock if arrived else inf))
-        self._activities[0] += len(flows)
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
@@ -285,7 +277,6 @@ class SimgridEngine:
         computation = simgrid.this_actor.exec_init(seconds * host.speed)
         computation.host = host
         computation.start()
-        self._activities[0] += 1
         return computation
 
     def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
@@ -433,9 +424,7 @@ class SimgridEngine:
         self._all_reduces += 1
         reduced = Reduced(self._all_reduces)
         all_reduce = GroupAllReduce(
-            [hosts[group] for group in members],
-            self._traffic.bytes_per_rank,
-            self._traffic.fidelity,
+            [hosts[group] for group in members], self._traffic.bytes_per_rank
         )
         all_reduce.start(
             [place for place, group in enumerate(members) if group not in down],
@@ -454,7 +443,6 @@ class SimgridEngine:
             self._sleep_until(failure_shows_s)
         if not ended:
             all_reduce.stop()
-        self._activities[0] += all_reduce.messages
         return not fired
 
     def _inquire(self, phase: Inquiry) -> Outcome:
@@ -488,7 +476,6 @@ class SimgridEngine:
 
     def _send(self, phase: Send) -> Outcome:
         start_s, flows = simgrid.Engine.clock, self._traffic.state.flows(phase.moves)
-        self._activities[0] += len(flows)
         if not transfer(flows):
             self._sleep_until(start_s + self._job.sent_s(phase.moves))
         return Outcome(simgrid.Engine.clock)
@@ -498,11 +485,8 @@ class SimgridEngine:
         if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.save_s(writer)
-        order: Order = (
-            WriteOrder(traffic.hosts[writer], traffic.storage, traffic.checkpoint_bytes_per_rank)
-            if traffic.save
-            else SleepOrder(save_s)
-        )
+        written = traffic.write_of(writer)
+        order: Order = WriteOrder(written) if traffic.save else SleepOrder(save_s)
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
             self._writing[writer] = order
@@ -571,9 +555,7 @@ class SimgridEngine:
         while moves := tuple(move for move in moves if move.group not in down):
             start_s = simgrid.Engine.clock
             sent = sent_moves(moves, able)
-            flows = state.flows(sent)
-            self._activities[0] += len(flows)
-            if transfer(flows):
+            if transfer(state.flows(sent)):
                 return
             # A missing part goes unnoticed until the transfer should have ended.
             self._sleep_until(start_s + self._job.sent_s(sent))

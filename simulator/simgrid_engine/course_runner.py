@@ -142,7 +142,7 @@ class CourseRunner:
                 steps.sync(shares)
             return
         hosts = [traffic.hosts[group] for group in part.members]
-        rings = GroupAllReduce(hosts, traffic.bytes_per_rank, traffic.fidelity)
+        rings = GroupAllReduce(hosts, traffic.bytes_per_rank)
         ended: Channel[bool] = Channel()
         up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
         rings.start([part.members.index(group) for group in up], lambda: ended.put(True))

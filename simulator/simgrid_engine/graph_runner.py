@@ -138,6 +138,11 @@ class GraphRunner:
         """Wait, from within an actor, until its last activity has ended."""
         self._ended.acquire()
 
+    def simulate(self) -> None:
+        """Run the graph once, from within an actor."""
+        self.start()
+        self.wait()
+
     def wait_for_passes(self) -> None:
         """Wait for all but gradients that nothing in the graph waits for; `wait` comes after it."""
         (self._passed if self.hides else self._ended).acquire()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import faulthandler
 import fcntl
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
@@ -20,7 +18,6 @@ from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 from faultline.platforms.child_python import helpers_on_safe_path
@@ -28,8 +25,7 @@ from faultline.platforms.errors import shortage
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import simulate
-from faultline.simulator.simgrid_engine import standstill
-from faultline.simulator.simgrid_engine.errors import KilledError, SimulationError
+from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
@@ -41,10 +37,8 @@ from faultline.strategies.guarding import text_of
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-_ATTEMPTS = 4
-# The exit status that `multiprocessing` reports for a child whose fork server is gone.
-_FORK_SERVER_IS_GONE = 255
-
+# The exit statuses of a child that was killed, or whose fork server is gone.
+_KILLED = -signal.SIGKILL, 255
 
 _SCRIPT = {"__file__", "__spec__"}
 """Names by which a started process finds the script of its parent."""
@@ -66,7 +60,10 @@ class Call:
 
     def run(self) -> tuple[object, Exception | None]:
         """Call the function; return its result and its exception."""
-        return result_and_error(self.function, self.args, self.kwargs)
+        try:
+            return self.function(*self.args, **self.kwargs), None
+        except Exception as error:
+            return None, error
 
 
 class _ProcessState:
@@ -141,19 +138,10 @@ class SimgridResult:
         Counts and times.
     events : list of Event
         The timeline, if requested.
-    activities : int
-        SimGrid activities started.
-    wall_s : float
-        Seconds of real time that the simulation took, without loading the platform.
-    peak_memory_bytes : int
-        Largest memory of its process.
     """
 
     progress: Progress
     events: list[Event]
-    activities: int
-    wall_s: float
-    peak_memory_bytes: int
 
 
 class OwnProcess:
@@ -187,13 +175,9 @@ class OwnProcess:
         self._process = context.Process(
             target=_serve, args=(tasks_there, errors, begin, arguments, forked), daemon=kept
         )
-        try:
-            with _script_left_alone(), helpers_on_safe_path():
-                self._process.start()
-        except (EOFError, ConnectionError) as gone:
-            raise KilledError("the process was killed as it began") from gone
-        finally:
-            tasks_there.close()
+        with _script_left_alone(), helpers_on_safe_path():
+            self._process.start()
+        tasks_there.close()
 
     def __enter__(self) -> OwnProcess:
         return self
@@ -217,17 +201,20 @@ class OwnProcess:
         Raises
         ------
         SimulationError
-            If the process stopped, as it does if SimGrid aborts.
+            If the process stopped, as it does if SimGrid aborts, or was killed.
         """
         try:
             self._tasks.send(Call(function, args, kwargs))
-            while isinstance(message := self._received(), Call):
+            while isinstance(message := self._tasks.recv(), Call):
                 self._tasks.send(message.run())
             result, error = message
         except (EOFError, ConnectionError):
             self._process.join()
-            if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
-                raise KilledError("the process was killed") from None
+            if self._process.exitcode in _KILLED:
+                raise SimulationError(
+                    "the process of the simulation was killed: perhaps the machine ran out of "
+                    "memory"
+                ) from None
             raise aborted(self._errors.fileno()) from None
         if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
             raise SimulationError(_LACKS.format(lack)) from error
@@ -238,91 +225,39 @@ class OwnProcess:
         returned: Result = result
         return returned
 
-    def _received(self) -> Any:
-        """Return the next message of the process; raise a SimulationError if it stands still."""
-        number = self._process.pid
-        assert number is not None
-        watch = None
-        while not self._tasks.poll(standstill.LOOK_EVERY_S):
-            watch = watch or standstill.Watch(number)
-            if watch.stands_still():
-                where = standstill.places(number, self._errors.fileno())
-                self._process.kill()
-                raise SimulationError(
-                    f"SimGrid stands still: no processor time in {standstill.LIMIT_S:.0f} s; its "
-                    f"threads wait at {where}"
-                )
-        return self._tasks.recv()
-
 
 def in_own_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """Call a module-level function in a fresh process and return its result.
 
-    The call is repeated if the process or its fork server is killed, so the function must return
-    the same result each time.
+    The owner of this process, if it has one, starts it.
 
     Raises
     ------
     SimulationError
-        If the process stopped, as it does if SimGrid aborts, or was killed repeatedly.
+        If the process stopped, as it does if SimGrid aborts, or was killed.
     """
-    return call_in_owner(_in_own_process, function, args, kwargs)
+    owner = _ProcessState.owner
+    if owner is not None:
+        result: Result = call_over(owner, in_own_process, function, *args, **kwargs)
+        return result
+    with OwnProcess() as process:
+        return process.call(function, *args, **kwargs)
 
 
-def _in_own_process(
-    function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Result:
-    def call() -> Result:
-        with OwnProcess() as process:
-            return process.call(function, *args, **kwargs)
-
-    return retry_if_killed(call)
+def other_with_platforms() -> Connection | None:
+    """Return the connection to the process that keeps platforms for this one, if there is one."""
+    return _ProcessState.owner or _ProcessState.keeper
 
 
-def call_in_owner(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Call a module-level function in the process that this one works for; here without one.
-
-    So both processes share resources such as a platform that is kept for measurements.
-    """
-    return _call_over(_ProcessState.owner, function, args, kwargs)
-
-
-def call_in_keeper(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Call a module-level function in the process that keeps platforms; here without one."""
-    return _call_over(_ProcessState.keeper, function, args, kwargs)
-
-
-def _call_over(
-    other: Connection | None,
-    function: Callable[..., Result],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Result:
-    if other is None:
-        return function(*args, **kwargs)
+def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module-level function in the process at the other end of a connection."""
     other.send(Call(function, args, kwargs))
     result, error = other.recv()
     if error is not None:
         raise error
-    returned: Result = result
-    return returned
-
-
-def retry_if_killed(call: Callable[[], Result]) -> Result:
-    """Call a function that runs something in its own process; retry if that process is killed."""
-    for _ in range(_ATTEMPTS):
-        with suppress(KilledError):
-            return call()
-    raise SimulationError(
-        f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
-        "machine ran out of memory"
-    )
+    return result
 
 
 def _fork_server_context() -> ForkServerContext:
@@ -359,8 +294,6 @@ def _serve(
     # SimGrid prints its errors; the parent shows them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
     os.close(errors.descriptor)
-    # The owner requests the stacks of its threads if it makes no progress.
-    faulthandler.register(signal.SIGUSR1, file=2)
     owner = multiprocessing.parent_process()
     assert owner is not None
     if forked:
@@ -402,16 +335,6 @@ def _close_all_but(kept: set[int]) -> None:
     # The similar function of `multiprocessing.util` closes all descriptors if 0 is to be kept.
     for before, after in pairwise((*sorted(kept), MAXFD)):
         os.closerange(before + 1, after)
-
-
-def result_and_error(
-    function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[object, Exception | None]:
-    """Call a function; return its result and its exception."""
-    try:
-        return function(*args, **kwargs), None
-    except Exception as error:
-        return None, error
 
 
 def run_on_simgrid(
@@ -472,7 +395,6 @@ def simulate_here(
             # An exception that leaves an actor aborts the process without its message.
             failures.append(error)
 
-    started = perf_counter()
     actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
     run_controller(engine, "controller", control)
     for error in failures:
@@ -483,7 +405,4 @@ def simulate_here(
         # Some errors of schemes cannot be sent to another process.
         message = str(error) if isinstance(error, StrategyError) else text_of(error)
         raise SimulationError(f"the controller failed: {message}") from error
-    wall_s = perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
-    return SimgridResult(training.progress, events, runner.activities, wall_s, peak_bytes)
+    return SimgridResult(training.progress, events)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import simgrid
 from faultline.simulator.random_streams import Purpose, stream
 from faultline.simulator.simgrid_engine.channel import Channel
-from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
+from faultline.simulator.simgrid_engine.storage_traffic import transfer
+from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,9 @@ class SleepOrder:
 
 @dataclass(frozen=True, slots=True)
 class WriteOrder:
-    """Write bytes from each host of the group to the storage host."""
+    """Write a checkpoint: bytes from each host of the group to the storage host."""
 
-    hosts: Sequence[str]
-    storage: str
-    size_bytes: float
+    flows: Sequence[Flow]
 
 
 Order = ComputeOrder | SleepOrder | WriteOrder
@@ -112,15 +111,12 @@ class Rank:
         Whether it reports that.
     orders : Channel
         Channel of its orders.
-    activities : list of int
-        One counter, shared by all ranks: activities started.
     """
 
     group: int
     compute_s: float
     pace: Pace
     news: Channel[News]
-    activities: list[int]
     boot_until_s: float = 0.0
     announce: bool = False
     orders: Channel[Order] = field(default_factory=Channel)
@@ -128,7 +124,6 @@ class Rank:
     def __call__(self) -> None:
         """Come up, then carry out orders for ever."""
         if self.boot_until_s > simgrid.Engine.clock:
-            self.activities[0] += 1
             simgrid.this_actor.sleep_until(self.boot_until_s)
         if self.announce:
             self.news.put(Ready(self.group))
@@ -138,7 +133,6 @@ class Rank:
             self.news.put(Report(self.group, order, done, simgrid.Engine.clock))
 
     def _carry_out(self, order: Order) -> bool:
-        self.activities[0] += 1
         if isinstance(order, ComputeOrder):
             speed = simgrid.this_actor.get_host().speed
             for _ in range(order.stacks):
@@ -150,5 +144,5 @@ class Rank:
         elif isinstance(order, SleepOrder):
             simgrid.this_actor.sleep_for(order.duration_s)
         else:
-            return write_checkpoint(order.hosts, order.storage, order.size_bytes)
+            return transfer(order.flows)
         return True

@@ -55,11 +55,6 @@ class SimulatedSteps:
         The platform XML that is loaded.
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
-
-    Attributes
-    ----------
-    activities : int
-        Number of tasks simulated so far.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -86,7 +81,6 @@ class SimulatedSteps:
         all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
         self._runners_of(all_groups, all_groups.members, all_groups.members, alike=True)
         self._sync_of(all_groups)
-        self.activities = 0
         self._at_work: set[int] = set()
         self._interrupted = ""
 
@@ -230,8 +224,6 @@ class SimulatedSteps:
                 for one in broken:
                     one.wait()
             self._left = broken
-            self.activities += sum(map(len, broken))
-            self.activities += sum(map(len, runners))
 
     def _are_alike(self, shares: StepShares, times: Mapping[int, int]) -> bool:
         """Return whether all groups do the same, at the same speed, over a sound network."""
@@ -333,7 +325,6 @@ class SimulatedSteps:
                 one.stop()
             broken.wait()
         self._left = []
-        self.activities += len(broken)
 
     def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
@@ -349,7 +340,6 @@ class SimulatedSteps:
             self._under_way = [runner]
             runner.start()
             self.settle()
-        self.activities += len(runner)
 
     def settle(self) -> None:
         """Wait for everything in flight; from within an actor."""

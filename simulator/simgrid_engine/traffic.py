@@ -1,4 +1,4 @@
-"""Which phases are messages on the platform's network, and how large they are."""
+"""Which phases are messages on the platform's network, and between which hosts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,88 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.pattern.placed_step import PlacedStep
-from faultline.simulator.simgrid_engine.group_state import GroupState
-from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.strategies.recovery import Move, SentMove
+
+Flow = tuple[str, str, float]
+"""Source host, destination host, size in bytes."""
 
 Readers = Literal["one-group", "every-group"]
 """The readers of a checkpoint from storage: one group, which passes it on, or all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The place of the state of a job's groups.
+
+    Attributes
+    ----------
+    hosts : sequence of sequence of str
+        The GPU hosts of each group.
+    bytes_per_gpu : float
+        Weights and optimizer state that a GPU keeps; a host that represents several counts as one.
+    gpus_per_group : int
+        GPUs of a group.
+    storage : str
+        The host of the file system; empty without one.
+    context : int
+        Replicas of a group that share its sequences, one after the other on its hosts.
+    """
+
+    hosts: Sequence[Sequence[str]]
+    bytes_per_gpu: float
+    gpus_per_group: int
+    storage: str = ""
+    context: int = 1
+
+    def flows(self, moves: Sequence[SentMove]) -> list[Flow]:
+        """Return the flows of some moves: from the GPUs of a stage to those that lack its state."""
+        flows: list[Flow] = []
+        for move, sender in self._on_one_rail(moves):
+            to = self._hosts_of(move.group, move.receiver, move.stages)
+            if sender is None:
+                away = [self.storage] * bool(self.storage)
+            else:
+                away = self._hosts_of(sender, move.of, move.stages)
+            # If there are more stages than GPUs, a GPU has several.
+            alike = min(1.0, self.gpus_per_group / move.stages)
+            each = round(self.bytes_per_gpu * alike * move.share)
+            if away:
+                count = len(to)
+                flows += [(away[n * len(away) // count], host, each) for n, host in enumerate(to)]
+        return flows
+
+    def _on_one_rail(self, moves: Sequence[SentMove]) -> Sequence[SentMove]:
+        """Return the moves of one GPU if a host represents several, else all.
+
+        Stages are on different GPUs of a group, each with an adapter of its own: the GPU that
+        receives most takes longest.
+        """
+        if self.gpus_per_group <= len(self.hosts[0]):
+            return moves
+        received: dict[int, dict[int, float]] = {}
+        for move, _ in moves:
+            shares = received.setdefault(move.group, {})
+            shares[move.receiver] = shares.get(move.receiver, 0.0) + move.share
+        # Of equal receivers of a group the one with the highest number, or else the first.
+        fullest = {
+            group: max([max(shares), *shares], key=shares.__getitem__)
+            for group, shares in received.items()
+        }
+        return [one for one in moves if fullest[one.move.group] == one.move.receiver]
+
+    def size_bytes(self, moves: Sequence[Move]) -> float:
+        """Return the bytes that arrive at all receivers together."""
+        whole = self.bytes_per_gpu * self.gpus_per_group
+        return sum(whole / move.stages * move.share for move in moves)
+
+    def _hosts_of(self, group: int, stage: int, stages: int) -> list[str]:
+        hosts, found = self.hosts[group], list[str]()
+        each = max(1, len(hosts) // self.context)
+        for replica in range(0, len(hosts), each):
+            first = replica + stage * each // stages
+            found += hosts[first : max(first + 1, replica + (stage + 1) * each // stages)]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +105,6 @@ class Traffic:
         Bytes of gradients that each GPU host carries for its group.
     all_reduce, save, load : bool
         Whether the phase is simulated as messages; else it takes its stated time.
-    fidelity : {"flow", "chunk"}
-        How exactly collectives are simulated.
     readers : {"one-group", "every-group"}
         The readers of a checkpoint from storage.
     checkpoint_bytes : float or None
@@ -54,7 +127,6 @@ class Traffic:
     all_reduce: bool
     save: bool
     load: bool
-    fidelity: Fidelity = "flow"
     readers: Readers = "one-group"
     checkpoint_bytes: float | None = None
     step: PlacedStep | None = None

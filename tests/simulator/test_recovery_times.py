@@ -20,7 +20,7 @@ from faultline.simulator.recovery_times import (
     RecoveryTimes,
     sent_moves,
 )
-from faultline.simulator.simgrid_engine.group_state import GroupState
+from faultline.simulator.simgrid_engine.traffic import GroupState
 from faultline.simulator.spare_pool import SparePool
 from faultline.strategies.recovery import (
     RESTART,

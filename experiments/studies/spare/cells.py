@@ -16,7 +16,7 @@ from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import read_rows
 from faultline.simulator.job import Durations
-from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.simgrid_engine.probes import cached_probe
 from faultline.simulator.timeline import Event
 from faultline.strategies.golomb import largest_redundancy
 
