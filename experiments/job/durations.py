@@ -224,8 +224,8 @@ class MovesOnPlatform:
         from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
 
         path = platform_file(self.scenario)
-        state = traffic_of(self.scenario, path).state
-        return SimulatedMoves(path, state, partial(symmetry_of, path))
+        traffic = traffic_of(self.scenario, path)
+        return SimulatedMoves(path, traffic, partial(symmetry_of, path))
 
     def read_ahead(self) -> None:
         """Read the platform, which takes seconds if it is large, and find its symmetry."""

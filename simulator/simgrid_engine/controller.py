@@ -29,11 +29,11 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
-from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
+from faultline.simulator.simgrid_engine.links import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.rank import (
+    Channel,
     ComputeOrder,
     Failed,
     News,
@@ -43,8 +43,6 @@ from faultline.simulator.simgrid_engine.rank import (
     Ready,
     Reduced,
     Report,
-    SleepOrder,
-    WriteOrder,
 )
 from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid_engine.storage_traffic import (
@@ -99,7 +97,6 @@ class SimgridEngine:
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
-        self._all_reduces = 0
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._late_s = 0.0
@@ -421,8 +418,7 @@ class SimgridEngine:
         down, rules, hosts = self.failure_injector.down, self._job.rules, self._traffic.hosts
         watched = rules.detection == "watchdog"
         fires_s = simgrid.Engine.clock + rules.watchdog_s if watched else inf
-        self._all_reduces += 1
-        reduced = Reduced(self._all_reduces)
+        reduced = Reduced()
         all_reduce = GroupAllReduce(
             [hosts[group] for group in members], self._traffic.bytes_per_rank
         )
@@ -436,7 +432,7 @@ class SimgridEngine:
         while not (lacks_one or ended or fired):
             news = self._news.get_before(fires_s)
             fired = news is None
-            ended = news == reduced
+            ended = news is reduced
             # A group that has been brought up since then counts as up.
             lacks_one = isinstance(news, Failed) and news.group in down and news.group in members
         if lacks_one:
@@ -475,7 +471,7 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _send(self, phase: Send) -> Outcome:
-        start_s, flows = simgrid.Engine.clock, self._traffic.state.flows(phase.moves)
+        start_s, flows = simgrid.Engine.clock, self._traffic.state_flows(phase.moves)
         if not transfer(flows):
             self._sleep_until(start_s + self._job.sent_s(phase.moves))
         return Outcome(simgrid.Engine.clock)
@@ -485,8 +481,13 @@ class SimgridEngine:
         if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.save_s(writer)
-        written = traffic.write_of(writer)
-        order: Order = WriteOrder(written) if traffic.save else SleepOrder(save_s)
+
+        def order() -> bool:
+            if traffic.save:
+                return transfer(traffic.write_of(writer))
+            simgrid.this_actor.sleep_for(save_s)
+            return True
+
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
             self._writing[writer] = order
@@ -549,13 +550,13 @@ class SimgridEngine:
         """Move state; start again from other groups whenever a sender or receiver fails."""
         if recovery is None or not self._job.moves(recovery):
             return
-        state, down = self._traffic.state, self.failure_injector.down
+        down = self.failure_injector.down
         able = [group for group in members if group not in down]
         moves = recovery.moves
         while moves := tuple(move for move in moves if move.group not in down):
             start_s = simgrid.Engine.clock
             sent = sent_moves(moves, able)
-            if transfer(state.flows(sent)):
+            if transfer(self._traffic.state_flows(sent)):
                 return
             # A missing part goes unnoticed until the transfer should have ended.
             self._sleep_until(start_s + self._job.sent_s(sent))

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank, Ring
-from faultline.simulator.simgrid_engine.routes import way_between
+from faultline.simulator.simgrid_engine.links import way_between
 
 HostOf = Callable[[Rank], simgrid.Host]
 Signal = Callable[[Callable[[simgrid.Task], None]], None]

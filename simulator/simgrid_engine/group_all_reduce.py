@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import simgrid
-from faultline.simulator.simgrid_engine.routes import way_between
+from faultline.simulator.simgrid_engine.links import way_between
 from faultline.simulator.simgrid_engine.storage_traffic import BROKEN_OFF, may_begin
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     Call,
@@ -26,6 +27,33 @@ Result = TypeVar("Result")
 
 _LOADED: list[simgrid.Engine] = []
 """The one engine of a process that keeps a platform."""
+
+
+def cached_simulation(
+    platform: Path,
+    kind: Callable[..., Result],
+    version: int,
+    simulate: Callable[Concatenate[simgrid.Engine, Arguments], Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """Return the result of `simulate_on`, from the cache if it holds it.
+
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    kind : type
+        Type of the result: `float`, `list`, or a dataclass of JSON values.
+    version : int
+        Part of the key; it rises when the same request would be simulated differently.
+    simulate : callable
+        Takes the engine.
+    *args, **kwargs
+        Its further arguments; their representation is part of the key.
+    """
+    request = [version, simulate.__name__, repr(args), repr(kwargs)]
+    return cached(platform, request, lambda: simulate_on(platform, simulate, *args, **kwargs), kind)
 
 
 def simulate_on(
@@ -86,7 +114,9 @@ def _in_kept_process(platform: Path, way: Callable[[Call], Any], call: Call) -> 
 
 @lru_cache(maxsize=2)
 def _kept_process(platform: Path, _changed_ns: int, _process: int) -> OwnProcess:
-    return OwnProcess(_load, (platform,), kept=True)
+    process = OwnProcess(kept=True)
+    process.call(_load, platform)
+    return process
 
 
 def _load(platform: Path) -> None:

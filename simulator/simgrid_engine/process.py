@@ -148,31 +148,20 @@ class OwnProcess:
 
     Parameters
     ----------
-    begin : callable, optional
-        A module-level function that the process calls first.
-    arguments : tuple
-        The arguments of `begin`.
     kept : bool
         Whether this process ends without waiting for it. Such a process cannot start others.
     forked : bool
         Whether it is a fork of this process; then it also finds functions that only exist here.
     """
 
-    def __init__(
-        self,
-        begin: Callable[..., None] | None = None,
-        arguments: tuple[object, ...] = (),
-        *,
-        kept: bool = False,
-        forked: bool = False,
-    ) -> None:
+    def __init__(self, *, kept: bool = False, forked: bool = False) -> None:
         forked = forked or _ProcessState.may_be_forked
         context = multiprocessing.get_context("fork") if forked else _fork_server_context()
         self._tasks, tasks_there = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
         errors = _Errors(self._errors.fileno())
         self._process = context.Process(
-            target=_serve, args=(tasks_there, errors, begin, arguments, forked), daemon=kept
+            target=_serve, args=(tasks_there, errors, forked), daemon=kept
         )
         with _script_left_alone(), helpers_on_safe_path():
             self._process.start()
@@ -282,13 +271,7 @@ def _script_left_alone() -> Iterator[None]:
         names.update(hidden)
 
 
-def _serve(
-    tasks: Connection,
-    errors: _Errors,
-    begin: Callable[..., None] | None,
-    arguments: tuple[object, ...],
-    forked: bool,
-) -> None:
+def _serve(tasks: Connection, errors: _Errors, forked: bool) -> None:
     """Serve requests until the other end of the connection closes."""
     # SimGrid prints its errors; the parent shows them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
@@ -306,8 +289,6 @@ def _serve(
     # An interrupt ends this process at once; the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if begin is not None:
-        begin(*arguments)
     while True:
         try:
             task = tasks.recv()
@@ -378,7 +359,7 @@ def simulate_here(
 
     engine = load_engine(platform, options)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
 
     level_memory_doors(traffic)
     events: list[Event] = []

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from faultline.simulator.courses import Course, Exchange, Fails, Part, Passes
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import simulate_on
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation, simulate_on
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -70,14 +69,11 @@ class SimulatedCourses:
         return self._known[parts]
 
     def _simulated(self, parts: tuple[Part, ...], at_least: int) -> Course:
-        def measure() -> Course:
-            return simulate_on(self.platform, simulate_course, self, parts, at_least)
-
         if any(isinstance(part, Fails) for part in parts):
             # No other run has a failure at that very moment, so it is not cached.
-            return measure()
-        request = [_VERSION, "course", repr(self), repr(parts), at_least]
-        return cached(self.platform, request, measure, Course)
+            return simulate_on(self.platform, simulate_course, self, parts, at_least)
+        given = self, parts, at_least
+        return cached_simulation(self.platform, Course, _VERSION, simulate_course, *given)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
@@ -98,8 +94,8 @@ def simulate_course(
     """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
     from faultline.simulator.simgrid_engine.course_runner import CourseRunner
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
     from faultline.simulator.simgrid_engine.loading import run_controller
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
     level_memory_doors(job.traffic)
     runner = CourseRunner(job.platform, job.traffic, job.layout)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultline.platforms.symmetry import Symmetry
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import simulate_on
-from faultline.simulator.simgrid_engine.traffic import Flow, GroupState, Readers, Traffic
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation
+from faultline.simulator.simgrid_engine.traffic import Flow, Readers, Traffic
 from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ def all_reduce_s(
     shares : tuple of (str, float)
         Share of the bandwidth that remains on some links.
     """
-    request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, shares]
     given = hosts, bytes_per_host, dict(shares)
-    return cached(platform, request, partial(simulate_on, platform, _all_reduce, *given), float)
+    return cached_simulation(platform, float, _ALL_REDUCE_VERSION, _all_reduce, *given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +102,9 @@ class SimulatedStorageTimes:
             named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
             hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
-            request = [_STORAGE_VERSION, "load", *given]
-            measure = partial(simulate_on, self.platform, _load, *given)
-            self._loads_s[loading] = cached(self.platform, request, measure, float)
+            self._loads_s[loading] = cached_simulation(
+                self.platform, float, _STORAGE_VERSION, _load, *given
+            )
         return self._loads_s[loading]
 
 
@@ -138,14 +136,14 @@ class SimulatedMoves:
     ----------
     platform : Path
         Platform XML.
-    state : GroupState
-        Where the state is.
+    traffic : Traffic
+        The job's data.
     symmetry : callable
         Returns which parts of the platform are alike.
     """
 
     platform: Path
-    state: GroupState
+    traffic: Traffic
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
     _known: _KnownMoves = field(default_factory=_KnownMoves, init=False, repr=False, compare=False)
 
@@ -157,12 +155,12 @@ class SimulatedMoves:
         """Return how long each group sends or receives, in seconds."""
         request = tuple(moves)
         if request not in self._known:
-            flows = self.state.flows(moves)
+            flows = self.traffic.state_flows(moves)
             self._known[request] = self._of_groups(flows) if flows else {}
         return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
-        group_of = {host: group for group, hosts in enumerate(self.state.hosts) for host in hosts}
+        group_of = {host: group for group, hosts in enumerate(self.traffic.hosts) for host in hosts}
         arrived_s = _arrived_s(self.platform, _by_stand_ins(flows, self.symmetry()))
         busy_s: dict[int, float] = {}
         for (near, far, _), until_s in zip(flows, arrived_s, strict=True):
@@ -173,7 +171,7 @@ class SimulatedMoves:
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the bytes that arrive at all receivers together."""
-        return self.state.size_bytes(moves)
+        return self.traffic.state_bytes_of(moves)
 
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
@@ -184,8 +182,7 @@ def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
 
 def _arrived_s(platform: Path, flows: Sequence[Flow]) -> list[float]:
     """Return when each of some flows that begin at once has arrived, in seconds."""
-    measure = partial(simulate_on, platform, _arrivals, flows)
-    return cached(platform, [_FLOWS_VERSION, flows], measure, list)
+    return cached_simulation(platform, list, _FLOWS_VERSION, _arrivals, flows)
 
 
 def _all_reduce(
@@ -195,8 +192,8 @@ def _all_reduce(
     shares: Mapping[str, float],
 ) -> float:
     from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.links import narrowed
     from faultline.simulator.simgrid_engine.loading import alone_s
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
 
     with narrowed(shares):
         return alone_s(engine, lambda: all_reduce(hosts, bytes_per_host))

@@ -64,7 +64,7 @@ def time_step(
 
     The ranks of `slow` compute by these factors longer.
     """
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.links import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     ranks = sum(len(stage) for replica in hosts for stage in replica)
@@ -82,7 +82,7 @@ def look_up_step(
     shares: StepShares | None = None,
 ) -> None:
     """Look up the platform properties of `time_step`, so that forks of this process know them."""
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.links import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     left = frozenset(bandwidths.items())

@@ -14,8 +14,7 @@ from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import simulate_on
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation
 from faultline.simulator.simgrid_engine.simulated_courses import courses_of
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -43,11 +42,7 @@ def write_beside_steps(
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
     """
-
-    def measure() -> list[Sequence[float]]:
-        return simulate_on(platform, simulate_beside, traffic)
-
-    found: list[Sequence[float]] = cached(platform, [_VERSION, repr(traffic)], measure, list)
+    found = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
     parts, sent = [Sharing.of(*part) for part in found], ANOTHER_WRITE
     if traffic.snapshot:
         sent = parts.pop()
@@ -66,8 +61,8 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     import simgrid
     from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
     from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
     from faultline.simulator.simgrid_engine.loading import run_controller
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
     level_memory_doors(traffic)

@@ -283,6 +283,19 @@ def traffic_on(
     return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True)
 
 
+def state_in(
+    hosts: Sequence[Sequence[str]],
+    bytes_per_gpu: float,
+    gpus: int,
+    *,
+    storage: str = "",
+    context: int = 1,
+) -> Traffic:
+    """Return a job of so many GPUs a group, with so much training state on each."""
+    state: dict[str, Any] = {"state_bytes": bytes_per_gpu, "gpus_per_group": gpus}
+    return Traffic(hosts, storage, 0.0, False, False, False, context=context, **state)
+
+
 def edited(platform: Path, into: Path, pattern: str, other: str, places: int = 1) -> Path:
     """Write a platform in which what a pattern finds, so many times, is other; return it."""
     text, found = re.subn(pattern, other, platform.read_text(encoding="utf-8"))
