@@ -35,31 +35,18 @@ FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
 """Failed fractions of the figure: 0 to 0.4 %."""
 DOMAIN_SIZES = (8, 16, 32, 64, 72)
 """GPUs of a domain: those that the paper compares."""
-BLAST_RADII = (1, 2, 4, 8, 16)
-BLAST_FAILURES = 33
-"""0.1 % of the GPUs, if each failure takes one."""
 
 
 def random_counts(
-    rng: np.random.Generator,
-    sets: int,
-    failures: int,
-    domains: int,
-    domain_gpus: int,
-    blast_radius: int = 1,
+    rng: np.random.Generator, sets: int, failures: int, domains: int, domain_gpus: int
 ) -> NDArray[np.int16]:
-    """Draw sets of failures, uniform over the cluster; failed GPUs, shape (sets, domains).
-
-    A failure takes a blast radius of GPUs, which divides a domain: neighbours in one domain, no GPU
-    twice.
-    """
-    blocks_per_domain = domain_gpus // blast_radius
-    blocks = domains * blocks_per_domain
-    drawn = [rng.choice(blocks, failures, replace=False, shuffle=False) for _ in range(sets)]
-    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // blocks_per_domain
+    """Draw sets of failed GPUs, uniform over the cluster; their numbers, shape (sets, domains)."""
+    gpus = domains * domain_gpus
+    drawn = [rng.choice(gpus, failures, replace=False, shuffle=False) for _ in range(sets)]
+    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // domain_gpus
     cells = domain + domains * np.arange(sets)[:, np.newaxis]
     hits = np.bincount(cells.ravel(), minlength=sets * domains).reshape(sets, domains)
-    return (blast_radius * hits).astype(np.int16)
+    return hits.astype(np.int16)
 
 
 def lost_shares(
@@ -86,34 +73,6 @@ def lost_shares(
     return 1.0 - kept
 
 
-def _losses(
-    job: StudyJob,
-    purpose: Purpose,
-    over: str,
-    cells: Sequence[tuple[float, int, int]],
-    seeds: Sequence[int],
-    sets: int,
-) -> pd.DataFrame:
-    """Return a row a seed, cell, scheme and packing, with the columns of `loss_table`.
-
-    A cell is the value of column `over`, the failures, and the GPUs that each of them takes.
-    """
-    rows = []
-    for seed, (index, (value, failures, radius)) in product(seeds, enumerate(cells)):
-        rng = stream(seed, purpose, index)
-        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus, radius)
-        for scheme, in_order in product(Scheme, (False, True)):
-            shares, resharded = (
-                lost_shares(counts, job, scheme, in_order=in_order, resharded=all_of_it)
-                for all_of_it in (False, True)
-            )
-            cell = (seed, value, scheme.value, not in_order)
-            rows.append((*cell, shares.mean(), np.percentile(shares, 95), resharded.mean()))
-    return pd.DataFrame(
-        rows, columns=["seed", over, "scheme", "packed", "loss", "high", "resharded"]
-    )
-
-
 def loss_table(
     job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
 ) -> pd.DataFrame:
@@ -122,15 +81,20 @@ def loss_table(
     Columns `loss` and `high` are the mean and the 95th percentile over the sets, `resharded` the
     mean with all resharding charged. All schemes see the same sets.
     """
-    gpus = job.domains * job.domain_gpus
-    cells = [(fraction, round(gpus * fraction), 1) for fraction in fractions]
-    return _losses(job, Purpose.PLACEMENTS, "failed_fraction", cells, seeds, sets)
-
-
-def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
-    """Return `loss_table` by the GPUs that a failure takes, at a number of failures."""
-    cells = [(radius, BLAST_FAILURES, radius) for radius in BLAST_RADII]
-    return _losses(job, Purpose.BLASTS, "blast_radius", cells, seeds, sets)
+    gpus, rows = job.domains * job.domain_gpus, []
+    for seed, (index, fraction) in product(seeds, enumerate(fractions)):
+        rng = stream(seed, Purpose.PLACEMENTS, index)
+        failed = round(gpus * fraction)
+        counts = random_counts(rng, sets, failed, job.domains, job.domain_gpus)
+        for scheme, in_order in product(Scheme, (False, True)):
+            shares, resharded = (
+                lost_shares(counts, job, scheme, in_order=in_order, resharded=all_of_it)
+                for all_of_it in (False, True)
+            )
+            cell = (seed, fraction, scheme.value, not in_order)
+            rows.append((*cell, shares.mean(), np.percentile(shares, 95), resharded.mean()))
+    columns = ["seed", "failed_fraction", "scheme", "packed", "loss", "high", "resharded"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 DAY_S = 86_400.0

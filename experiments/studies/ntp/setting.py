@@ -133,7 +133,6 @@ class Purpose(Enum):
 
     PLACEMENTS = 1
     TRACE = 2
-    BLASTS = 4
     FAILING_SPARES = 5
 
 

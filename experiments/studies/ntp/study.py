@@ -44,7 +44,6 @@ class NtpStudy(Study):
                 "tried": tables.tried_table(),
                 "losses": losses(job, failures.FRACTIONS, seeds, sets),
                 "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
-                "blasts": failures.blast_table(job, seeds, sets),
             }
         with stage.step("traces"):
             results["traces"] = failures.trace_table(seeds, count)

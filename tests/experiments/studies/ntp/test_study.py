@@ -15,7 +15,6 @@ import pytest
 from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.ntp import tables
 from faultline.experiments.studies.ntp.failures import (
-    blast_table,
     loss_table,
     lost_shares,
     spares_table,
@@ -117,19 +116,6 @@ def test_three_times_the_rate(traces: pd.DataFrame) -> None:
     assert triple.least_availability_tp32.mean() == pytest.approx(0.80, abs=0.03)
     plain = traces[(traces.rate_factor == 1) & (traces.repair == "5 days")]
     assert 2.0 < triple.peak_gpus.mean() / plain.peak_gpus.mean() < 3.0
-
-
-@pytest.mark.paper("NTP", "blast radius", "reproduce-ntp")
-def test_blast_radius() -> None:
-    """DP-DROP stays where it is; NTP and NTP-PW grow, and stay below."""
-    table = blast_table(study_job(), [0], 100)
-    losses = table[table.packed].pivot_table(index="blast_radius", columns="scheme", values="loss")
-    assert losses["dp-drop"].max() - losses["dp-drop"].min() < HALF_A_POINT
-    for scheme in ("ntp", "ntp-pw"):
-        assert losses[scheme].is_monotonic_increasing
-        assert (losses[scheme] < losses["dp-drop"]).all()
-    assert (losses["ntp-pw"] <= losses["ntp"]).all()
-    assert losses["ntp"][4] < losses["dp-drop"][4] / 3
 
 
 @pytest.mark.paper("NTP", "slowdown by resharding", "reproduce-ntp")
