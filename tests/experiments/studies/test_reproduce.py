@@ -34,6 +34,7 @@ from faultline.experiments.studies.spare.cells import (
     variant_points,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
+from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
@@ -82,6 +83,15 @@ def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
         "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_no_folder_of_a_study_is_a_link(stage: Stage, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (stage.directory / "traces").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="a symbolic link, and no folder"):
+        stage.folder("traces")
+    assert stage.folder("mixes").is_dir()
 
 
 def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
