@@ -151,7 +151,7 @@ _BIN_S = 300.0
 
 # Short steps make slow runs, and the drops of smaller models and of other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
-_LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5, "varuna": 0.2}
+_LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5}
 _LENGTHS_OF_VARIANTS = {FLOP: 0.2}
 
 
@@ -169,7 +169,6 @@ def cells() -> Iterator[Cell]:
     for scenario, model, system in product(SCENARIOS, MODELS, SYSTEMS):
         yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
-        yield Cell("varuna", "7B", scenario)
         yield Cell("bamboo", "7B", scenario, ALL_SHARED)
         yield Cell("mecefo", "7B", scenario, FLOP)
 
@@ -183,7 +182,7 @@ def drop_table(stage: Stage) -> pd.DataFrame:
     ]
     runs = stage.runs("runs", points)
     of_cells = zip(runs.system, runs.model, strict=True)
-    steps_s = [step_s(system, MODELS[model]) for system, model in of_cells]
+    steps_s = [MODELS[model].step_s(system) for system, model in of_cells]
     return with_drops(runs.assign(drop=1.0 - runs.completed_steps * steps_s / runs.time_s))
 
 
@@ -213,14 +212,6 @@ def no_fault_table() -> pd.DataFrame:
     )
 
 
-def step_s(system: str, model: Model) -> float:
-    """Return the seconds of a step without failures and checkpoints.
-
-    Varuna's is taken to be Oobleck's, whose authors compare the two.
-    """
-    return model.step_s("oobleck" if system == "varuna" else system)
-
-
 def hours_of(cell: Cell) -> float:
     """Return the simulated hours of a run."""
     length = _LENGTHS[cell.model] * _LENGTHS_OF_SYSTEMS[cell.system]
@@ -238,7 +229,7 @@ def scenario_of(cell: Cell) -> Scenario:
         "job.gpus": GPUS,
         "job.steps": 1_000_000_000,
         "job.time_limit_s": hours_of(cell) * 3600,
-        "times.compute_s": step_s(cell.system, model) - reduce_s,
+        "times.compute_s": model.step_s(cell.system) - reduce_s,
         "job.parameter_bytes": 2 * model.parameters,
         # 16-bit weights, 32-bit weights and moments.
         "protection.state_bytes": 14.0 * model.parameters,
@@ -264,7 +255,7 @@ def _own_keys(system: str, model: Model) -> dict[str, object]:
         # Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s.
         stated = {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0}
         return {"strategy.bamboo.spread_share": model.bamboo_work_share, **stated}
-    return {"checkpoint.interval_steps": 10} if system == "varuna" else {}
+    return {}
 
 
 def resilience_table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -341,7 +332,7 @@ def course_of(cell: Cell, seed: int, hours: float) -> Course:
     ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
     edges_s = np.arange(0.0, hours * 3600.0 + _BIN_S / 2, _BIN_S)
     done = np.interp(edges_s, [0.0, *ends_s], np.arange(len(ends_s) + 1.0))
-    relative = np.diff(done) * step_s(cell.system, MODELS[cell.model]) / _BIN_S
+    relative = np.diff(done) * MODELS[cell.model].step_s(cell.system) / _BIN_S
     failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
     middles_s = (edges_s[1:] + edges_s[:-1]) / 2
     return Course(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)

@@ -27,7 +27,6 @@ from faultline.experiments.studies.mecefo.runs import (
     plateau_table,
     resilience_table,
     scenario_of,
-    step_s,
     with_drops,
 )
 from faultline.strategies.stage_work import low_rank_share
@@ -68,7 +67,7 @@ def test_steps_follow_from_throughput() -> None:
     for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
         question = resolve(scenario_of(cell))
         whole_s = question.scenario.compute_s + question.durations.all_reduce_s(4)
-        assert whole_s == pytest.approx(step_s(cell.system, MODELS[cell.model]), rel=1e-9)
+        assert whole_s == pytest.approx(MODELS[cell.model].step_s(cell.system), rel=1e-9)
         assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario_name].mtbf_s
     assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
 
@@ -137,7 +136,7 @@ def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure]
     cell = Cell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
     record = run(scenario_of(cell).with_({"job.time_limit_s": 7200.0}), 1)
-    trained_s = record["completed_steps"] * step_s("mecefo", MODELS["7B"])
+    trained_s = record["completed_steps"] * MODELS["7B"].step_s("mecefo")
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3
     courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
@@ -158,7 +157,7 @@ def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
     k = 32 * (1 - np.exp(-down / 32))
     shared = MODELS["350M"].bamboo_work_share
     expected_s = record["time_s"] * shared * (1 - (32 - k) / 32) + stalls
-    lost_s = record["time_s"] - record["completed_steps"] * step_s("bamboo", MODELS["350M"])
+    lost_s = record["time_s"] - record["completed_steps"] * MODELS["350M"].step_s("bamboo")
     assert lost_s == pytest.approx(expected_s, rel=0.25)
 
 
