@@ -274,7 +274,7 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
     if frame[_RATIO].isna().any():
         notes.append("Empty: the closed form does not hold.")
     shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
-    figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
+    figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, "source", notes)
     label = f"{look_of(best.scheme).label}, state kept by {best.protection}"
     write_title(figure, f"{label}: time-to-train ratio")
     columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])

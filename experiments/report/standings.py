@@ -17,7 +17,7 @@ from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.analysis.quantities import fixed, quantity, steps_text, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.report.tables import Mapped, choice_name, knobs_name
+from faultline.experiments.report.tables import Mapped, choice_name
 
 METRIC = "time_to_train_ratio"
 _BEST_OF_ONE_SCHEME = 5
@@ -36,7 +36,6 @@ class Standings:
     # ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN if
     # unknown) over ``pairs`` of runs.
     choices: pd.DataFrame
-    runs: pd.DataFrame  # The runs of the choices, with the column ``place``.
 
     def best(self) -> pd.DataFrame:
         """Return each scheme's best choice; of a single scheme, its best choices."""
@@ -46,25 +45,14 @@ class Standings:
             1
         )
 
-    def runs_of_best(self) -> pd.DataFrame:
-        """Return the runs of `best`."""
-        keys = [*self.conditions, "place"]
-        return self.runs.merge(self.best()[keys], on=keys)
 
-
-def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
+def standings(runs: pd.DataFrame) -> Standings:
     """Rank the choices of a sweep.
 
-    The axis `by` counts as a knob, even if users cannot choose it, such as a platform.
-
-    Notes
-    -----
     The ratio of a job that gave up is infinite. Choices with fewer seeds than others of their
     scheme come last: if runs failed, the mean over the others may be too good.
     """
     knobs = tuple(knobs_of(runs))
-    if by is not None and by not in (*knobs, "strategy.name"):
-        knobs = (*knobs, by)
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )
@@ -84,7 +72,7 @@ def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
     )
     choices = placed.merge(means, on=[*conditions, "place"])
     choices = choices.merge(_against_the_soonest(ended, conditions), how="left")
-    return Standings(conditions, knobs, choices, ended)
+    return Standings(conditions, knobs, choices)
 
 
 def _with_costs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +125,6 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
     return table[[*conditions, "place", "change", "low", "high", "pairs"]]
 
 
-_MOST_PEERS = 4
 _ALONE = "The sweep has no other choice to compare it with."
 _ONE_SEED_EACH = "There is only one seed, so the significance is unknown."
 _ONE_SEED = "There is only one pair of runs, so the significance is unknown."
@@ -179,7 +166,7 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
     if not others:
         return Answer(f"{name} takes {time}", _ALONE)
     sentence = f"{name} {_verb(is_clear(others[0]))} soonest: in {time}"
-    return Answer(sentence, f"{_lead(others[0], order.knobs)} {_peers(soonest, order)}".strip())
+    return Answer(sentence, _lead(others[0], order.knobs))
 
 
 def is_clear(later: Mapped) -> bool:
@@ -209,20 +196,6 @@ def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
     )
 
 
-def _peers(soonest: Mapped, order: Standings) -> str:
-    """Name the other settings of the soonest scheme that tie with it."""
-    choices = order.choices
-    if choices["strategy"].nunique() == 1:
-        return ""
-    own = choices[choices["strategy"] == soonest["strategy"]]
-    peers = own[(own["place"] > 1) & (own["low"] <= 0)].to_dict(orient="records")
-    if not peers:
-        return ""
-    names = "; ".join(knobs_name(row, order.knobs) for row in peers[:_MOST_PEERS])
-    more = f" and {len(peers) - _MOST_PEERS} more" if len(peers) > _MOST_PEERS else ""
-    return f"Its lead over its other settings ({names}{more}) is not significant."
-
-
 def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
     firsts = best[best["place"] == 1]
     finished = firsts[firsts["mean"] < math.inf].to_dict(orient="records")
@@ -246,21 +219,13 @@ def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
         many = len(order.conditions) > 1
         everywhere = "under every condition" if many else f"whatever the {axis}"
         where = everywhere if count == total else _of(count, total)
-        sentence = f"{name} {verb} soonest {where}{_redundancies(finished, order)}."
+        sentence = f"{name} {verb} soonest {where}."
     else:
         others = ", ".join(f"{other} {_of(times, total)}" for other, times in wins[1:3])
         more = f", and {len(wins) - 3} others elsewhere" if len(wins) > 3 else ""
         sentence = f"It depends: {name} {verb} soonest {_of(count, total)}, {others}{more}."
     one_seed = not seconds.empty and seconds["pairs"].max() < 2
     return Answer(sentence, _ONE_SEED_EACH if one_seed else _leads(leads, total))
-
-
-def _redundancies(finished: list[Mapped], order: Standings) -> str:
-    """Return the redundancies of the soonest choices, if one scheme is always the soonest."""
-    if order.choices["strategy"].nunique() == 1 or "strategy.redundancy" not in order.knobs:
-        return ""
-    chosen = sorted({int(row["redundancy"]) for row in finished})
-    return f", with r = {chosen[0]}" + (f" to {chosen[-1]}" if len(chosen) > 1 else "")
 
 
 def _of(count: int, total: int) -> str:

@@ -8,5 +8,6 @@ from faultline.experiments.report.tables import Table
 
 def shown(table: Table) -> pd.DataFrame:
     """Return the texts of a table by their headings."""
-    rows = [[cell.text for cell in row.cells] for row in table.rows]
-    return pd.DataFrame(rows, columns=[column.title for column in table.columns])
+    return pd.DataFrame(
+        [row.cells for row in table.rows], columns=[column.title for column in table.columns]
+    )
