@@ -23,7 +23,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.badput import draw_badput
 from faultline.experiments.figures.curves import draw_curves
-from faultline.experiments.figures.maps import draw_best_map, draw_heat_map
+from faultline.experiments.figures.maps import draw_best_map
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.figures.style import (
     CAUSE_LOOKS,
@@ -175,36 +175,6 @@ def test_one_seed_has_a_line_and_no_band() -> None:
 
 
 # Maps.
-
-
-def test_cells_carry_the_mean_over_seeds() -> None:
-    frame = sweep_frame(
-        {SCHEME: ["spare", "replication"], MTBF: [300.0, 600.0], RESTART: [60.0, 90.0, 120.0]}
-    )
-    frame.loc[frame[MTBF] == 600.0, RATIO] += 3.0
-    figure = draw_heat_map(frame, MTBF, RESTART, SCHEME)
-    assert "time-to-train ratio" in words_in(figure)
-    for scheme, axis in zip(("spare", "replication"), panels(figure)[:2], strict=True):
-        assert axis.get_title(loc="left") == look_of(scheme).label
-        means = frame[frame[SCHEME] == scheme].groupby([RESTART, MTBF])[RATIO].mean()
-        assert [text.get_text() for text in axis.texts] == [f"{mean:.3g}" for mean in means]
-        np.testing.assert_allclose(axis.collections[0].get_array().ravel(), means)
-
-
-def test_a_map_marks_infinite_cells_and_leaves_missing_ones_empty() -> None:
-    frame = sweep_frame({SCHEME: ["spare"], MTBF: [300.0, 600.0], RESTART: [60.0, 90.0]})
-    frame.loc[(frame[MTBF] == 300.0) & (frame[RESTART] == 60.0), RATIO] = math.inf
-    frame = frame[(frame[MTBF] == 300.0) | (frame[RESTART] == 60.0)]
-    axis = panels(draw_heat_map(frame, MTBF, RESTART, SCHEME))[0]
-    texts = [text.get_text() for text in axis.texts]
-    assert (texts[0], texts[3]) == ("∞", "")
-    assert axis.collections[0].get_array().mask.ravel().tolist() == [True, False, False, True]
-
-
-def test_many_cells_carry_no_numbers() -> None:
-    many = list(np.arange(20.0))
-    frame = sweep_frame({SCHEME: ["spare"], MTBF: many, RESTART: many}, seeds=1)
-    assert len(panels(draw_heat_map(frame, MTBF, RESTART, SCHEME))[0].texts) == 0
 
 
 def test_the_best_map_shows_the_winner_and_whether_it_is_sure() -> None:
