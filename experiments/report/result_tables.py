@@ -42,8 +42,6 @@ def _time_column(times_s: pd.Series) -> Column:
 
 def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[Column, ...]:
     """Return columns of GPU-hours (in thousands or millions if large) and of costs."""
-    if best["gpu_hours"].isna().all():
-        return ()
     largest = float(best["gpu_hours"].where(best["gpu_hours"] < math.inf).max())
     scale, unit = next(
         (pair for pair in ((1e6, "M "), (1e3, "k ")) if largest >= 10 * pair[0]), (1.0, "")

@@ -49,7 +49,7 @@ def test_the_page_is_sound_and_asks_the_network_for_nothing(
 
 def test_the_answer_comes_first(page: Document) -> None:
     assert page.text.index("looks soonest") < page.text.index("The question")
-    assert "SPARe + checkpoint looks soonest whatever the MTBF of the system" in page.text
+    assert "SPARe + checkpoint looks soonest under 2 of 2 conditions" in page.text
 
 
 def test_the_commands_name_the_files_of_schemes(
