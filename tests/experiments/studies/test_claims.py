@@ -238,4 +238,4 @@ def test_systems_are_printed_one_by_one() -> None:
     ]
     assert "verdict" not in [column.title for column in tables[0].columns]
     (cells,) = (row.cells for row in tables[1].rows)
-    assert [cell.text for cell in cells][-1] == "1 inside"
+    assert cells[-1] == "1 inside"
