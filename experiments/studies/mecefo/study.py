@@ -138,10 +138,6 @@ class MecefoStudy(Study):
             "courses": dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True)),
         }
 
-    def row_tables(self, results: Results) -> Results:
-        """Return the tables alone."""
-        return self.tables(results)
-
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""
         times = ", ".join(
