@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +26,6 @@ from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
@@ -324,7 +323,6 @@ def run_on_simgrid(
     traffic: Traffic,
     *,
     events: bool = False,
-    links: Path | None = None,
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine, in a process of its own.
 
@@ -338,11 +336,8 @@ def run_on_simgrid(
         The traffic that is simulated as messages.
     events : bool
         Whether to keep the timeline.
-    links : Path, optional
-        File for the traffic of each link.
     """
-    with links_traced(platform, links) as (simulated, options):
-        return in_own_process(simulate_here, job, strategy, simulated, traffic, events, options)
+    return in_own_process(simulate_here, job, strategy, platform, traffic, events)
 
 
 def simulate_here(
@@ -351,13 +346,12 @@ def simulate_here(
     platform: Path,
     traffic: Traffic,
     keep_events: bool,
-    options: Sequence[str] = (),
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine in this process, which is possible once."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
 
-    engine = load_engine(platform, options)
+    engine = load_engine(platform)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
     from faultline.simulator.simgrid_engine.links import level_memory_doors
 
