@@ -17,6 +17,7 @@ from faultline.simulator.simgrid_engine.process import (
     aborted,
     call_over,
     other_with_platforms,
+    retry_if_killed,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def simulate_on(
     Raises
     ------
     SimulationError
-        If SimGrid aborts, or the process is killed.
+        If SimGrid aborts, or the process is killed repeatedly.
     """
     result: Result = _in_kept_process(platform, _in_a_fork, Call(simulate, args, kwargs))
     return result
@@ -103,13 +104,18 @@ def _in_kept_process(platform: Path, way: Callable[[Call], Any], call: Call) -> 
     other = other_with_platforms()
     if other is not None:
         return call_over(other, _in_kept_process, platform, way, call)
-    try:
-        # A process that is forked from this one must not use its kept processes.
-        return _kept_process(platform, platform.stat().st_mtime_ns, os.getpid()).call(way, call)
-    except SimulationError:
-        # The process may have stopped.
-        _kept_process.cache_clear()
-        raise
+
+    def attempt() -> Any:
+        try:
+            # A process that is forked from this one must not use its kept processes.
+            kept = _kept_process(platform, platform.stat().st_mtime_ns, os.getpid())
+            return kept.call(way, call)
+        except SimulationError:
+            # The process may have stopped.
+            _kept_process.cache_clear()
+            raise
+
+    return retry_if_killed(attempt)
 
 
 @lru_cache(maxsize=2)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import resource_tracker
@@ -25,7 +26,8 @@ from faultline.platforms.errors import shortage
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
 from faultline.simulator.run import simulate
-from faultline.simulator.simgrid_engine.errors import SimulationError
+from faultline.simulator.simgrid_engine import standstill
+from faultline.simulator.simgrid_engine.errors import KilledError, SimulationError
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
@@ -35,6 +37,7 @@ from faultline.strategies.errors import StrategyError
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+_ATTEMPTS = 4
 # The exit statuses of a child that was killed, or whose fork server is gone.
 _KILLED = -signal.SIGKILL, 255
 
@@ -162,9 +165,13 @@ class OwnProcess:
         self._process = context.Process(
             target=_serve, args=(tasks_there, errors, forked), daemon=kept
         )
-        with _script_left_alone(), helpers_on_safe_path():
-            self._process.start()
-        tasks_there.close()
+        try:
+            with _script_left_alone(), helpers_on_safe_path():
+                self._process.start()
+        except (EOFError, ConnectionError) as gone:
+            raise KilledError("the process was killed as it began") from gone
+        finally:
+            tasks_there.close()
 
     def __enter__(self) -> OwnProcess:
         return self
@@ -192,16 +199,13 @@ class OwnProcess:
         """
         try:
             self._tasks.send(Call(function, args, kwargs))
-            while isinstance(message := self._tasks.recv(), Call):
+            while isinstance(message := self._received(), Call):
                 self._tasks.send(message.run())
             result, error = message
         except (EOFError, ConnectionError):
             self._process.join()
             if self._process.exitcode in _KILLED:
-                raise SimulationError(
-                    "the process of the simulation was killed: perhaps the machine ran out of "
-                    "memory"
-                ) from None
+                raise KilledError("the process was killed") from None
             raise aborted(self._errors.fileno()) from None
         if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
             raise SimulationError(_LACKS.format(lack)) from error
@@ -212,25 +216,57 @@ class OwnProcess:
         returned: Result = result
         return returned
 
+    def _received(self) -> Any:
+        """Return the next message of the process; raise a SimulationError if it stands still."""
+        number = self._process.pid
+        assert number is not None
+        watch = None
+        while not self._tasks.poll(standstill.LOOK_EVERY_S):
+            watch = watch or standstill.Watch(number)
+            if watch.stands_still():
+                where = standstill.places(number, self._errors.fileno())
+                self._process.kill()
+                raise SimulationError(
+                    f"SimGrid stands still: no processor time in {standstill.LIMIT_S:.0f} s; its "
+                    f"threads wait at {where}"
+                )
+        return self._tasks.recv()
+
 
 def in_own_process(
     function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """Call a module-level function in a fresh process and return its result.
 
-    The owner of this process, if it has one, starts it.
+    The owner of this process, if it has one, starts it. The call is repeated if the process or its
+    fork server is killed, so the function must return the same result each time.
 
     Raises
     ------
     SimulationError
-        If the process stopped, as it does if SimGrid aborts, or was killed.
+        If the process stopped, as it does if SimGrid aborts, or was killed repeatedly.
     """
     owner = _ProcessState.owner
     if owner is not None:
         result: Result = call_over(owner, in_own_process, function, *args, **kwargs)
         return result
-    with OwnProcess() as process:
-        return process.call(function, *args, **kwargs)
+
+    def call() -> Result:
+        with OwnProcess() as process:
+            return process.call(function, *args, **kwargs)
+
+    return retry_if_killed(call)
+
+
+def retry_if_killed(call: Callable[[], Result]) -> Result:
+    """Call a function that runs something in its own process; retry if that process is killed."""
+    for _ in range(_ATTEMPTS):
+        with suppress(KilledError):
+            return call()
+    raise SimulationError(
+        f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
+        "machine ran out of memory"
+    )
 
 
 def other_with_platforms() -> Connection | None:
@@ -275,6 +311,8 @@ def _serve(tasks: Connection, errors: _Errors, forked: bool) -> None:
     # SimGrid prints its errors; the parent shows them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
     os.close(errors.descriptor)
+    # The owner requests the stacks of its threads if it makes no progress.
+    faulthandler.register(signal.SIGUSR1, file=2)
     owner = multiprocessing.parent_process()
     assert owner is not None
     if forked:

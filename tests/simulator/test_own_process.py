@@ -1,4 +1,4 @@
-"""Processes of simulations: they end with their owners, and nothing they print is seen."""
+"""Processes of simulations: those that are killed are replaced, and nothing they print is seen."""
 
 from __future__ import annotations
 
@@ -7,18 +7,31 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import psutil
 import pytest
+from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import SimulationError
-from faultline.simulator.simgrid_engine.process import OwnProcess, fork_from_here, in_own_process
+from faultline.simulator.simgrid_engine.process import (
+    OwnProcess,
+    fork_from_here,
+    in_own_process,
+)
 
 from tests.experiments.runs.processes import PATIENCE_S, gone, start_python, wait_for
 
 
-def end_by(how: int) -> None:
-    os.kill(os.getpid(), how)
+def die_so_often(count: int, folder: Path, how: int) -> str:
+    """Die as if somebody had killed this process, the first `count` times that it is called."""
+    tried = len(list(folder.iterdir()))
+    (folder / str(tried)).touch()
+    if tried < count:
+        os.kill(os.getpid(), how)
+    return "alive"
 
 
 def talk() -> int:
@@ -31,9 +44,21 @@ def refuse() -> None:
     raise RuntimeError("no such host")
 
 
-def test_one_that_is_killed_is_told() -> None:
-    with pytest.raises(SimulationError, match="was killed: perhaps the machine ran out of memory"):
-        in_own_process(end_by, signal.SIGKILL)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_process_that_is_killed_is_replaced(count: int, tmp_path: Path) -> None:
+    assert in_own_process(die_so_often, count, tmp_path, signal.SIGKILL) == "alive"
+    assert len(list(tmp_path.iterdir())) == count + 1
+
+
+def test_one_that_is_killed_for_ever_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SimulationError, match="killed, 4 times in a row"):
+        in_own_process(die_so_often, 99, tmp_path, signal.SIGKILL)
+
+
+def test_one_that_aborts_would_do_so_again(tmp_path: Path) -> None:
+    with pytest.raises(SimulationError, match="SimGrid aborted"):
+        in_own_process(die_so_often, 99, tmp_path, signal.SIGABRT)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def complain_and_abort() -> None:
@@ -44,6 +69,55 @@ def complain_and_abort() -> None:
 def test_what_it_printed_last_is_in_the_message() -> None:
     with pytest.raises(SimulationError, match=r"SimGrid aborted .*: line 7 \| line 8 \| \[1m$"):
         in_own_process(complain_and_abort)
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let the first process not start, as where the one it is forked from was killed."""
+    begun: list[str] = []
+    start = ForkServerProcess.start
+
+    def start_later(self: ForkServerProcess) -> None:
+        begun.append("start")
+        if len(begun) == 1:
+            raise EOFError("unexpected EOF")
+        start(self)
+
+    monkeypatch.setattr(ForkServerProcess, "start", start_later)
+    return begun
+
+
+def wait_for_itself() -> None:
+    lock = threading.Lock()
+    with lock:
+        lock.acquire()
+
+
+def test_one_that_waits_for_itself_is_ended_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
+    with pytest.raises(
+        SimulationError, match=r"stands still.* at test_own_process.py:\d+ wait_for"
+    ):
+        in_own_process(wait_for_itself)
+
+
+def work_for_two_seconds() -> str:
+    begun_s = time.process_time()
+    while time.process_time() - begun_s < 2.0:
+        pass
+    return "done"
+
+
+def test_one_that_computes_for_long_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standstill, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(standstill, "LIMIT_S", 1.0)
+    assert in_own_process(work_for_two_seconds) == "done"
+
+
+def test_one_whose_fork_server_is_killed_at_its_start_is_started_again(starts: list[str]) -> None:
+    assert in_own_process(talk) == 7
+    assert len(starts) == 2
 
 
 def test_what_it_prints_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:

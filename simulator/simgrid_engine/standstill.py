@@ -1,0 +1,73 @@
+"""Detects a deadlocked process of a simulation: it uses no more processor time."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from pathlib import PurePath
+
+LOOK_EVERY_S = 10.0
+LIMIT_S = 120.0
+"""Seconds of real time without processor time after which a process is deadlocked."""
+
+_FRAME = re.compile(r'File "([^"]*)", line (\d+) in (\S+)')
+
+
+class Watch:
+    """Follows the processor time of a process and of all that it started.
+
+    Parameters
+    ----------
+    number : int
+        Number of the process.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._used_s = -1.0
+        self._since_s = time.monotonic()
+
+    def stands_still(self) -> bool:
+        """Return whether it has used no processor time for `LIMIT_S`; False if unknown."""
+        used_s = self._processor_s()
+        if used_s is None or used_s != self._used_s:
+            self._used_s, self._since_s = used_s or 0.0, time.monotonic()
+        return time.monotonic() - self._since_s >= LIMIT_S
+
+    def _processor_s(self) -> float | None:
+        # Needed only if a simulation takes long.
+        import psutil
+
+        with suppress(psutil.Error, OSError):
+            process = psutil.Process(self._number)
+            family = [process, *process.children(recursive=True)]
+            if any(one.status() == psutil.STATUS_STOPPED for one in family):
+                return None
+            return sum(sum(one.cpu_times()[:2]) for one in family)
+        return None
+
+
+def places(number: int, errors: int) -> str:
+    """Return the current code lines of a process's threads, briefly.
+
+    Parameters
+    ----------
+    number : int
+        Number of the process; it prints its threads on SIGUSR1 (`faulthandler`).
+    errors : int
+        Descriptor of the file that takes its standard error.
+    """
+    begin = os.fstat(errors).st_size
+    with suppress(ProcessLookupError):
+        os.kill(number, signal.SIGUSR1)
+        time.sleep(0.5)
+    text = os.pread(errors, 1 << 20, begin).decode(errors="replace")
+    innermost: dict[str, None] = {}
+    for thread in text.split("hread 0x")[1:]:
+        if found := _FRAME.search(thread):
+            path, line, function = found.groups()
+            innermost[f"{PurePath(path).name}:{line} {function}"] = None
+    return ", ".join([*innermost][:4]) or "unknown"
