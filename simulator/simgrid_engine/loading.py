@@ -14,13 +14,13 @@ from faultline.platforms.network_model import engine_arguments
 from faultline.platforms.xml_names import CONTROLLER_HOST
 
 
-def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
+def load_engine(platform: Path) -> simgrid.Engine:
     """Create this process's engine and load a platform XML; possible once a process.
 
     The platform is sealed: before that SimGrid knows no routes.
     """
     _stay_on_one_core()
-    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments(), *options])
+    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments()])
     engine.load_platform(str(platform))
     engine.netzone_root.seal()
     return engine
@@ -40,6 +40,12 @@ def run_controller(engine: simgrid.Engine, name: str, body: Callable[[], object]
     """Start an actor on the controller's host and run until no actor but daemons is left."""
     actor_on(CONTROLLER_HOST, name, body)
     engine.run()
+
+
+def alone_s(engine: simgrid.Engine, act: Callable[[], object]) -> float:
+    """Let one actor act on an idle platform, from time 0; return when it has ended, in seconds."""
+    run_controller(engine, "alone", act)
+    return float(engine.clock)
 
 
 def start_members(hosts: Sequence[str], body: Callable[[int], object]) -> None:

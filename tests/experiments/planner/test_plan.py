@@ -383,7 +383,7 @@ def test_a_narrow_terminal_has_names_and_numbers_whole(unverified: Plan) -> None
     plan = invented(unverified, {"spare": (2.0, 2.5, 3.0), "replication": (2.0, 2.5, 3.0)})
     for width, has_ratio in ((80, False), (160, True)):
         screen = StringIO()
-        print_plan(Console(file=screen, width=width), plan, advise(plan))
+        print_plan(Console(file=screen, width=width), plan, advise(plan), ())
         text = screen.getvalue()
         assert "replicati" in text
         table = text.split("\n \u2500")[1].split("every:")[0]
@@ -396,7 +396,7 @@ def test_rows_of_choices_that_tie_are_marked(unverified: Plan) -> None:
     marked: list[list[str]] = []
     for ratios in ({**TIED, "checkpoint": (6.0, 6.5, 7.0)}, {"spare": TIED["spare"]}):
         plan, screen = invented(unverified, ratios), StringIO()
-        print_plan(Console(file=screen, width=160), plan, advise(plan))
+        print_plan(Console(file=screen, width=160), plan, advise(plan), ())
         marked.append([line for line in screen.getvalue().splitlines() if "\u2248" in line])
     assert [line.split(" storage")[0].strip() for line in marked[0][:-1]] == [
         "\u2248 SPARe + checkpoint",
@@ -656,7 +656,7 @@ def test_choices_with_fewer_seeds_are_ranked_by_the_seeds_that_both_met(
     assert behind.ratio == pytest.approx(scaled, rel=3e-3)
     assert behind.goodput * behind.ratio == pytest.approx(1.0, rel=0.02)
     screen = StringIO()
-    print_plan(Console(file=screen, width=160), plan, advise(plan))
+    print_plan(Console(file=screen, width=160), plan, advise(plan), ())
     assert f"decided early have fewer than {MOST_SEEDS} seeds" in screen.getvalue()
     choices = plan_data(plan, advise(plan))["choices"]
     assert choices[rank.index(2)]["simulated"]["time_to_train_ratio"] == pytest.approx(behind.ratio)
@@ -714,7 +714,7 @@ def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory(unverified: Pl
         for line in plan.lines
     ]
     screen = StringIO()
-    print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan))
+    print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan), ())
     assert "memory: recoveries per simulated job" in screen.getvalue()
     assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
 
@@ -732,7 +732,7 @@ def test_a_plan_says_what_a_failure_takes_until_the_job_goes_on() -> None:
         if line.finished:
             assert line.simulated.recovery_s == pytest.approx(recovery_s[line.choice.scheme])
     screen = StringIO()
-    print_plan(Console(file=screen, width=200), plan, advise(plan))
+    print_plan(Console(file=screen, width=200), plan, advise(plan), ())
     assert f"replication + checkpoint {recovery_s['replication']:.4g} s" in screen.getvalue()
 
 
@@ -741,7 +741,7 @@ def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
     assert len(plan.lines) > 2
     for all_lines in (False, True):
         screen = StringIO()
-        print_plan(Console(file=screen, width=160), plan, advise(plan), all_lines=all_lines)
+        print_plan(Console(file=screen, width=160), plan, advise(plan), (), all_lines=all_lines)
         table = screen.getvalue().split("\n \u2500")[1].split("every:")[0]
         assert table.count(" storage ") == (len(plan.lines) if all_lines else 2)
         assert ("--all prints" in table) != all_lines
