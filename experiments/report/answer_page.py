@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, isnan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from faultline.experiments.figures.decision import (
 from faultline.experiments.figures.palette import OKABE_ITO, look_of
 from faultline.experiments.report.page import Picture, embed, rendered
 from faultline.experiments.report.tables import Column, Table, number, percent, table_of, text
-from faultline.platforms.files import write_file
 from markupsafe import Markup
 from scipy.special import ndtri
 
@@ -108,8 +106,10 @@ class _Found:
     effects: list[Effect]
 
 
-def write_answer_page(costs: SimulatedCosts, facts: AnswerFacts, path: Path) -> None:
-    """Write the page of a decision to a file.
+def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
+    """Return the page as HTML, complete in itself.
+
+    Without two candidates that finish in each sample it has neither sliders nor a figure.
 
     Parameters
     ----------
@@ -117,16 +117,6 @@ def write_answer_page(costs: SimulatedCosts, facts: AnswerFacts, path: Path) -> 
         Times to train of at least one candidate.
     facts : AnswerFacts
         What else the page shows.
-    path : Path
-        The file.
-    """
-    write_file(path, answer_page(costs, facts))
-
-
-def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
-    """Return the page as HTML, complete in itself.
-
-    Without two candidates that finish in each sample it has neither sliders nor figures.
     """
     found = _found(costs, facts)
     sliders = _sliders(found, costs)
