@@ -20,6 +20,7 @@ from faultline.experiments.studies.step_time.predicting import (
     expected_step,
     fit,
     simulate,
+    simulated_choices,
     slowest_gpu,
 )
 from faultline.experiments.studies.step_time.published import STACKS, Choice, Unit, cases
@@ -215,8 +216,7 @@ def test_what_nobody_states_takes_every_legal_value(
 
 
 def test_the_ends_of_each_open_decision_are_simulated_alone() -> None:
-    case = CASES["A3 16384 131K"]
-    assert Group((case,), CASES["A3 8192 8K"], sweeps=False).choices(case) == (
+    assert simulated_choices(CASES["A3 16384 131K"]) == (
         Choice(8, 1, "flash-2"),
         Choice(2, 1, "flash-2"),
         Choice(8, 1, "flash-3"),
