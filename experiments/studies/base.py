@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
 from faultline.experiments.report.tables import Columns, Table, columns_of
-from faultline.experiments.studies.data import published_value, rows_if_any, value_of
+from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -106,7 +106,7 @@ def row_of(
 def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
     """Yield rows, each with its published value where the study lists one."""
     for row in rows:
-        known = published_value(study, row.quantity, row.scheme, row.setting)
+        known = value_if_published(study, row.quantity, row.scheme, row.setting)
         yield row if known is None else replace(row, published=known)
 
 

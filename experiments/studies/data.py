@@ -39,7 +39,15 @@ def settings_of(study: str, part: str) -> dict[str, Any]:
     return {line["key"]: line.get("value") for line in listed if line["part"] == part}
 
 
-def published_value(study: str, quantity: str, scheme: str, setting: str) -> float | None:
+def published_value(study: str, quantity: str, scheme: str, setting: str) -> float:
+    """Return what is published of a row that ``data/published_values.csv`` of a study lists."""
+    value = value_if_published(study, quantity, scheme, setting)
+    if value is None:
+        raise KeyError((quantity, scheme, setting))
+    return value
+
+
+def value_if_published(study: str, quantity: str, scheme: str, setting: str) -> float | None:
     """Return what is published of a row: the first line of ``data/published_values.csv`` that fits.
 
     Columns of that table are ``quantity``, ``scheme``, ``setting`` and ``published``; texts are

@@ -46,7 +46,7 @@ def _course_of(system: str) -> Course:
 def draw_drops(simulated: pd.DataFrame) -> Figure:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
-    rows = beside_published("mecefo", listed_rows("mecefo", {"runs": simulated}, ["runs"]))
+    rows = beside_published("mecefo", listed_rows("mecefo", {"runs": simulated}))
     drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
     for axis, model in zip(axes, MODELS, strict=True):
         _draw_model(axis, drops, model)
@@ -137,10 +137,6 @@ class MecefoStudy(Study):
             "memory": ablation.memory_table(),
             "courses": dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True)),
         }
-
-    def row_tables(self, results: Results) -> Results:
-        """Return the tables alone."""
-        return self.tables(results)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""

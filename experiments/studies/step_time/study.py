@@ -268,7 +268,7 @@ class StepTimeStudy(Study):
         """Return which rows an efficiency was fitted on."""
         table = self.row_tables(results)["predictions"]
         fitted = {"predictions": table[table.fitted & table.published.notna()]}
-        rows = listed_rows(self.folder(), fitted, fitted)
+        rows = listed_rows(self.folder(), fitted)
         return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:

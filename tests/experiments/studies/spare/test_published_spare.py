@@ -17,7 +17,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.data import published_value, read_rows
+from faultline.experiments.studies.data import read_rows, value_if_published
 from faultline.experiments.studies.spare.cells import SCHEMES, Cell, headline, settings_of
 
 # Standard deviation of the ratio over seeds at the cells of the table of shortcuts.
@@ -156,7 +156,7 @@ RATIOS = {
     for shortcut in SHORTCUTS
     for scheme in ("spare", "replication")
     if (
-        ratio := published_value(
+        ratio := value_if_published(
             "spare", "time_to_train_ratio", scheme, f"N=200 shortcut: {shortcut}"
         )
     )
