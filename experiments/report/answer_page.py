@@ -26,6 +26,7 @@ from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
 from faultline.experiments.figures.decision import (
     InputScale,
     draw_plane,
+    draw_tornado,
     positive_inputs,
     scales_of,
 )
@@ -115,7 +116,7 @@ class _Found:
 def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     """Return the page as HTML, complete in itself.
 
-    Without two candidates that finish in each sample it has neither sliders nor a figure.
+    Without two candidates that finish in each sample it has neither sliders nor figures.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
         meaning=_MEANING,
         sliders=sliders,
         accuracy=_accuracy(emulator) if emulator else "",
-        picture=_plane(emulator, effects, found, costs, facts) if emulator else None,
+        pictures=_pictures(emulator, effects, found, costs, facts) if emulator else [],
         inputs=_inputs_table(found, {one.name: one.total for one in effects}),
         # A closing tag within the data would end the element.
         emulator=Markup(json.dumps(data).replace("<", r"\u003c")),
@@ -324,20 +325,23 @@ def _inputs_table(found: _Found, effects: Mapping[str, float]) -> Table:
     return table_of("inputs-table", caption, columns, rows)
 
 
-def _plane(
+def _pictures(
     emulator: Emulator,
     effects: Sequence[Effect],
     found: _Found,
     costs: SimulatedCosts,
     facts: AnswerFacts,
-) -> Picture | None:
-    """Draw the plane of the two inputs of the largest effects, if there are two."""
+) -> list[Picture]:
+    """Draw the tornado, and the plane of the two inputs of the largest effects."""
+    first = found.judgements[0].candidate
+    tornado = draw_tornado(costs, found.scales, first)
+    pictures = [embed(f"What moves the lead of {first}", tornado)]
     axes = positive_inputs([one.name for one in effects], found.scales)[:2]
-    if len(axes) < 2:
-        return None
-    looks = _colours(emulator.candidates, facts.schemes)
-    plane = draw_plane(emulator, costs.design, found.scales, (axes[0], axes[1]), looks)
-    return embed("Which candidate is expected to train soonest?", plane)
+    if len(axes) == 2:
+        looks = _colours(emulator.candidates, facts.schemes)
+        plane = draw_plane(emulator, costs.design, found.scales, (axes[0], axes[1]), looks)
+        pictures.append(embed("Which candidate is expected to train soonest?", plane))
+    return pictures
 
 
 def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str, str]:
