@@ -95,11 +95,12 @@ def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first:
             scale, ends = scales[names[place]], leads[place] / unit.seconds
             for end, colour, quantile in zip(ends, (_LOW, _HIGH), BAND, strict=True):
                 axis.barh(row, end - middle, left=middle, color=colour, height=0.6)
-                # The greater of both is written on the right, however small the bar.
-                outwards = 1 if end == ends.max() else -1
+                # The greater of both is written right of both bars, however small its own.
+                right = end == ends.max()
                 axis.annotate(
-                    scale.text(quantile), (end, row), xytext=(4 * outwards, 0), fontsize=8,
-                    textcoords="offset points", va="center", ha="left" if outwards > 0 else "right",
+                    scale.text(quantile), (max(end, middle) if right else min(end, middle), row),
+                    xytext=(4 if right else -4, 0), textcoords="offset points", fontsize=8,
+                    va="center", ha="left" if right else "right",
                 )  # fmt: skip
         name_rows(axis, range(len(order)), [scales[names[place]].label for place in order])
         axis.margins(x=0.12)
