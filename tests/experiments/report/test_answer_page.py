@@ -132,6 +132,16 @@ def test_there_are_eight_sliders(open_page: Open, answer: Path) -> None:
     assert page.locator(".slider").count() == 8
 
 
+def test_the_figures_are_the_tornado_and_the_plane(
+    open_page: Open, answer: Path, costs: SimulatedCosts
+) -> None:
+    shown = open_page(answer).page.locator("figure img").all()
+    assert [one.get_attribute("alt") for one in shown] == [
+        f"What moves the lead of {judge(costs)[0].candidate}",
+        "Which candidate is expected to train soonest?",
+    ]
+
+
 @pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing_on_the_answer(
     open_page: Open, answer: Path, size: dict[str, int], colours: str
