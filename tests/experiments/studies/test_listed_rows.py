@@ -120,6 +120,8 @@ def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(data, "rows_if_any", lambda study, table: listed)
     assert published_value("some", "loss", "ntp", "TP32, packed") == 0.03
     assert published_value("some", "loss", "ntp", "TP64, packed") == 0.12
+    with pytest.raises(KeyError, match="goodput"):
+        published_value("some", "goodput", "ntp", "TP32, packed")
     rows = [Row(name, "dp-drop", "", None, 0.1, 0.1, 0.1, "1") for name in ("loss", "goodput")]
     assert [row.published for row in beside_published("some", rows)] == [0.12, None]
 
