@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,7 +151,7 @@ def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     return Window(max(0.0, window.start_s), min(end_s, window.end_s))
 
 
-TRACE, GOODPUT_LOG, TABLE = ".json", ".jsonl", ".csv"
+TRACE, GOODPUT_LOG, TABLES = ".json", ".jsonl", (".csv", ".parquet")
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
 # The events between a failure and its outcome.
@@ -169,19 +169,19 @@ _TOLD = {
 def check_suffix(path: Path, *drawings: str) -> None:
     """Refuse, by a UserError, a file that ends otherwise than a trace, a table or a drawing."""
     suffix = path.suffix.lower()
-    if suffix not in (TRACE, GOODPUT_LOG, TABLE) and suffix.removeprefix(".") not in drawings:
+    if suffix not in (TRACE, GOODPUT_LOG, *TABLES) and suffix.removeprefix(".") not in drawings:
         drawn = f", or .{', .'.join(drawings)} (drawings)" if drawings else ""
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            f"chrome://tracing), .jsonl (a goodput event log), .csv (a table){drawn}"
+            f"chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables){drawn}"
         )
 
 
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
-    ``.json`` is a trace, ``.jsonl`` a goodput event log, and ``.csv`` a table with a row per event.
-    Another suffix is a UserError.
+    ``.json`` is a trace, ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are tables,
+    a row per event. Another suffix is a UserError.
     """
     check_suffix(path)
     if path.suffix.lower() == TRACE:
@@ -189,8 +189,10 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
     elif path.suffix.lower() == GOODPUT_LOG:
         groups, end_s = int(record["groups"]), float(record["time_s"])
         write_file(path, goodput_log_text(events, end_s, groups, str(record["scenario"])))
-    else:
+    elif path.suffix.lower() == ".csv":
         write_file(path, _csv_text(events))
+    else:
+        write_file(path, _parquet(events))
 
 
 def _csv_text(events: Sequence[Event]) -> str:
@@ -203,6 +205,18 @@ def _csv_text(events: Sequence[Event]) -> str:
         row = {**event._asdict(), "time_s": repr(event.time_s), "kind": kind, "groups": groups}
         rows.writerow(row.values())
     return text.getvalue()
+
+
+def _parquet(events: Sequence[Event]) -> bytes:
+    import pandas as pd
+
+    rows = (
+        {**event._asdict(), "kind": event.kind.value, "groups": list(event.groups)}
+        for event in events
+    )
+    content = BytesIO()
+    pd.DataFrame(rows, columns=Event._fields).to_parquet(content, index=False)
+    return content.getvalue()
 
 
 def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from faultline.experiments.analysis.selection import check_axis
 from faultline.experiments.commands.output import explained, make_folder, print_files, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.figures.style import save_figure
@@ -39,10 +40,12 @@ def execute_report(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"{directory}: no run of this sweep has finished yet; let faultline sweep go on"
         )
+    if arguments.by is not None:
+        check_axis(sweep.frame, arguments.by, "--by")
     with explained(f"--output {output}", "name a file that can be written"):
         check_writable(output)
     with waiting("comparing and drawing"):
-        text = report_page(sweep, arguments.price)
+        text = report_page(sweep, arguments.price, arguments.by)
     with explained(f"--output {output}", "name a file that can be written"):
         write_file(output, text)
     print_files(arguments, {output: str(output)})

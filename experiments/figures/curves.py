@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import mean_over_seeds
-from faultline.experiments.analysis.quantities import quantity
+from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import successful
-from faultline.experiments.figures.palette import looks_of_schemes
+from faultline.experiments.figures.palette import LineLook, looks_of_schemes
 from faultline.experiments.figures.style import (
-    add_legend,
     draw_band,
     figure_style,
     in_order,
-    label_outer,
-    panels_by,
-    plain_ticks,
     run_notes,
     spans,
     write_notes,
@@ -25,12 +21,13 @@ from faultline.experiments.figures.style import (
 )
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 RATIO = "time_to_train_ratio"
 LOG_X_SPAN = 20.0
 """The x axis is logarithmic if its values span more than this ratio."""
 _MOST_TICKS = 6
+_PANELS_A_ROW = 3
 
 
 def draw_curves(
@@ -68,20 +65,37 @@ def draw_curves(
     table = table[finite].copy()
     table[x] *= quantity(x).scale
     looks = looks_of_schemes(in_order(runs["strategy"]))
+    values = [None] if column is None else in_order(frame[column])
+    across = min(_PANELS_A_ROW, len(values))
+    down = -(-len(values) // across)
+    height = 4.4 if len(values) == 1 else 0.9 + 3.4 * down
     with figure_style():
-        figure, panels = panels_by(frame, table, column)
-        axes = [axis for axis, _ in panels]
-        for axis, mine in panels:
-            for scheme, look in looks.items():
-                line = mine[mine["strategy"] == scheme].sort_values(x)
-                draw_band(axis, line[x], line, look.colour)
-                axis.plot(line[x], line["mean"], **look.line, markeredgewidth=0)
+        figure = Figure(figsize=(max(6.8, 2.2 + 3.3 * across), height))
+        axes = list(figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flat)
+        for unused in axes[len(values) :]:
+            unused.remove()
+        axes = axes[: len(values)]
+        for axis, value in zip(axes, values, strict=True):
+            panel = table if column is None else table[table[column] == value]
+            if column is not None:
+                axis.set_title(setting_text({column: value}))
+            _draw_lines(axis, panel, x, looks)
         _scale_axes(axes, table, x)
-        label_outer(axes, quantity(x).with_unit, quantity(RATIO).label)
+        for axis in axes[::across]:
+            axis.set_ylabel(quantity(RATIO).label)
+        figure.legend(handles=axes[0].get_lines(), loc="outside right upper")
         write_title(figure, f"{quantity(RATIO).label} over {quantity(x).label}")
         write_notes(figure, notes)
-        add_legend(figure, looks.values(), markeredgewidth=0)
     return figure
+
+
+def _draw_lines(axis: Axes, panel: pd.DataFrame, x: str, looks: Mapping[str, LineLook]) -> None:
+    for scheme, look in looks.items():
+        line = panel[panel["strategy"] == scheme].sort_values(x)
+        draw_band(axis, line[x], line, look.colour)
+        axis.plot(line[x], line["mean"], **look.line, markeredgewidth=0)
+    axis.set_xlabel(quantity(x).with_unit)
+    axis.tick_params(labelbottom=True)
 
 
 def _undrawn(count: int) -> list[str]:
@@ -92,22 +106,20 @@ def _undrawn(count: int) -> list[str]:
 
 
 def _scale_axes(axes: list[Axes], table: pd.DataFrame, x: str) -> None:
-    """Choose the scales of panels that share their axes, and label their ticks."""
+    """Choose the scales of panels that share their axes, and label their ticks as plain numbers."""
     places = np.sort(table[x].unique())
     log_x, log_y = spans(places, LOG_X_SPAN), spans(table["mean"])
     for axis in axes:
-        if log_x:
-            axis.set_xscale("log")
-        if log_y:
-            axis.set_yscale("log")
-        plain_ticks(axis.xaxis, log=log_x)
-        plain_ticks(axis.yaxis, log=log_y, numticks=12)
+        axis.set_xscale("log" if log_x else "linear")
+        axis.set_yscale("log" if log_y else "linear")
         if len(places) <= _MOST_TICKS:
-            axis.xaxis.set_major_locator(FixedLocator(places.tolist()))
+            axis.set_xticks(places.tolist())
             axis.xaxis.set_minor_locator(NullLocator())
-        elif not log_x:
-            whole = bool(np.all(places == np.round(places)))
-            axis.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=whole))
+        if log_y:
+            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        for one in (axis.xaxis, axis.yaxis):
+            one.set_major_formatter("{x:,.10g}")
+            one.set_minor_formatter(NullFormatter())
     if not log_y:
         # An axis from zero shows true proportions, and here wastes at most a third of the height.
         low, high = axes[0].get_ylim()

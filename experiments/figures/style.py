@@ -15,9 +15,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.quantities import quantity, setting_text
+from faultline.experiments.analysis.quantities import quantity
 from faultline.experiments.analysis.selection import averaged_axes, caveats
-from faultline.experiments.figures.palette import LineLook
 from faultline.platforms.files import write_file
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
@@ -29,7 +28,6 @@ from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
     LogFormatterMathtext,
-    LogLocator,
     NullFormatter,
     NullLocator,
 )
@@ -132,7 +130,6 @@ def _power_text(value: float, _place: int | None = None) -> str:
     return f"{value:g}" if -3 < power < 5 else f"10{str(power).translate(_RAISED)}"
 
 
-PANELS_A_ROW = 3
 LOG_SPAN = 8.0
 """A quantity that spans more than this ratio has a logarithmic scale."""
 
@@ -148,58 +145,6 @@ def in_order(values: pd.Series) -> list[Any]:
     return found
 
 
-def panels_by(
-    frame: pd.DataFrame, table: pd.DataFrame, column: str | None
-) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """Return a figure with a titled panel per value of a column, and each panel's part of a table.
-
-    The order of the values is that of `frame`. Without a column there is a single, larger panel.
-    """
-    values = [] if column is None else in_order(frame[column])
-    across = panels_a_row(max(1, len(values)))
-    down = -(-len(values) // across) or 1
-    height = 4.4 if len(values) < 2 else 0.9 + 3.2 * down
-    figure = Figure(figsize=(max(6.8, 2.2 + 3.3 * across), height))
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    panels: list[Axes] = list(grid.flat)
-    if column is None:
-        return figure, [(panels[0], table)]
-    for unused in panels[len(values) :]:
-        unused.set_visible(False)
-    for value, axis in zip(values, panels, strict=False):
-        axis.set_title(setting_text({column: value}))
-    parts = [table[table[column] == value] for value in values]
-    return figure, list(zip(panels, parts, strict=False))
-
-
-def panels_a_row(count: int) -> int:
-    """Return the number of panels per row, so that rows are as full as possible."""
-    rows = -(-count // PANELS_A_ROW)
-    return -(-count // rows)
-
-
-def label_outer(panels: Sequence[Axes], x_label: str, y_label: str) -> None:
-    """Name the axes once: below the lowest panel of each column, and left of each row."""
-    across = panels_a_row(len(panels))
-    for place, axis in enumerate(panels):
-        lowest = place + across >= len(panels)
-        axis.tick_params(labelbottom=lowest)
-        if lowest:
-            axis.set_xlabel(x_label)
-        if place % across == 0:
-            axis.set_ylabel(y_label)
-
-
-def plain_ticks(
-    axis: XAxis | YAxis, *, log: bool, digits: int = 10, numticks: int | None = None
-) -> None:
-    """Label ticks as plain numbers; on a logarithmic axis at 1, 2 and 5 times powers of ten."""
-    if log:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=numticks))
-        axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(lambda value, _: f"{value:,.{digits}g}")
-
-
 def spans(values: ArrayLike, ratio: float = LOG_SPAN) -> bool:
     """Return whether values are positive and span a ratio that needs a logarithmic scale."""
     found = np.asarray(values)
@@ -213,14 +158,6 @@ def name_rows(axis: Axes, places: Sequence[float], labels: Sequence[str]) -> Non
     axis.tick_params(axis="y", length=0)
     axis.grid(visible=False, axis="y")
     axis.grid(visible=True, axis="x")
-
-
-def add_legend(
-    figure: Figure, looks: Iterable[LineLook], title: str | None = None, **line: Any
-) -> None:
-    """Add a legend of lines beside a figure; `line` overrides their look."""
-    handles = [Line2D([], [], **{**look.line, **line}) for look in looks]
-    figure.legend(handles=handles, loc="outside right upper", title=title)
 
 
 def mark(label: str, colour: str = "#555555", **look: Any) -> Line2D:

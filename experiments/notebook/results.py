@@ -130,7 +130,7 @@ class Timeline:
         return draw_timeline(self.events, summary_title(self.record))
 
     def save(self, path: str | Path) -> Path:
-        """Write the timeline: a trace for Perfetto (.json), or a table (.csv)."""
+        """Write the timeline: a trace for Perfetto (.json), or a table (.csv, .parquet)."""
         from faultline.experiments.analysis.course import write_timeline
 
         write_timeline(self.events, Path(path), self.record)

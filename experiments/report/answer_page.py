@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, isnan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,13 @@ from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
 from faultline.experiments.figures.decision import (
     InputScale,
     draw_plane,
+    draw_tornado,
     positive_inputs,
     scales_of,
 )
 from faultline.experiments.figures.palette import OKABE_ITO, look_of
 from faultline.experiments.report.page import Picture, embed, rendered
 from faultline.experiments.report.tables import Column, Table, number, percent, table_of, text
-from faultline.platforms.files import write_file
 from markupsafe import Markup
 from scipy.special import ndtri
 
@@ -98,18 +97,26 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All that is computed for the page; effects are empty if nothing has a rival."""
+    """What the samples say of candidates and inputs."""
 
     judgements: list[Judgement]
     information: list[Information]
     switches: list[SwitchPoint]
     scales: Mapping[str, InputScale]
-    emulator: Emulator | None
-    effects: list[Effect]
+
+    def turns(self, name: str) -> str:
+        """Return the values of an input at which the advice changes; empty if there is none."""
+        return "; ".join(
+            f"below {number_text(one.value, 3)} {one.below}, above {one.above}"
+            for one in self.switches
+            if one.name == name
+        )
 
 
-def write_answer_page(costs: SimulatedCosts, facts: AnswerFacts, path: Path) -> None:
-    """Write the page of a decision to a file.
+def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
+    """Return the page as HTML, complete in itself.
+
+    Without two candidates that finish in each sample it has neither sliders nor figures.
 
     Parameters
     ----------
@@ -117,36 +124,27 @@ def write_answer_page(costs: SimulatedCosts, facts: AnswerFacts, path: Path) -> 
         Times to train of at least one candidate.
     facts : AnswerFacts
         What else the page shows.
-    path : Path
-        The file.
     """
-    write_file(path, answer_page(costs, facts))
-
-
-def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
-    """Return the page as HTML, complete in itself.
-
-    Without two candidates that finish in each sample it has neither sliders nor figures.
-    """
-    found = _found(costs, facts)
-    sliders = _sliders(found, costs)
-    accuracy = _accuracy(found.emulator) if found.emulator else ""
+    found = _found(costs, facts.labels)
+    rivals = len(finishing(costs).candidates) > 1 and costs.design.names
+    emulator = Emulator(costs) if rivals else None
+    effects = _effects(emulator, found.judgements) if emulator else []
+    sliders = _sliders(emulator, effects, found.scales, costs) if emulator else []
+    data = _page_emulator(emulator, costs, sliders) if emulator else None
     return rendered(
         "answer.html",
         ("style.css", "answer.css"),
         ("script.js", "answer.js"),
         facts=facts,
-        sentences=answer_sentences(
-            found.judgements, found.information, found.switches, found.scales
-        ),
+        sentences=_sentences(found),
         ranking=_ranking_table(found.judgements, facts.remarks),
         meaning=_MEANING,
         sliders=sliders,
-        accuracy=accuracy,
-        picture=_plane(costs, found, facts),
-        inputs=_inputs_table(found),
+        accuracy=_accuracy(emulator) if emulator else "",
+        pictures=_pictures(emulator, effects, found, costs, facts) if emulator else [],
+        inputs=_inputs_table(found, {one.name: one.total for one in effects}),
         # A closing tag within the data would end the element.
-        emulator=Markup(json.dumps(_page_emulator(found, costs, sliders)).replace("<", r"\u003c")),
+        emulator=Markup(json.dumps(data).replace("<", r"\u003c")),
     )
 
 
@@ -162,30 +160,17 @@ def answer_texts(
     labels, remarks
         As in `AnswerFacts`.
     """
-    judgements, scales = judge(costs), scales_of(costs.design, _labels(costs, labels))
-    sentences = answer_sentences(
-        judgements, value_of_information(costs), switch_points(costs), scales
-    )
-    return sentences, _ranking_table(judgements, remarks)
+    found = _found(costs, labels)
+    return _sentences(found), _ranking_table(found.judgements, remarks)
 
 
-def _labels(costs: SimulatedCosts, labels: Mapping[str, str]) -> dict[str, str]:
-    return {name: labels.get(name) or quantity(name).with_unit for name in costs.design.names}
-
-
-def _found(costs: SimulatedCosts, facts: AnswerFacts) -> _Found:
-    labels = _labels(costs, facts.labels)
-    judgements = judge(costs)
-    usable = finishing(costs)
-    emulator = Emulator(costs) if len(usable.candidates) > 1 and labels else None
-    effects = _effects(emulator, judgements) if emulator else []
+def _found(costs: SimulatedCosts, labels: Mapping[str, str]) -> _Found:
+    names = {name: labels.get(name) or quantity(name).with_unit for name in costs.design.names}
     return _Found(
-        judgements,
+        judge(costs),
         value_of_information(costs),
         switch_points(costs),
-        scales_of(costs.design, labels),
-        emulator,
-        effects,
+        scales_of(costs.design, names),
     )
 
 
@@ -209,14 +194,9 @@ def _effects(emulator: Emulator, judgements: Sequence[Judgement]) -> list[Effect
     return sorted(found.values(), key=lambda one: -one.total)
 
 
-def answer_sentences(
-    judgements: Sequence[Judgement],
-    information: Sequence[Information],
-    switches: Sequence[SwitchPoint],
-    scales: Mapping[str, InputScale],
-) -> list[str]:
+def _sentences(found: _Found) -> list[str]:
     """Return the answer: what to take and how sure, what an error costs, what to measure."""
-    first, *others = judgements
+    first, *others = found.judgements
     if not isfinite(first.bands.mean):
         return [
             f"No candidate finishes in each sample; {first.candidate} fails to in the fewest, "
@@ -238,23 +218,17 @@ def answer_sentences(
     )
     if first.regret.mean == 0.0:
         loss = f"It is the soonest at every sample; the loss is {against}"
-    return [take, loss, _measure(information, switches, scales)]
+    return [take, loss, _measure(found)]
 
 
-def _measure(
-    information: Sequence[Information],
-    switches: Sequence[SwitchPoint],
-    scales: Mapping[str, InputScale],
-) -> str:
+def _measure(found: _Found) -> str:
     """Return which input to measure first, its worth, and where it changes the advice."""
-    worth = next((one for one in information if one.value.low > 0.0), None)
+    worth = next((one for one in found.information if one.value.low > 0.0), None)
     if worth is None:
         return "To measure any single input is not worth a time that these samples show."
-    label = scales[worth.name].label
+    label, turns = found.scales[worth.name].label, found.turns(worth.name)
     text = f"Measure first: {label}; to know it is worth {time_text(worth.value.mean)}"
-    turns = [one for one in switches if one.name == worth.name]
-    changes = [f"below {number_text(one.value, 3)} {one.below}, above {one.above}" for one in turns]
-    return f"{text}{' (' + '; '.join(changes) + ')' if changes else ''}."
+    return f"{text} ({turns})." if turns else f"{text}."
 
 
 def _chance(one: Judgement) -> str:
@@ -320,21 +294,20 @@ def _span(ends: tuple[float, float]) -> str:
     return "unknown" if isnan(ends[0]) else f"{_days(ends[0])} to {_days(ends[1])}"
 
 
-def _inputs_table(found: _Found) -> Table:
-    effects = {one.name: one for one in found.effects}
-    # Those that decide most, by the worth of knowing them and then by their effect.
+def _inputs_table(found: _Found, effects: Mapping[str, float]) -> Table:
+    """Return the inputs that decide most, by the worth of knowing them, then by total effect."""
     order = sorted(
         found.information,
-        key=lambda one: (-max(0.0, one.value.low), -_total(effects, one.name)),
+        key=lambda one: (-max(0.0, one.value.low), -effects.get(one.name, 0.0)),
     )
     rows = [
         {
             "input": found.scales[one.name].label,
             "range": " to ".join(found.scales[one.name].text(unit) for unit in (0.1, 0.9)),
-            "effect": _total(effects, one.name) if effects else None,
+            "effect": effects.get(one.name),
             "value": one.value.mean,
             "error": (one.value.high - one.value.low) / 2.0,
-            "switch": _switch_text(found.switches, one.name),
+            "switch": found.turns(one.name) or None,
         }
         for one in order[:_ROWS]
     ]
@@ -352,25 +325,23 @@ def _inputs_table(found: _Found) -> Table:
     return table_of("inputs-table", caption, columns, rows)
 
 
-def _total(effects: Mapping[str, Effect], name: str) -> float:
-    return effects[name].total if name in effects else 0.0
-
-
-def _switch_text(switches: Sequence[SwitchPoint], name: str) -> str | None:
-    turns = [one for one in switches if one.name == name]
-    if not turns:
-        return None
-    return "; ".join(f"{number_text(one.value, 3)}: {one.below} | {one.above}" for one in turns)
-
-
-def _plane(costs: SimulatedCosts, found: _Found, facts: AnswerFacts) -> Picture | None:
-    """Draw the plane of the two inputs of the largest effects, if there are two."""
-    axes = positive_inputs([one.name for one in found.effects], found.scales)[:2]
-    if found.emulator is None or len(axes) < 2:
-        return None
-    looks = _colours(found.emulator.candidates, facts.schemes)
-    plane = draw_plane(found.emulator, costs.design, found.scales, (axes[0], axes[1]), looks)
-    return embed("Which candidate is expected to train soonest?", plane)
+def _pictures(
+    emulator: Emulator,
+    effects: Sequence[Effect],
+    found: _Found,
+    costs: SimulatedCosts,
+    facts: AnswerFacts,
+) -> list[Picture]:
+    """Draw the tornado, and the plane of the two inputs of the largest effects."""
+    first = found.judgements[0].candidate
+    tornado = draw_tornado(costs, found.scales, first)
+    pictures = [embed(f"What moves the lead of {first}", tornado)]
+    axes = positive_inputs([one.name for one in effects], found.scales)[:2]
+    if len(axes) == 2:
+        looks = _colours(emulator.candidates, facts.schemes)
+        plane = draw_plane(emulator, costs.design, found.scales, (axes[0], axes[1]), looks)
+        pictures.append(embed("Which candidate is expected to train soonest?", plane))
+    return pictures
 
 
 def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str, str]:
@@ -385,14 +356,17 @@ def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str,
     return colours
 
 
-def _sliders(found: _Found, costs: SimulatedCosts) -> list[Slider]:
+def _sliders(
+    emulator: Emulator,
+    effects: Sequence[Effect],
+    scales: Mapping[str, InputScale],
+    costs: SimulatedCosts,
+) -> list[Slider]:
     """Return a slider for each of the inputs of the largest effects."""
-    if found.emulator is None:
-        return []
     sliders = []
-    for one in found.effects[:_SLIDERS]:
-        place, scale = costs.design.names.index(one.name), found.scales[one.name]
-        low, high = found.emulator.range[:, place].tolist()
+    for one in effects[:_SLIDERS]:
+        place, scale = costs.design.names.index(one.name), scales[one.name]
+        low, high = emulator.range[:, place].tolist()
         stops = np.linspace(low, high, _STOPS)
         texts, scores = map(scale.text, stops.tolist()), ndtri(stops).round(5).tolist()
         sliders.append(Slider(scale.label, place, tuple(texts), tuple(scores), _STOPS // 2))
@@ -400,13 +374,11 @@ def _sliders(found: _Found, costs: SimulatedCosts) -> list[Slider]:
 
 
 def _page_emulator(
-    found: _Found, costs: SimulatedCosts, sliders: Sequence[Slider]
-) -> dict[str, Any] | None:
-    """Return what the page's script needs, or None without an emulator."""
-    if found.emulator is None:
-        return None
+    emulator: Emulator, costs: SimulatedCosts, sliders: Sequence[Slider]
+) -> dict[str, Any]:
+    """Return what the page's script needs."""
     return {
-        **found.emulator.to_json(),
+        **emulator.to_json(),
         "samples": ndtri(costs.design.unit[:_SAMPLES]).round(5).tolist(),
         "scores": {str(slider.place): slider.scores for slider in sliders},
         "texts": {str(slider.place): slider.texts for slider in sliders},

@@ -45,7 +45,9 @@ def embed(title: str, figure: Figure) -> Picture:
     return Picture(title, f"data:image/png;base64,{b64encode(stream.getvalue()).decode('ascii')}")
 
 
-def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
+def report_page(
+    sweep: Sweep, price_per_gpu_hour: float | None = None, by: str | None = None
+) -> str:
     """Return the report of a sweep as HTML.
 
     All content from the sweep is escaped. A content security policy allows only the page's own
@@ -57,10 +59,12 @@ def report_page(sweep: Sweep, price_per_gpu_hour: float | None = None) -> str:
         A sweep with at least one finished run.
     price_per_gpu_hour : float, optional
         Price in any currency, for a column of costs.
+    by : str, optional
+        An axis whose values are compared, besides schemes and their settings.
     """
     frame, manifest = sweep.frame, sweep.manifest
     runs, failed = frame[frame["status"] == "ok"], frame[frame["status"] != "ok"]
-    order = standings(runs) if len(runs) else None
+    order = standings(runs, by) if len(runs) else None
     compared = order is not None and len(order.choices) > 1
     fixed = manifest["fixed"]
     pictures = usual_figures(sweep) if len(runs) else []

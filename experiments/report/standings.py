@@ -45,13 +45,19 @@ class Standings:
         )
 
 
-def standings(runs: pd.DataFrame) -> Standings:
+def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
     """Rank the choices of a sweep.
 
+    The axis `by` counts as a knob, even if users cannot choose it, such as a platform.
+
+    Notes
+    -----
     The ratio of a job that gave up is infinite. Choices with fewer seeds than others of their
     scheme come last: if runs failed, the mean over the others may be too good.
     """
     knobs = tuple(knobs_of(runs))
+    if by is not None and by not in (*knobs, "strategy.name"):
+        knobs = (*knobs, by)
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )

@@ -1,4 +1,4 @@
-"""Tables for the screen and the page: headings, and the texts of cells."""
+"""Tables for the screen, the page and LaTeX: headings, and the texts of cells."""
 
 from __future__ import annotations
 

@@ -31,5 +31,10 @@ def declare(commands: Commands) -> None:
         epilog="example: faultline report results/my-sweep -o report.html",
     )
     report.add_argument("dir", metavar="DIR", type=Path, help="a folder that faultline sweep wrote")
+    report.add_argument(
+        "--by",
+        metavar="KEY",
+        help="axis whose values are compared, besides schemes, protections and redundancies",
+    )
     shared.add_price(report)
     shared.add_output(report, "FILE", "the page; default: report.html in DIR")

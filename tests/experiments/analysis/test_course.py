@@ -138,6 +138,16 @@ def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
     assert 0 < failed <= record["failures"]
 
 
+def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
+    for kind in (".csv", ".parquet"):
+        ask(*RUN, "--timeline", tmp_path / f"run{kind}")
+    table = pd.read_parquet(tmp_path / "run.parquet")
+    table["groups"] = table["groups"].map(lambda groups: " ".join(map(str, groups)))
+    kept = pd.read_csv(tmp_path / "run.csv", keep_default_na=False)
+    pd.testing.assert_frame_equal(table, kept, check_dtype=False, check_exact=True)
+    assert kept["groups"].str.contains(" ").any()
+
+
 @pytest.mark.parametrize("name", ["run.txt", "run", "run.json.gz"])
 def test_another_suffix_is_refused_before_anything_is_simulated(
     ask: Ask, tmp_path: Path, name: str

@@ -112,7 +112,6 @@ commands = st.one_of(
     st.tuples(st.just(("sweep", "FILE", "-o", "out/sweep", "--workers", "x")), grids),
     st.tuples(st.just(("platform", "draw", "FILE", "-o", "out/p.png")), xmls),
     st.tuples(st.just(("platform", "generate", "FILE", "-o", "out/p.xml")), tomls),
-    st.tuples(st.just(("plot", "FILE", "-o", "out/f.png")), rows),
     st.tuples(st.just(("compare", "FILE")), texts),
     st.tuples(st.just(("run", "spare-study", *(f"--set={each}" for each in SMALL))), texts),
 )
@@ -129,7 +128,7 @@ def check_case(folder: Path, words: tuple[str, ...], content: str, more: list[st
     asked = [name if word.startswith("FILE") else word for word in words]
     if words[0] == "run":
         asked += [word for setting in SMALL for word in ("--set", setting)]
-    elif words[0] in ("compare", "plot", "sweep"):
+    elif words[0] in ("compare", "sweep"):
         more = []
     before = files_in(folder)
     out, err = io.StringIO(), io.StringIO()

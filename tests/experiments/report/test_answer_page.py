@@ -11,7 +11,7 @@ import pytest
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.report.answer_page import AnswerFacts, answer_page, write_answer_page
+from faultline.experiments.report.answer_page import AnswerFacts, answer_page
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 
@@ -54,7 +54,7 @@ def costs() -> SimulatedCosts:
 @pytest.fixture(scope="module")
 def answer(costs: SimulatedCosts, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("answer") / "answer.html"
-    write_answer_page(costs, FACTS, path)
+    path.write_text(answer_page(costs, FACTS), encoding="utf-8")
     return path
 
 
@@ -132,6 +132,16 @@ def test_there_are_eight_sliders(open_page: Open, answer: Path) -> None:
     assert page.locator(".slider").count() == 8
 
 
+def test_the_figures_are_the_tornado_and_the_plane(
+    open_page: Open, answer: Path, costs: SimulatedCosts
+) -> None:
+    shown = open_page(answer).page.locator("figure img").all()
+    assert [one.get_attribute("alt") for one in shown] == [
+        f"What moves the lead of {judge(costs)[0].candidate}",
+        "Which candidate is expected to train soonest?",
+    ]
+
+
 @pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing_on_the_answer(
     open_page: Open, answer: Path, size: dict[str, int], colours: str
@@ -160,7 +170,7 @@ def test_one_candidate_has_a_page_without_sliders(
     costs: SimulatedCosts, tmp_path: Path, open_page: Open
 ) -> None:
     alone = SimulatedCosts(costs.candidates[:1], costs.design, costs.costs[:1])
-    write_answer_page(alone, FACTS, tmp_path / "alone.html")
+    (tmp_path / "alone.html").write_text(answer_page(alone, FACTS), encoding="utf-8")
     page = open_page(tmp_path / "alone.html").page
     assert page.locator(".answer p").count() == 1
     assert page.locator(".slider").count() == 0

@@ -52,6 +52,18 @@ def test_the_answer_comes_first(page: Document) -> None:
     assert "SPARe + checkpoint looks soonest under 2 of 2 conditions" in page.text
 
 
+def test_an_axis_that_is_named_is_compared_as_schemes_are(
+    swept: Path, tmp_path: Path, ask: Ask
+) -> None:
+    path = tmp_path / "page.html"
+    ask(swept, "--by", "failures.mtbf_s", "-o", path)
+    headings, first, *_ = read_page(path).tables["comparison-table"]
+    assert "MTBF of the system (s)" not in headings
+    assert "MTBF = 1,200 s" in first[0]
+    said = ask.refused(swept, "--by", "failures.mtbf", "-o", path)
+    assert "did you mean 'failures.mtbf_s'?" in said
+
+
 def test_the_commands_name_the_files_of_schemes(
     page_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def test_one_choice_under_many_conditions_is_not_called_the_soonest() -> None:
     assert "soonest" not in printed.sentence + printed.confidence
 
 
-def test_protections_are_choices() -> None:
+def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
     storage = runs_of(("checkpoint", 1, 300.0, [2.0, 2.1])).assign(**{"protection.name": "storage"})
     reft = runs_of(("checkpoint", 1, 300.0, [1.5, 1.4])).assign(**{"protection.name": "reft"})
     both = pd.concat([storage, reft], ignore_index=True)
@@ -92,6 +92,7 @@ def test_protections_are_choices() -> None:
     assert order.best().iloc[0]["protection.name"] == "reft"
     rates = pd.concat([both, both.assign(**{"failures.mtbf_s": 900.0})], ignore_index=True)
     assert standings(rates).conditions == ("failures.mtbf_s",)
+    assert standings(rates, by="failures.mtbf_s").conditions == ()
 
 
 def test_a_single_choice_is_compared_with_nothing() -> None:
