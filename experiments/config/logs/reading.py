@@ -5,7 +5,6 @@ CSV files are logs of failures by node, of badput, and Faultline's own traces.
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +28,12 @@ from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
     LARGEST_BYTES,
+    MOST_MISTAKES,
     cause_of,
     kind_place,
     parse_timestamp,
     read_trace,
+    rows_of,
     seconds_of,
     wrong_columns,
 )
@@ -256,38 +257,24 @@ def _rows(
 
     Returns the rows, and a note of what was left out: duplicate rows, and unread columns.
     """
-    path = file.path
+    path, mistakes = file.path, list[str]()
     seen: set[tuple[str, ...]] = set()
     duplicates = 0
-    lines = csv.reader(StringIO(file.text, newline=""), strict=True, skipinitialspace=True)
     read: list[_Read] = []
-    mistakes: list[str] = []
-    header = _Header([], {})
-    try:
-        for row in lines:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            place = f"{path}:{lines.line_num}"
-            if not header.found:
-                header = _header(cells, place, columns, needed, file.columns)
-            elif len(cells) != len(header.found):
-                mistakes.append(
-                    f"{place}: has {len(cells)} cells where the header has {len(header.found)}: "
-                    f"{', '.join(header.found)}"
-                )
-            elif (row_in_file := tuple(cells)) in seen:
-                duplicates += 1
-            else:
-                seen.add(row_in_file)
-                try:
-                    read.append(read_row(header.cells(cells)))
-                except ValueError as error:
-                    mistakes.append(f"{place}: {error}")
-    except csv.Error as error:
-        mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    raise_first(mistakes)
-    if not read:
+    header: _Header | None = None
+    for line, cells in rows_of(path, StringIO(file.text, newline=""), mistakes):
+        if header is None:
+            header = _header(cells, f"{path}:{line}", columns, needed, file.columns)
+        elif (row := tuple(cells)) in seen:
+            duplicates += 1
+        else:
+            seen.add(row)
+            try:
+                read.append(read_row(header.cells(cells)))
+            except ValueError as error:
+                mistakes.append(f"{path}:{line}: {error}")
+    raise_first(mistakes, MOST_MISTAKES)
+    if header is None or not read:
         raise UserError(f"{path}: there is no failure in it; write one row per failure")
     dropped = {"exact duplicates": duplicates}
     if header.unread:
