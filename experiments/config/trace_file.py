@@ -198,14 +198,15 @@ def _check_causes(causes: Collection[str], path: Path) -> None:
 
 
 def rows_of(
-    path: Path, lines: Iterable[str], mistakes: list[str]
+    path: Path, lines: Iterable[str], mistakes: list[str], **form: Any
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the cells of each row of a CSV file, first those of its header.
 
     Cells have no blanks around them. Empty rows are left out. Mistakes of the file are added to
-    `mistakes`, and rows with them are left out; reading ends after `MOST_MISTAKES`.
+    `mistakes`, and rows with them are left out; reading ends after `MOST_MISTAKES`. `form` is as in
+    `csv.reader`.
     """
-    rows = csv.reader(lines, strict=True, skipinitialspace=True)
+    rows = csv.reader(lines, strict=True, skipinitialspace=True, **form)
     header: list[str] = []
     try:
         for row in rows:

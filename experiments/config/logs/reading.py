@@ -27,7 +27,6 @@ from faultline.experiments.config.logs.fault_records import is_fault_records, re
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
-    LARGEST_BYTES,
     MOST_MISTAKES,
     cause_of,
     kind_place,
@@ -37,7 +36,6 @@ from faultline.experiments.config.trace_file import (
     seconds_of,
     wrong_columns,
 )
-from faultline.platforms.files import read_text
 from faultline.simulator.badput import BADPUT_TYPES
 from faultline.simulator.failures.failure import KINDS, JobLayout
 
@@ -90,44 +88,19 @@ _NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
 
 
-def read_log(
-    path: Path,
-    nodes: int | None = None,
-    gpus_per_node: int = 8,
-    span_s: float | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> FailureLog:
+def read_log(file: LogFile) -> FailureLog:
     """Read a log of failures in any format.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    nodes : int, optional
-        Nodes of the cluster; if None, the nodes that the log names.
-    gpus_per_node : int
-        GPUs of each node.
-    span_s : float, optional
-        Seconds for which the cluster was watched, if longer than the log.
-    columns : mapping, optional
-        Names of the columns in a CSV file by Faultline's names; other columns are left out.
-
-    Raises
-    ------
-    UserError
-        If there is no such file or it is no log; names the place of the first mistake.
+    Raises UserError if it is no log; names the place of the first mistake.
     """
-    try:
-        text = read_text(path, LARGEST_BYTES)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a log of failures") from error
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    file = LogFile(path, text, nodes, gpus_per_node, span_s, dict(columns or {}))
+    first = next((line for line in file.text.splitlines() if line.strip()), "")
     log = _reader_of(file, first)(file)
     if not log.failures:
-        raise UserError(f"{path}: nothing fails in it ({log.form}); choose a longer time")
+        raise UserError(f"{file.path}: nothing fails in it ({log.form}); choose a longer time")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
-        raise UserError(f"{path}: no node was ever up, so there are no rates; choose a longer time")
+        raise UserError(
+            f"{file.path}: no node was ever up, so there are no rates; choose a longer time"
+        )
     return log
 
 
