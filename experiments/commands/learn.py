@@ -189,8 +189,6 @@ def _is_fault_records(path: Path) -> bool:
 def _backtest_down(arguments: argparse.Namespace) -> None:
     """Predict the share of nodes down in the second half of fault records."""
     refuse_idle(arguments, ["output"], "with fault records")
-    if arguments.nodes is None:
-        raise UserError(f"{arguments.log}: healthy nodes are not in fault records; give --nodes N")
     file = LogFile(arguments.log, arguments.nodes, arguments.gpus_per_node)
     outages, note, span_s = outages_of(file)
     share = down_share(outages, span_s, len(file.all_nodes(one.node for one in outages)))
