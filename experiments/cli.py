@@ -139,7 +139,7 @@ def execute(parsed: argparse.Namespace) -> int:
         gc.freeze()
         gc.enable()
     # Most commands return None, which is success.
-    status: int = getattr(command, function or "execute")(parsed) or 0
+    status: int = getattr(command, function)(parsed) or 0
     return status
 
 

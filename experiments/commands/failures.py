@@ -17,7 +17,7 @@ from faultline.experiments.analysis.quantities import counted, duration_text
 from faultline.experiments.commands.declarations.shared import DRAWN_GPUS, DRAWN_GPUS_PER_GROUP
 from faultline.experiments.commands.output import explained, print_json, waiting
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.failure_log import FailureLog
+from faultline.experiments.config.logs.failure_log import FailureLog, LogFile
 from faultline.experiments.config.logs.reading import read_log
 from faultline.experiments.config.mix_file import (
     plugged_mixes,
@@ -228,7 +228,7 @@ def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
 
     Raises UserError: an option is wrong, or the log is.
     """
-    columns = None
+    columns: dict[str, str] = {}
     if arguments.columns is not None:
         parted = [one.partition("=") for one in arguments.columns]
         columns = {name.lower(): theirs for name, _, theirs in parted}
@@ -237,13 +237,8 @@ def node_log(arguments: argparse.Namespace, path: Path) -> FailureLog:
                 f"--columns {' '.join(arguments.columns)}: write NAME=COLUMN once for each column "
                 "to read, for example time=timestamp node=hostname"
             )
-    return read_log(
-        path,
-        arguments.nodes,
-        arguments.gpus_per_node,
-        None if arguments.days is None else arguments.days * _DAY_S,
-        columns,
-    )
+    span_s = None if arguments.days is None else arguments.days * _DAY_S
+    return read_log(LogFile(path, arguments.nodes, arguments.gpus_per_node, span_s, columns))
 
 
 def _about(log: FailureLog) -> dict[str, Any]:

@@ -37,9 +37,9 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.failure_log import LogFile
 from faultline.experiments.config.logs.fault_records import is_fault_records, outages_of
 from faultline.experiments.config.logs.goodput_log import read_goodput_log
-from faultline.experiments.config.trace_file import LARGEST_BYTES, write_trace
+from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, text_column
-from faultline.platforms.files import check_writable, lines_of, read_text, write_file
+from faultline.platforms.files import check_writable, lines_of, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 _BYTES_OF_A_START = 100
@@ -189,11 +189,7 @@ def _is_fault_records(path: Path) -> bool:
 def _backtest_down(arguments: argparse.Namespace) -> None:
     """Predict the share of nodes down in the second half of fault records."""
     refuse_idle(arguments, ["output"], "with fault records")
-    if arguments.nodes is None:
-        raise UserError(f"{arguments.log}: healthy nodes are not in fault records; give --nodes N")
-    with explained(arguments.log, "name a JSON list of fault records"):
-        text = read_text(arguments.log, LARGEST_BYTES)
-    file = LogFile(arguments.log, text, arguments.nodes, arguments.gpus_per_node, None)
+    file = LogFile(arguments.log, arguments.nodes, arguments.gpus_per_node)
     outages, note, span_s = outages_of(file)
     share = down_share(outages, span_s, len(file.all_nodes(one.node for one in outages)))
     tested = backtest_down(share, arguments.seeds, arguments.seed, str(arguments.log))

@@ -115,7 +115,9 @@ def tokens_of_step(scenario: Scenario) -> int:
     """Return the tokens that a step trains on, by the layout of the model."""
     model = scenario.model
     sequences = scenario.job.groups * model.micro_batches * model.micro_batch_sequences
-    return sequences * transformer_of(model).sequence_tokens
+    # A transformer of stated dimensions may be invalid, which has no effect without a model.
+    known = KNOWN_MODELS.get(model.name, model)
+    return sequences * known.sequence_tokens
 
 
 def steps_of_tokens(scenario: Scenario) -> int:

@@ -229,16 +229,6 @@ def read_source(
     return source
 
 
-def read_scenario_tables(name_or_path: str) -> tuple[dict[str, Any], str]:
-    """Return the tables of a scenario file, and its name in messages.
-
-    Raises UserError if there is no such file, or it is no TOML.
-    """
-    source = read_source(name_or_path)
-    source.check_syntax()
-    return source.tables, source.origin
-
-
 def scenario_from(tables: Mapping[str, Any], origin: str) -> Scenario:
     """Return the scenario of nested mappings.
 

@@ -36,7 +36,6 @@ _REPEATED = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Duplicate")
 _MOST_MISTAKES = 20
 _MOST_READ_AGAIN = 2_000_000
 _LINE_LENGTH = 100
-_LONGEST_PLAIN = 8
 
 
 LARGEST_BYTES = MEBIBYTE
@@ -272,15 +271,9 @@ def written(value: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return the shortest text of this very number, such as 340.0 or 2e13."""
-    plain = repr(value)
-    for digits in range(17):
-        mantissa, e, exponent = f"{value:.{digits}e}".partition("e")
-        if e and float(f"{mantissa}e{exponent}") == value:
-            scientific = f"{mantissa}e{int(exponent)}"
-            short = len(plain) <= _LONGEST_PLAIN and "e" not in plain
-            return plain if short else min(scientific, plain, key=len)
-    return plain
+    """Return the text of this very number: 340.0, and 2e13 where that is short."""
+    short = f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+    return short if "e" in short and float(short) == value else repr(value)
 
 
 def _long_text(value: str) -> Item:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gc
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache
 from io import BytesIO, StringIO, TextIOWrapper
-from itertools import islice
 from math import isfinite, nan
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,16 +36,14 @@ from faultline.simulator.failures.failure import (
     Level,
 )
 from faultline.simulator.failures.failure import UNSTATED_CAUSE as UNSTATED
-from faultline.simulator.failures.recorded import COLUMN_TYPES, RecordedFailures, as_column
-from numpy.typing import NDArray
+from faultline.simulator.failures.recorded import COLUMN_TYPES, RecordedFailures
 
 COLUMNS = ("time", "component", "cause", "kind", "repair", "lasts", "factor")
 REQUIRED = ("time", "component")
 LARGEST_BYTES = 2**28
 MOST_CAUSES = 200
-_MOST_MISTAKES = 99
+MOST_MISTAKES = 99
 _MOST_PARTS = 10**7
-_ROWS_AT_ONCE = 50_000
 _MOST_REMEMBERED = 200_000
 
 
@@ -62,130 +59,29 @@ class _Wrong(ValueError):
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns rows into columns, and keeps the mistakes of the other rows."""
+    """Turns the cells of a row into values of the columns of `RecordedFailures`."""
 
-    path: Path
     layout: JobLayout  # The components, and the groups that fail with each.
     start: datetime | None  # Time 0, if times are timestamps.
-    mistakes: list[str] = field(default_factory=list)  # A line per mistake, with its place.
-    _causes: dict[str, int] = field(default_factory=dict)
-    _columns: dict[str, NDArray[Any]] = field(
-        default_factory=lambda: {name: np.empty(0, kind) for name, kind in COLUMN_TYPES.items()}
-    )
-    _count: int = 0
-    # Readers of the cells of each column but the time.
-    _readers: dict[str, Callable[[str], Any]] = field(init=False)
+    causes: dict[str, int] = field(default_factory=dict)
+    read_rest: Callable[..., tuple[float, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cache the values of repeated cells."""
-        reads: tuple[Callable[[str], Any], ...] = (
-            self._component,
-            self._cause,
-            kind_place,
-            partial(_seconds_or, nan, "repair"),
-            partial(_seconds_or, 0.0, "lasts"),
-            _factor,
-        )
-        remembered = lru_cache(_MOST_REMEMBERED)
-        self._readers = dict(zip(COLUMNS[1:], map(remembered, reads), strict=True))
+        """Remember rows that differ by their times only."""
+        self.read_rest = lru_cache(_MOST_REMEMBERED)(self._rest)
 
-    def read(self, rows: list[list[str]], header: list[str], line: int) -> None:
-        """Read rows; the first one is in the line of the file after `line`."""
-        try:
-            self._read_all(rows, header)
-        except ValueError:
-            self._keep_mistakes(rows, header, line)
+    def _rest(self, *cells: str) -> tuple[float, ...]:
+        """Return the values of a row but its time; the cells are in the order of `COLUMNS`."""
+        component, cause, kind, repair, lasts, factor = cells
+        level, number, first, end = self._component(component)
+        known_cause = self.causes.setdefault(cause_of(cause), len(self.causes))
+        place = kind_place(kind)
+        repair_s, lasts_s = _seconds_or(nan, "repair", repair), _seconds_or(0.0, "lasts", lasts)
+        more = lasts_s, _factor(factor)
+        _check_kind(KINDS[place], lasts=lasts, factor=factor)
+        return level, number, known_cause, place, repair_s, first, end, *more
 
-    def recorded(self) -> RecordedFailures:
-        """Return the failures that have been read."""
-        self._make_room(self._count)
-        columns: dict[str, Any] = self._columns
-        found = RecordedFailures(**columns, causes=tuple(self._causes))
-        if found and found.time_s.min() < 0.0:
-            found = found.taken(np.flatnonzero(found.time_s >= 0.0))
-        return found.in_order_of_time()
-
-    def _read_all(self, rows: list[list[str]], header: list[str]) -> None:
-        """Read rows column by column; raises ValueError if one of them is wrong."""
-        cells = dict(zip(header, zip(*rows, strict=True), strict=True))
-        seconds = self._plain_seconds(cells["time"])
-        if seconds is None:
-            seconds = [self._time_s(text.strip()) for text in cells["time"]]
-        # A missing column is empty in all rows.
-        places, causes, kinds, repairs_s, lasts_s, factors = (
-            self._read_column(name, cells.get(name, ("",))) for name in self._readers
-        )
-        if cells.get("lasts") or cells.get("factor") or (kinds >= len(STOPPING)).any():
-            self._check_kinds(cells, np.broadcast_to(kinds, len(rows)))
-        values = (seconds, *places.T[:2], causes, kinds, repairs_s, *places.T[2:])
-        values = (*values, lasts_s, factors)
-        count = self._count + len(rows)
-        if count > len(self._columns["time_s"]):
-            self._make_room(count + count // 8)
-        for name, each in zip(COLUMN_TYPES, values, strict=True):
-            self._columns[name][self._count : count] = as_column(name, each)
-        self._count = count
-
-    def _make_room(self, count: int) -> None:
-        """Resize all columns in place: a copy would take twice the memory."""
-        for column in self._columns.values():
-            column.resize(count, refcheck=False)
-
-    def _read_column(self, name: str, texts: Sequence[str]) -> NDArray[Any]:
-        """Return the values of the texts of a column; each distinct text is read once."""
-        different = dict.fromkeys(texts)
-        read = self._readers[name]
-        meanings = np.array([read(text.strip()) for text in different])
-        places = {text: place for place, text in enumerate(different)}
-        return meanings[np.fromiter(map(places.__getitem__, texts), np.int32, len(texts))]
-
-    @staticmethod
-    def _check_kinds(cells: Mapping[str, Sequence[str]], kinds: NDArray[Any]) -> None:
-        """Refuse a failure whose kind needs an empty cell, or has no use for a filled one."""
-        nothing = ("",) * len(kinds)
-        for name, needing, allowing in (
-            ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
-            ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
-        ):
-            for text, place in zip(cells.get(name) or nothing, kinds.tolist(), strict=True):
-                if not text.strip() and KINDS[place] in needing:
-                    raise _Wrong(f"a failure of kind {KINDS[place]} needs a cell {name}")
-                if text.strip() and KINDS[place] not in allowing:
-                    raise _Wrong(f"a failure of kind {KINDS[place]} has no {name}; leave it empty")
-
-    def _plain_seconds(self, texts: Sequence[str]) -> list[float] | None:
-        """Return times that are all plain numbers; None if one may be another text."""
-        together = "".join(texts)
-        if self.start is not None or not together.isascii() or "_" in together:
-            return None
-        try:
-            seconds = list(map(float, texts))
-        except ValueError:
-            return None
-        # NaN is out of any range.
-        within = np.less_equal(0.0, seconds) & np.less_equal(seconds, _LATEST_S)
-        return seconds if within.all() else None
-
-    def _keep_mistakes(self, rows: list[list[str]], header: list[str], line: int) -> None:
-        """Read row by row, and keep the mistakes."""
-        for row in rows:
-            line += 1 + sum(cell.count("\n") for cell in row)
-            if len(self.mistakes) > _MOST_MISTAKES:
-                return
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) != len(header):
-                self.mistakes.append(
-                    f"{self.path}:{line}: has {len(row)} cells where the header has "
-                    f"{len(header)}: {', '.join(header)}"
-                )
-                continue
-            try:
-                self._read_all([row], header)
-            except ValueError as wrong:
-                self.mistakes.append(f"{self.path}:{line}: {wrong}")
-
-    def _time_s(self, text: str) -> float:
+    def time_s(self, text: str) -> float:
         if DATE.match(text):
             if self.start is None:
                 raise _Wrong(
@@ -218,8 +114,17 @@ class _Reader:
         groups = self.layout.groups_of(level, number)
         return LEVELS.index(level), number, groups.start, groups.stop
 
-    def _cause(self, text: str) -> int:
-        return self._causes.setdefault(cause_of(text), len(self._causes))
+
+def _check_kind(kind: Kind, **cells: str) -> None:
+    """Refuse a failure whose kind needs an empty cell, or has no use for a filled one."""
+    for name, needing, allowing in (
+        ("lasts", LASTS_NEEDED, LASTS_ALLOWED),
+        ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
+    ):
+        if not cells[name] and kind in needing:
+            raise _Wrong(f"a failure of kind {kind} needs a cell {name}")
+        if cells[name] and kind not in allowing:
+            raise _Wrong(f"a failure of kind {kind} has no {name}; leave it empty")
 
 
 def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> RecordedFailures:
@@ -246,11 +151,37 @@ def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> 
         If there is no such file, or it is no trace; names the line of the first mistake and the
         number of others.
     """
-    reader = _Reader(path, layout, start)
-    with _uncollected():
-        _read_rows(reader)
-    raise_first(reader.mistakes, _MOST_MISTAKES)
-    recorded = reader.recorded()
+    reader, mistakes = _Reader(layout, start), list[str]()
+    columns: dict[str, Any] = {
+        name: array(np.dtype(kind).char) for name, kind in COLUMN_TYPES.items()
+    }
+    # Row by row: the columns take less memory than their texts.
+    appends = [column.append for column in columns.values()]
+    cells: Callable[[list[str]], tuple[str, ...]] | None = None
+    try:
+        for line, row in rows_of(path, _lines_of(path), mistakes):
+            # A missing column is empty in all rows.
+            row.append("")
+            if cells is None:
+                header = _header(row[:-1], f"{path}:{line}")
+                cells = itemgetter(*(header.index(c) if c in header else -1 for c in COLUMNS))
+                continue
+            try:
+                time, *rest = cells(row)
+                values = reader.time_s(time), *reader.read_rest(*rest)
+            except ValueError as wrong:
+                mistakes.append(f"{path}:{line}: {wrong}")
+            else:
+                for append, value in zip(appends, values, strict=True):
+                    append(value)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
+    raise_first(mistakes, MOST_MISTAKES)
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    recorded = RecordedFailures(**arrays, causes=tuple(reader.causes))
+    if recorded and recorded.time_s.min() < 0.0:
+        recorded = recorded.taken(np.flatnonzero(recorded.time_s >= 0.0))
+    recorded = recorded.in_order_of_time()
     _check_causes(recorded.causes, path)
     if not recorded:
         after = "" if start is None else " from failures.trace_start on"
@@ -266,37 +197,34 @@ def _check_causes(causes: Collection[str], path: Path) -> None:
         )
 
 
-def _read_rows(reader: _Reader) -> None:
-    path = reader.path
-    lines = csv.reader(_lines_of(path), strict=True, skipinitialspace=True)
-    header: list[str] | None = None
+def rows_of(
+    path: Path, lines: Iterable[str], mistakes: list[str], **form: Any
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row of a CSV file, first those of its header.
+
+    Cells have no blanks around them. Empty rows are left out. Mistakes of the file are added to
+    `mistakes`, and rows with them are left out; reading ends after `MOST_MISTAKES`. `form` is as in
+    `csv.reader`.
+    """
+    rows = csv.reader(lines, strict=True, skipinitialspace=True, **form)
+    header: list[str] = []
     try:
-        for row in lines:
-            if any(cell.strip() for cell in row):
-                header = _header([cell.strip() for cell in row], f"{path}:{lines.line_num}")
-                break
-        while header is not None and len(reader.mistakes) <= _MOST_MISTAKES:
-            line = lines.line_num
-            rows = list(islice(lines, _ROWS_AT_ONCE))
-            if not rows:
-                break
-            reader.read(rows, header, line)
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            header = header or cells.copy()
+            if len(cells) == len(header):
+                yield rows.line_num, cells
+            else:
+                mistakes.append(
+                    f"{path}:{rows.line_num}: has {len(cells)} cells where the header has "
+                    f"{len(header)}: {', '.join(header)}"
+                )
+            if len(mistakes) > MOST_MISTAKES:
+                return
     except csv.Error as error:
-        reader.mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Suspend garbage collection, which would double the time: rows have no reference cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+        mistakes.append(f"{path}:{rows.line_num}: this is no CSV: {error}")
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:

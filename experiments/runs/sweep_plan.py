@@ -15,7 +15,7 @@ from faultline.experiments.config.grid import Grid, Settings, dotted_leaves
 from faultline.experiments.config.keys import path_of, set_keys, value_at
 from faultline.experiments.config.reference import why_idle
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import read_scenario_tables, scenario_from
+from faultline.experiments.config.scenario_file import read_source, scenario_from
 from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
@@ -75,8 +75,9 @@ def make_plan(grid: Grid) -> Plan:
     UserError
         If a point cannot be simulated; names the first bad point and its mistake.
     """
-    base, described = read_scenario_tables(grid.scenario_source())
-    scenario_from(base, described)
+    source = read_source(grid.scenario_source())
+    base = source.tables
+    scenario_from(base, source.origin)
     set_keys(base, grid.fixed, f"{grid.origin}: [set] ")
     fixed = scenario_from(base, f"{grid.origin}: [set]").model_dump(mode="json")
     keys = grid.varied_keys()

@@ -64,14 +64,20 @@ class Parser(ArgumentParser):
         if with_nul := [each for each in args or () if "\0" in each]:
             # A shell passes none, but a program that calls the command may.
             self.error(f"{with_nul[0]!r}: has a NUL character; leave it out")
-        if self._is_inside:
+        # `parse_known_intermixed_args` calls this method twice.
+        if self._is_inside or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         actions = [self._option_string_actions[one.option] for one in self._conditions]
         # A list, since a repeated option appends to a copy of it.
         unstated: list[str] = []
         for action in actions:
             setattr(namespace, action.dest, unstated)
-        parsed, others = self._parse_in_any_order(args, namespace)
+        self._is_inside = True
+        try:
+            # An argument that may be left out may follow options.
+            parsed, others = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
         stated = [getattr(parsed, action.dest) is not unstated for action in actions]
         for action in actions:
             if getattr(parsed, action.dest) is unstated:
@@ -80,19 +86,6 @@ class Parser(ArgumentParser):
             if is_stated:
                 self._check_effect(condition, parsed)
         return parsed, others
-
-    def _parse_in_any_order(self, args: Any, namespace: Namespace) -> Any:
-        """Parse; an argument that may be left out may follow options.
-
-        `parse_known_intermixed_args` does that, and calls `parse_known_args` twice.
-        """
-        if self._subparsers is not None:
-            return super().parse_known_args(args, namespace)
-        self._is_inside = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._is_inside = False
 
     def _check_effect(self, condition: _Condition, parsed: Namespace) -> None:
         option, other, excluded, values = condition

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.trace_file import LARGEST_BYTES
+from faultline.platforms.files import read_text
 from faultline.simulator.failures.failure import Failure, Kind, Level
 
 LARGEST_NUMBER_OF_NODES = 100_000
@@ -63,12 +65,23 @@ class LogFile:
     """A file with a log, and facts about its cluster that the file does not state."""
 
     path: Path
-    text: str
-    nodes: int | None  # Nodes of the cluster; None: the nodes that the log names.
-    gpus_per_node: int
-    span_s: float | None  # Seconds for which the cluster was watched, if longer than the log.
-    # Names of the columns in a CSV file by Faultline's names; empty if they are the same.
+    nodes: int | None = None  # Nodes of the cluster; None: the nodes that the log names.
+    gpus_per_node: int = 8
+    span_s: float | None = None  # Seconds for which it was watched, if longer than the log.
+    # Names of the columns in a CSV file by Faultline's names; other columns are left out. Empty if
+    # they are the same.
     columns: Mapping[str, str] = field(default_factory=dict)
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read the text.
+
+        Raises UserError if there is no such file.
+        """
+        try:
+            object.__setattr__(self, "text", read_text(self.path, LARGEST_BYTES))
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}; name a log of failures") from error
 
     def all_nodes(self, named: Iterable[str]) -> dict[str, int]:
         """Return the places of all nodes: named ones, then unnamed ones up to the stated number.

@@ -49,8 +49,6 @@ def read_fault_records(file: LogFile) -> FailureLog:
 
     Raises UserError, which names the first wrong entry.
     """
-    if file.nodes is None:
-        raise UserError(f"{file.path}: healthy nodes are not in fault records; give --nodes N")
     outages, note, span_s = outages_of(file)
     nodes = file.all_nodes(one.node for one in outages)
     failures = [
@@ -75,6 +73,8 @@ def outages_of(file: LogFile) -> tuple[list[Outage], str, float]:
 
     Raises UserError as `read_fault_records`.
     """
+    if file.nodes is None:
+        raise UserError(f"{file.path}: healthy nodes are not in fault records; give --nodes N")
     entries = _entries(file)
     span_s = max(file.span_s or 0.0, *(entry.time_s for entry in entries))
     return *_outages(entries, span_s), span_s

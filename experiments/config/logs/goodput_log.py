@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from sys import maxsize
-from typing import Any
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
@@ -196,34 +195,26 @@ class _Found:
         try:
             entry = json.loads(line)
             entry = entry.get("jsonPayload", entry)
-            if "event_type" not in entry:
-                self._read_step_entry(entry)
-                return
-            kind, time_s = entry["event_type"], _seconds(entry["timestamp"])
+            kind = entry.get("event_type")
+            time_s = self.entries.take(entry) if kind is None else _seconds(entry["timestamp"])
+            if time_s is None:
+                raise KeyError("event_type")
             if kind in (LOADED, SAVED):
-                events, event = getattr(self, _PLACES[kind]), (time_s, _whole(entry["step"]))
+                events = self.loads if kind == LOADED else self.saves
+                event = time_s, _whole(entry["step"])
                 self.repeated += event in events
                 events.add(event)
             elif kind == STARTED:
                 self.starts.setdefault(str(entry["node_rank"]), array("d")).append(time_s)
             elif kind == ENDED:
                 self.ends += 1
-            else:
+            elif kind is not None:
                 self.others[str(kind)] += 1
                 return
         except (ValueError, KeyError, TypeError, AttributeError):
             self.unreadable += 1
             self.first_unreadable = self.first_unreadable or number
             return
-        self._count(entry, time_s)
-
-    def _read_step_entry(self, entry: Mapping[str, Any]) -> None:
-        time_s = self.entries.take(entry)
-        if time_s is None:
-            raise KeyError("event_type")
-        self._count(entry, time_s)
-
-    def _count(self, entry: Mapping[str, Any], time_s: float) -> None:
         self.last_s = max(self.last_s, time_s)
         self.jobs.setdefault(str(entry.get("job_name", "")))
 
@@ -255,9 +246,6 @@ class _Found:
             text += f"; {self.unreadable:,} lines unreadable, first at line "
             text += f"{self.first_unreadable:,}"
         return text
-
-
-_PLACES: Mapping[str, str] = {LOADED: "loads", SAVED: "saves"}
 
 
 def _seconds(value: object) -> float:

@@ -5,7 +5,6 @@ CSV files are logs of failures by node, of badput, and Faultline's own traces.
 
 from __future__ import annotations
 
-import csv
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +27,15 @@ from faultline.experiments.config.logs.fault_records import is_fault_records, re
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
-    LARGEST_BYTES,
+    MOST_MISTAKES,
     cause_of,
     kind_place,
     parse_timestamp,
     read_trace,
+    rows_of,
     seconds_of,
     wrong_columns,
 )
-from faultline.platforms.files import read_text
 from faultline.simulator.badput import BADPUT_TYPES
 from faultline.simulator.failures.failure import KINDS, JobLayout
 
@@ -89,44 +88,19 @@ _NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
 
 
-def read_log(
-    path: Path,
-    nodes: int | None = None,
-    gpus_per_node: int = 8,
-    span_s: float | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> FailureLog:
+def read_log(file: LogFile) -> FailureLog:
     """Read a log of failures in any format.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    nodes : int, optional
-        Nodes of the cluster; if None, the nodes that the log names.
-    gpus_per_node : int
-        GPUs of each node.
-    span_s : float, optional
-        Seconds for which the cluster was watched, if longer than the log.
-    columns : mapping, optional
-        Names of the columns in a CSV file by Faultline's names; other columns are left out.
-
-    Raises
-    ------
-    UserError
-        If there is no such file or it is no log; names the place of the first mistake.
+    Raises UserError if it is no log; names the place of the first mistake.
     """
-    try:
-        text = read_text(path, LARGEST_BYTES)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a log of failures") from error
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    file = LogFile(path, text, nodes, gpus_per_node, span_s, dict(columns or {}))
+    first = next((line for line in file.text.splitlines() if line.strip()), "")
     log = _reader_of(file, first)(file)
     if not log.failures:
-        raise UserError(f"{path}: nothing fails in it ({log.form}); choose a longer time")
+        raise UserError(f"{file.path}: nothing fails in it ({log.form}); choose a longer time")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
-        raise UserError(f"{path}: no node was ever up, so there are no rates; choose a longer time")
+        raise UserError(
+            f"{file.path}: no node was ever up, so there are no rates; choose a longer time"
+        )
     return log
 
 
@@ -256,38 +230,24 @@ def _rows(
 
     Returns the rows, and a note of what was left out: duplicate rows, and unread columns.
     """
-    path = file.path
+    path, mistakes = file.path, list[str]()
     seen: set[tuple[str, ...]] = set()
     duplicates = 0
-    lines = csv.reader(StringIO(file.text, newline=""), strict=True, skipinitialspace=True)
     read: list[_Read] = []
-    mistakes: list[str] = []
-    header = _Header([], {})
-    try:
-        for row in lines:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            place = f"{path}:{lines.line_num}"
-            if not header.found:
-                header = _header(cells, place, columns, needed, file.columns)
-            elif len(cells) != len(header.found):
-                mistakes.append(
-                    f"{place}: has {len(cells)} cells where the header has {len(header.found)}: "
-                    f"{', '.join(header.found)}"
-                )
-            elif (row_in_file := tuple(cells)) in seen:
-                duplicates += 1
-            else:
-                seen.add(row_in_file)
-                try:
-                    read.append(read_row(header.cells(cells)))
-                except ValueError as error:
-                    mistakes.append(f"{place}: {error}")
-    except csv.Error as error:
-        mistakes.append(f"{path}:{lines.line_num}: this is no CSV: {error}")
-    raise_first(mistakes)
-    if not read:
+    header: _Header | None = None
+    for line, cells in rows_of(path, StringIO(file.text, newline=""), mistakes):
+        if header is None:
+            header = _header(cells, f"{path}:{line}", columns, needed, file.columns)
+        elif (row := tuple(cells)) in seen:
+            duplicates += 1
+        else:
+            seen.add(row)
+            try:
+                read.append(read_row(header.cells(cells)))
+            except ValueError as error:
+                mistakes.append(f"{path}:{line}: {error}")
+    raise_first(mistakes, MOST_MISTAKES)
+    if header is None or not read:
         raise UserError(f"{path}: there is no failure in it; write one row per failure")
     dropped = {"exact duplicates": duplicates}
     if header.unread:

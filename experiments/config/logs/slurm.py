@@ -19,7 +19,7 @@ from io import StringIO
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import quote, raise_first
@@ -30,7 +30,7 @@ from faultline.experiments.config.logs.failure_log import (
     Logged,
     left_out,
 )
-from faultline.experiments.config.trace_file import parse_timestamp
+from faultline.experiments.config.trace_file import MOST_MISTAKES, parse_timestamp, rows_of
 from faultline.simulator.failures.failure import Kind
 
 _SMALLEST_JOB = 2
@@ -203,37 +203,26 @@ def read_sacct(file: LogFile) -> FailureLog:
 
     Raises UserError, which names the first wrong line.
     """
-    jobs = _Jobs(file.path)
-    rows = csv.reader(StringIO(file.text), delimiter="|", quoting=csv.QUOTE_NONE)
-    try:
-        _read_rows(file.path, rows, jobs)
-    except csv.Error as error:
-        raise UserError(f"{file.path}:{rows.line_num}: this is not from sacct: {error}") from None
-    raise_first(jobs.mistakes)
+    jobs, header = _Jobs(file.path), list[str]()
+    lines = StringIO(file.text)
+    rows = rows_of(file.path, lines, jobs.mistakes, delimiter="|", quoting=csv.QUOTE_NONE)
+    for line, cells in rows:
+        if header:
+            jobs.read(dict(zip(header, cells, strict=True)), line)
+            continue
+        header = cells
+        for name in NEEDED:
+            if name not in header:
+                raise UserError(
+                    f"{file.path}:{line}: column {name} is missing; call sacct --parsable2 "
+                    f"--format=JobID,{','.join(NEEDED)},FailedNode"
+                )
+    raise_first(jobs.mistakes, MOST_MISTAKES)
     if not jobs.ran:
         raise UserError(
             f"{file.path}: no job in it ever ran; choose other days with sacct -S and -E"
         )
     return _as_log(jobs, file)
-
-
-def _read_rows(path: Path, rows: Any, jobs: _Jobs) -> None:
-    stripped = ([cell.strip() for cell in row] for row in rows)
-    header = next(filter(any, stripped), [])
-    for name in NEEDED:
-        if name not in header:
-            raise UserError(
-                f"{path}:1: column {name} is missing; call sacct --parsable2 "
-                f"--format=JobID,{','.join(NEEDED)},FailedNode"
-            )
-    for row in rows:
-        if len(row) == len(header):
-            jobs.read(dict(zip(header, row, strict=True)), rows.line_num)
-        elif row:
-            jobs.mistakes.append(
-                f"{path}:{rows.line_num}: has {len(row)} cells where the first line has "
-                f"{len(header)}; call sacct with --parsable2"
-            )
 
 
 def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:

@@ -54,28 +54,23 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "unbuffered"),
     [
-        ("--help",),
-        ("list", "clusters"),
-        pytest.param(("scenario", "show", "spare-study"), marks=pytest.mark.slow),
-        ("doctor",),
+        ("--help", ""),
+        ("--help", "1"),
+        ("list clusters", ""),
+        pytest.param("scenario show spare-study", "", marks=pytest.mark.slow),
+        ("doctor", ""),
+        ("platform check p.xml", ""),
     ],
-    ids=" ".join,
 )
-def test_a_command_that_nobody_reads_ends_quietly(words: tuple[str, ...]) -> None:
+def test_a_command_that_nobody_reads_ends_quietly(
+    words: str, unbuffered: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if SIGPIPE had ended it; Rich, print and argparse each fail in a way of their own."""
-    assert end_without_a_reader(*words) == (141, "")
-
-
-def test_it_does_so_where_python_writes_at_once() -> None:
-    assert end_without_a_reader("--help", unbuffered="1") == (141, "")
-
-
-def test_so_does_a_report_of_a_platform(tmp_path: Path) -> None:
-    path = tmp_path / "p.xml"
-    write_xml(load_preset("hgx-h100", domains=2), path)
-    assert end_without_a_reader("platform", "check", str(path)) == (141, "")
+    monkeypatch.chdir(tmp_path)
+    write_xml(load_preset("hgx-h100", domains=2), tmp_path / "p.xml")
+    assert end_without_a_reader(*words.split(), unbuffered=unbuffered) == (141, "")
 
 
 def test_bad_input_is_told_though_nobody_reads_the_output() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import date, datetime, time
@@ -104,13 +103,6 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-@given(content=st.binary(max_size=300))
-def test_any_bytes_are_read_or_refused(content: bytes, folder: Path) -> None:
-    path = folder / "bytes.toml"
-    path.write_bytes(content)
-    assert_file_told(path)
 
 
 pieces = st.one_of(
@@ -278,37 +270,17 @@ NESTED = 20_000
     "text",
     [
         "a = " + "[" * NESTED,
-        "a = " + "[" * NESTED + "]" * NESTED,
-        "a = " + "{a=" * NESTED + "1" + "}" * NESTED,
         "job" + ".a" * NESTED + " = 1",
-        "[job" + ".a" * NESTED + "]",
         "a" * 500_000 + " = 1",
-        "[" + "a" * 500_000 + "]",
-        "a = " + "9" * 10_000,
         "job.groups = 0x" + "f" * 10_000,
-        "times.compute_s = 0x" + "f" * 10_000,
-        "name = 0b" + "1" * 100_000,
         "times.compute_s = 1e" + "9" * 1000,
-        'name = "' + "x" * 500_000 + '"',
         'strategy.name = "' + "spare" * 50_000 + '"',
-        "job = [[[[1]]]]",
-        "job.groups = [" + "0x" + "f" * 10_000 + "]",
         'name = "\\u0000\\u001b[31m"',
         'name = "[/no] [bold]markup"\ndescription = "[/of] rich"',
-        '"a\\nb" = 1',
         '"" = 1',
-        "\ufeffname = 1",
-        "a = 1\r\n" * 100,
-        "\r",
         "job.groups = 24\x00",
-        'description = "' + "\\" * 101 + '"',
         "[[job]]\n" * 200,
-        "[a]\n" * 200,
-        "a = \n" * 200,
-        "\n" * 100_000 + "x",
-        "version = " + "9" * 4000,
         "version = [1]",
-        "version = {}",
     ],
     ids=lambda text: repr(text[:20]),
 )
@@ -324,20 +296,12 @@ def test_extreme_files_end_in_one_line(text: str, folder: Path) -> None:
     "setting",
     [
         "job" + ".a" * NESTED + "=1",
-        "job.groups=" + "[" * NESTED,
         "job.groups=" + "9" * 10_000,
-        "job.groups=0x" + "f" * 10_000,
         "job.groups=3\nsteps = 4",
-        "job.groups=3 # three",
-        "name=\ud800",
-        "platform.file=\x00",
         "platform.file=/dev/null",
         "platform.file=/",
-        "platform.file=" + "x" * 10_000,
         "failures={}",
-        "=",
         ".=1",
-        "strategy.spare=1",
         "strategy.spare.patch_compute.x=1",
     ],
     ids=lambda text: repr(text[:20]),
@@ -371,13 +335,4 @@ def test_a_damaged_file_is_checked_and_told(
         content[position % len(content)] = byte
     path = folder / "damaged.toml"
     path.write_bytes(bytes(content[:cut]))
-    assert_refused_well("scenario", "check", str(path))
-
-
-def test_a_file_that_may_not_be_read_is_told(folder: Path) -> None:
-    path = folder / "secret.toml"
-    path.write_text("", encoding="utf-8")
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("root reads everything")
     assert_refused_well("scenario", "check", str(path))

@@ -20,7 +20,7 @@ from faultline.experiments.config.reference import (
     scenario_reference,
 )
 from faultline.experiments.config.scenario import Scenario
-from faultline.experiments.config.scenario_file import read_scenario_tables, shipped_scenarios
+from faultline.experiments.config.scenario_file import read_source, shipped_scenarios
 from faultline.experiments.config.tables.table import documentation_of, key
 from pydantic import BaseModel
 
@@ -234,7 +234,7 @@ def validator(ask: Ask) -> Any:
 
 def test_shipped_scenarios_are_right_by_it(validator: Any) -> None:
     for name in shipped_scenarios():
-        tables, _ = read_scenario_tables(name)
+        tables = read_source(name).tables
         assert [error.message for error in validator.iter_errors(tables)] == [], name
 
 

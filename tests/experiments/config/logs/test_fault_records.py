@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.failure_log import FailureLog
+from faultline.experiments.config.logs.failure_log import FailureLog, LogFile
 from faultline.experiments.config.logs.reading import read_log
 
 DAY_S = 86_400.0
@@ -22,7 +22,7 @@ def record(node: str, day: float, kind: str, part: str = "GPU", level: str = "Ha
 def read(folder: Path, records: list[Any], **options: Any) -> FailureLog:
     path = folder / "faults.json"
     path.write_text(json.dumps(records))
-    return read_log(path, **{"nodes": 10, **options})
+    return read_log(LogFile(path, **{"nodes": 10, **options}))
 
 
 def test_faults_that_overlap_are_one_outage(tmp_path: Path) -> None:
