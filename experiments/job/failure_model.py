@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from faultline.simulator.failures.failure import (
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
 from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
-from faultline.simulator.failures.reactions import Evict, Ignore, Reactions
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
@@ -237,7 +238,7 @@ def reactions_of(scenario: Scenario) -> Reactions:
     """Return the reactions to failures that stop nothing."""
     kinds, layout = scenario.failures.kinds, job_layout(scenario)
     return Reactions(
-        Evict(kinds.slow_found_s) if kinds.slow == "evict" else Ignore(),
+        kinds.slow_found_s if kinds.slow == "evict" else inf,
         kinds.retry_s,
         kinds.hang,
         kinds.hang_timeout_s,

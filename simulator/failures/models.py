@@ -14,7 +14,7 @@ from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureC
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
-from faultline.simulator.failures.victims import ComponentChoice
+from faultline.simulator.failures.victims import ComponentChoice, Victims
 
 
 class FailureModel(Protocol):
@@ -69,7 +69,7 @@ class IndependentGroups:
 
     def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
         """Return the failure clocks of all groups, set at time 0."""
-        victims = self.components.victims(seed) if self.components else None
+        victims = Victims(self.components, seed) if self.components else None
         return RenewalClocks(self.distribution, self.groups, seed, rule, victims)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:

@@ -20,7 +20,7 @@ from faultline.simulator.failures.distributions import (
 from faultline.simulator.failures.failure import LEVELS, Failure, JobLayout, Level, component_name
 from faultline.simulator.failures.mix import Cause, CauseMix, stream_index
 from faultline.simulator.failures.models import SharedFailures
-from faultline.simulator.failures.reactions import Evict, Reactions
+from faultline.simulator.failures.reactions import Reactions
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -220,7 +220,7 @@ def test_a_slow_component_is_drawn_from_its_distributions_and_stops_nobody() -> 
 def test_what_is_evicted_stops_when_it_is_found_if_it_is_still_slow() -> None:
     """It is with probability exp(-100 / 300); who ignores it meets the very same slow GPUs."""
     ignoring = CauseMix((SLOW,), LARGE)
-    evicting = replace(ignoring, reactions=Reactions(Evict(100.0)))
+    evicting = replace(ignoring, reactions=Reactions(100.0))
     assert evicting.mtbf_s == pytest.approx(MEAN_S / exp(-1 / 3))
     before, after = (conditions(mix, 1_000 * MEAN_S) for mix in (ignoring, evicting))
     assert after == [one._replace(lasts_s=min(one.lasts_s, 100.0)) for one in before]
