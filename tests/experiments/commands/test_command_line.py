@@ -209,7 +209,6 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
         ("plan spare-sound --verify 0 --seeds 3", "--seeds: has no effect with --verify 0"),
         ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
-        ("platform probe hgx-h100 --at 1ms", "--at: has no effect without --component"),
         ("platform diff a b --set job.steps=5", "--set: has no effect without SCENARIO"),
         ("head-to-head --only maps --seeds 3", "--seeds: has no effect with --only maps"),
         ("list studies --gpus 8", "--gpus: has no effect on studies"),
