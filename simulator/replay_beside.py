@@ -23,7 +23,6 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
-    Send,
     Stall,
 )
 from faultline.strategies.recovery import SentMove
@@ -34,7 +33,6 @@ _PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
     AllReduce: "sync",
     Save: "save",
-    Send: "send",
 }
 """The kind of traffic that a write may share links with, by phase."""
 

@@ -63,16 +63,7 @@ def token_flop(model: Transformer) -> TokenFlop:
     )
 
 
-def training_flop_per_token(model: Transformer, *, recompute_layers: bool = False) -> float:
-    """Return the FLOP of forward and backward for one token.
-
-    Parameters
-    ----------
-    model : Transformer
-        The model.
-    recompute_layers : bool
-        Whether the backward pass runs every layer forward once more.
-    """
+def training_flop_per_token(model: Transformer) -> float:
+    """Return the FLOP of forward and backward for one token, without recomputation."""
     flop = token_flop(model)
-    layer = flop.layer_total + (flop.forward.total if recompute_layers else 0.0)
-    return model.layers * layer + 3 * flop.vocabulary
+    return model.layers * flop.layer_total + 3 * flop.vocabulary

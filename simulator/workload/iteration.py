@@ -13,10 +13,8 @@ from math import ceil
 
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.errors import WorkloadError, require_positive
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout, stage_layers
-from faultline.simulator.workload.memory import Precision
 from faultline.simulator.workload.messages import LAYER_ALL_REDUCES, messages_of
 from faultline.simulator.workload.transformer import Transformer
 
@@ -49,19 +47,6 @@ class Machine:
     tensor_overlap: float = 0.0
     gradient_overlap: float = 0.0
     whole_heads: bool = False
-
-    def __post_init__(self) -> None:
-        require_positive("machine", peak_flop_per_s=self.peak_flop_per_s)
-        if not 0 < self.compute_efficiency <= 1:
-            raise WorkloadError(
-                f"machine: compute_efficiency is {self.compute_efficiency}: use a share above 0, "
-                "up to 1"
-            )
-        for name in ("tensor_overlap", "gradient_overlap"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise WorkloadError(
-                    f"machine: {name} is {getattr(self, name)}: use a share from 0 to 1"
-                )
 
     @property
     def flop_per_s(self) -> float:
@@ -137,9 +122,8 @@ def stage_times(
     Raises
     ------
     WorkloadError
-        The layers do not fill the stages, or a value is out of range.
+        The layers do not fill the stages.
     """
-    require_positive("iteration", speed=speed, micro_batch_sequences=micro_batch_sequences)
     flop = token_flop(model)
     tokens = micro_batch_sequences * model.sequence_tokens
     seconds = tokens / (layout.tensor * machine.flop_per_s * speed)
@@ -168,7 +152,6 @@ def iteration_time(
     micro_batches: int,
     *,
     speed: float = 1.0,
-    precision: Precision | None = None,
 ) -> IterationTime:
     """Return the time of an iteration of a replica.
 
@@ -180,18 +163,15 @@ def iteration_time(
         Sequences of a micro-batch, and how many the replica takes.
     speed : float
         Compute over its nominal pace.
-    precision : Precision, optional
-        Bytes of a number.
 
     Raises
     ------
     WorkloadError
-        The layers do not fill the stages, or a value is out of range.
+        The layers do not fill the stages.
     """
-    require_positive("iteration", micro_batches=micro_batches)
     stages = stage_times(model, layout, machine, micro_batch_sequences, speed=speed)
     slowest = max(stages, key=lambda stage: stage.total_s)
-    sent = messages_of(model, layout, micro_batch_sequences, precision)
+    sent = messages_of(model, layout, micro_batch_sequences)
     ramps = layout.pipeline - 1
     gradients = RingAllReduce(layout.data, sent.gradient_bytes)
     return IterationTime(

@@ -36,12 +36,7 @@ class Messages:
     gradient_bytes: float
 
 
-def messages_of(
-    model: Transformer,
-    layout: Layout,
-    micro_batch_sequences: int,
-    precision: Precision | None = None,
-) -> Messages:
+def messages_of(model: Transformer, layout: Layout, micro_batch_sequences: int) -> Messages:
     """Return the messages of a job.
 
     Raises
@@ -49,7 +44,7 @@ def messages_of(
     WorkloadError
         The layers do not fill the stages.
     """
-    precision = precision or Precision()
+    precision = Precision()
     activations = (
         precision.activation_bytes * model.sequence_tokens * micro_batch_sequences * model.hidden
     )

@@ -10,7 +10,7 @@ from faultline.simulator.workload.flops import token_flop, training_flop_per_tok
 from faultline.simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import (
-    Precision,
+    Recompute,
     gpu_memory,
     layer_activation_bytes,
     stage_parameters,
@@ -78,12 +78,10 @@ def test_flop_of_a_small_model_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["gpt3-175b", "ntp-480b"])
 def test_flop_follow_the_formula_of_megatron(name: str) -> None:
-    """96 s l h^2 (1 + s/(6 h) + V/(16 l h)) a sequence, layers recomputed; 72 ... if not."""
+    """72 l h^2 (1 + s/(6 h) + V/(12 l h)) a token: 3/4 of the published form, which recomputes."""
     model = KNOWN_MODELS[name]
     h, layers, s, v = model.hidden, model.layers, model.sequence_tokens, model.vocabulary
-    again = 96 * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
     once = 72 * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
-    assert training_flop_per_token(model, recompute_layers=True) == pytest.approx(again)
     assert training_flop_per_token(model) == pytest.approx(once)
 
 
@@ -96,10 +94,8 @@ def test_gpt3_training_takes_what_was_published() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden": 0}, "hidden is 0: it must be above 0"),
         ({"heads": 3}, "3 heads do not divide a hidden width of 4"),
         ({"heads": 4, "key_value_heads": 3}, "3 key-value heads do not divide 4 heads"),
-        ({"ffn_matrices": 4}, "ffn_matrices is 4: use 2, or 3"),
     ],
 )
 def test_impossible_models_are_refused_in_one_line(changes: dict[str, int], message: str) -> None:
@@ -114,22 +110,13 @@ def test_activations_follow_the_formulas(tensor: int) -> None:
     s, h, a = GPT3_175B.sequence_tokens, GPT3_175B.hidden, GPT3_175B.heads
     b = 3
     scores = 5 * a * s / h
-    cases = {
-        ("none", False): s * b * h * (10 + 24 / tensor + scores / tensor),
-        ("none", True): s * b * h / tensor * (34 + scores),
-        ("selective", False): s * b * h * (10 + 24 / tensor),
-        ("selective", True): s * b * h * 34 / tensor,
-        ("full", False): 2 * s * b * h,
-        ("full", True): 2 * s * b * h / tensor,
+    cases: dict[Recompute, float] = {
+        "none": s * b * h / tensor * (34 + scores),
+        "selective": s * b * h * 34 / tensor,
+        "full": 2 * s * b * h / tensor,
     }
-    for (recompute, parallel), expected in cases.items():
-        found = layer_activation_bytes(
-            GPT3_175B,
-            b,
-            tensor,
-            recompute=recompute,  # type: ignore[arg-type]
-            sequence_parallel=parallel,
-        )
+    for recompute, expected in cases.items():
+        found = layer_activation_bytes(GPT3_175B, b, tensor, recompute=recompute)
         assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -176,5 +163,3 @@ def test_messages_by_hand() -> None:
     assert sent.tensor_all_reduce_bytes == 2 * 2 * 2048 * 12288
     assert sent.pipeline_bytes == sent.tensor_all_reduce_bytes / 8
     assert sent.gradient_bytes == 4 * max(stage_parameters(GPT3_175B, layout)) / 8
-    short = messages_of(GPT3_175B, layout, 2, Precision(gradient_bytes=2))
-    assert short.gradient_bytes == sent.gradient_bytes / 2
