@@ -21,7 +21,7 @@ from faultline.simulator.failures.failure import (
     Level,
 )
 from faultline.simulator.failures.mix import CauseMix
-from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.models import FailureModel, IndependentGroups
 from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.failures.renewal_rate import renewal_rate
 
@@ -117,9 +117,9 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
 
 def _untreated(model: FailureModel) -> FailureModel:
     """Return a mix without any mitigation: the reader of its trace adds mitigations."""
-    if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
+    if not isinstance(model, CauseMix):
         return model
-    return SharedFailures(replace(model.sequence, reactions=Reactions(retry_s=inf)))
+    return replace(model, reactions=Reactions(retry_s=inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ def _sources(model: FailureModel) -> list[_Source]:
     """Return what failures are drawn from; nothing for a trace."""
     if isinstance(model, IndependentGroups):
         return [_Source(UNSTATED_CAUSE, "group", "hardware", model.distribution, model.groups)]
-    if isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix):
-        gpus, excess = model.sequence.layout.gpus, model.sequence.dependence.correlated_excess
+    if isinstance(model, CauseMix):
+        gpus, excess = model.layout.gpus, model.dependence.correlated_excess
         return [
             _Source(
                 cause.name,
@@ -160,7 +160,7 @@ def _sources(model: FailureModel) -> list[_Source]:
                 cause.time_between_failures(gpus),
                 cause.at_once * (excess if cause.kind in STOPPING else 1.0),
             )
-            for cause in model.sequence.mixed
+            for cause in model.mixed
         ]
     return []
 

@@ -18,7 +18,6 @@ import pytest
 from faultline.simulator.conditions import Disturbances, StatedEffects
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
-from faultline.simulator.failures.models import SharedFailures
 from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
@@ -70,7 +69,7 @@ def job_under(
     changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
     trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
-    return Job(job.work, job.rules, job.durations, SharedFailures(trace), job.seed)
+    return Job(job.work, job.rules, job.durations, trace, job.seed)
 
 
 @pytest.fixture
@@ -332,7 +331,7 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
         job.work,
         job.rules,
         job.durations,
-        SharedFailures(Listed((first,), 3, 1e6, listed=(first,))),
+        Listed((first,), 3, 1e6, listed=(first,)),
         0,
     )
     progress = simulated(job)
