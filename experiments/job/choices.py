@@ -392,7 +392,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
     surfaces = rules.failure_while_waiting == "surfaces"
     restart_s = question.restart_s
     # Every distribution is a frozen dataclass.
-    return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
+    return _lives(groups, distribution, restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12
