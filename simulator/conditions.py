@@ -166,12 +166,9 @@ SlowParts = Sequence[tuple[Failure, Effect]]
 def slowdown_of(
     slow_parts: SlowParts,
     members: Sequence[int],
-    together: Callable[[tuple[Failure, ...], int], float],
+    effects: Effects,
 ) -> Slowdown:
-    """Return the slowdown of a step of some groups; the worst part slows the all-reduce.
-
-    `together` returns the factor of a group with several slow components.
-    """
+    """Return the slowdown of a step of some groups; the worst part slows the all-reduce."""
     if not slow_parts:
         return UNDISTURBED
     taking_part = set(members)
@@ -195,7 +192,7 @@ def slowdown_of(
     compute = {
         group: parts[0][1].compute
         if len(parts) == 1
-        else together(tuple(failure for failure, _ in parts), group)
+        else effects.together(tuple(failure for failure, _ in parts), group)
         for group, parts in slow.items()
     }
     if not causes:
@@ -224,6 +221,8 @@ class Conditions:
 
     Attributes
     ----------
+    effects : Effects or None
+        Effects of components on a step; None without any.
     counts : dict of str to int
         How many have begun by now, by cause.
     parts_down : tuple of str
@@ -238,7 +237,7 @@ class Conditions:
 
     def __init__(self, disturbances: Disturbances | None) -> None:
         self._failures = disturbances.begin() if disturbances else iter(())
-        self._effects = disturbances.effects if disturbances else None
+        self.effects = disturbances.effects if disturbances else None
         self._next = next(self._failures, None)
         self._ends: list[tuple[float, int, Failure]] = []
         self._begun: list[Failure] = []
@@ -281,27 +280,12 @@ class Conditions:
         )
         return begun, ended
 
-    def effect(self, failure: Failure) -> Effect:
-        """Return the effect of a component on a step."""
-        assert self._effects is not None
-        return self._effects(failure)
-
-    def together(self, failures: tuple[Failure, ...], group: int) -> float:
-        """Return how many times as long a group computes (`Effects.together`)."""
-        assert self._effects is not None
-        return self._effects.together(failures, group)
-
-    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return the component at each place of a group that differs (`Effects.places`)."""
-        assert self._effects is not None
-        return self._effects.places(failure, group)
-
     def _look(self) -> None:
         lasting = [failure for _, _, failure in sorted(self._ends) if failure.kind in LASTING]
         away = [one.time_s + one.lasts_s for one in lasting if one.kind == "storage"]
         self.storage_back_s = max(away, default=-inf)
-        assert self._effects is not None
-        found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
+        assert self.effects is not None
+        found = [(one, self.effects(one)) for one in lasting if one.kind != "storage"]
         self.parts_down = tuple(sorted({name for _, effect in found for name in effect.parts_down}))
         self.slow = tuple(
             one for one in found if one[1].compute > 1 or one[1].collective > 1 or one[1].links

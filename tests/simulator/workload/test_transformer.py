@@ -15,7 +15,6 @@ from faultline.simulator.workload.memory import (
     layer_activation_bytes,
     stage_parameters,
 )
-from faultline.simulator.workload.messages import messages_of
 from faultline.simulator.workload.transformer import Transformer
 
 # Of the published weights, counted tensor by tensor by those who serve them.
@@ -154,12 +153,3 @@ def test_memory_of_a_gpu_by_hand() -> None:
     # Interleaved by 3: 1 + 7/24 times as much.
     woven = gpu_memory(GPT3_175B, Layout(4, 8, 8, virtual_stages=3), 1, 32)
     assert woven.activations == pytest.approx(memory.activations * (1 + 7 / 24))
-
-
-def test_messages_by_hand() -> None:
-    """Two bytes a number: s b h activations; a rank passes on its share, has its own gradients."""
-    layout = Layout(4, 8, 8)
-    sent = messages_of(GPT3_175B, layout, 2)
-    assert sent.tensor_all_reduce_bytes == 2 * 2 * 2048 * 12288
-    assert sent.pipeline_bytes == sent.tensor_all_reduce_bytes / 8
-    assert sent.gradient_bytes == 4 * max(stage_parameters(GPT3_175B, layout)) / 8

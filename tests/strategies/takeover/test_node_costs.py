@@ -8,7 +8,7 @@ import pytest
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.pipeline_schedule import approximate_iteration, stage_order
+from faultline.strategies.pipeline_schedule import approximate_iteration, stage_passes
 from faultline.strategies.stage_work import (
     LayerShape,
     LowRank,
@@ -182,7 +182,7 @@ def test_micro_batches_in_flight_are_those_of_the_order(
 ) -> None:
     node = place % nodes
     most = now = 0
-    for direction, _ in stage_order(node, nodes, micro_batches):
-        now += 1 if direction == "forward" else -1
+    for step in stage_passes(node, nodes, 1, micro_batches):
+        now += 1 if step.forward else -1
         most = max(most, now)
     assert micro_batches_in_flight(node, nodes, micro_batches) == most
