@@ -20,7 +20,7 @@ from faultline.strategies.base import (
     remaining_members,
 )
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.nonuniform.replica_plan import PowerCurve
+from faultline.strategies.nonuniform.replica_plan import power_for
 from faultline.strategies.recovery import Move
 from faultline.strategies.step_shares import Pipeline, StageShare
 
@@ -350,10 +350,10 @@ class Contract:
         """
         if plan.power <= 1.0:
             return set()
-        curve, drawn = PowerCurve(), {}
+        drawn = {}
         for one in plan.pipelines:
             least = min((min(stage.forward, stage.backward) for stage in one.stages), default=1.0)
-            power = curve.power(1.0 / least) if 0.0 < least < 1.0 else None
+            power = power_for(1.0 / least) if 0.0 < least < 1.0 else None
             if power is not None:
                 drawn[one.group] = power - 1.0
         covered = sum(drawn.values()) <= (plan.power - 1.0) * self._groups + _FEW * _ROUNDING

@@ -27,12 +27,12 @@ from faultline.strategies.nonuniform.job_plan import (
     packed_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import (
-    PowerCurve,
-    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
+    performance,
     pipeline_time,
+    reduced_degree,
     replica_plans,
     resharding_bytes,
 )
@@ -120,11 +120,10 @@ class RestartingReplicas(Strategy):
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Restart; count states that do not fit: of reduced replicas, or of too few members."""
-        rule, damage = ReductionRule(self.shape.least_tensor), self._damage
         if self.scheme is not Scheme.DP_DROP:
-            self.states_refused += sum(
-                rule.is_refused(damage.domain_gpus, damage.worst(group)) for group in missing
-            )
+            gpus, least = self._damage.domain_gpus, self.shape.least_tensor
+            degrees = [reduced_degree(gpus, self._damage.worst(group)) for group in missing]
+            self.states_refused += sum(0 < degree < least for degree in degrees)
         self.states_refused += 0 < len(self._job().members) < self.shape.least_groups
         return WipeOut(tuple(missing))
 
@@ -170,7 +169,7 @@ class RestartingReplicas(Strategy):
         return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def _step_plan(self) -> StepPlan:
-        job, shape, power = self._job(), self.shape, PowerCurve()
+        job, shape = self._job(), self.shape
         if len(job.members) < shape.least_groups:
             return NOTHING_LEFT
         pace = 1.0
@@ -188,7 +187,7 @@ class RestartingReplicas(Strategy):
                 shape.stages,
                 -(-plan.sequences // shape.micro_batch_sequences),
                 plan.degree,
-                1.0 / power.performance(plan.power),
+                1.0 / performance(plan.power),
             )
             for group, plan in sorted(job.hit.items())
         )
@@ -229,9 +228,7 @@ class NtpPw(RestartingReplicas):
 def _plans(
     scheme: Scheme, domain_gpus: int, idle_slots: float, local_batch: int, least_degree: int
 ) -> tuple[ReplicaPlan, ...]:
-    rules = ReplicaRules(
-        domain_gpus, local_batch, pipeline_time(idle_slots), ReductionRule(least_degree)
-    )
+    rules = ReplicaRules(domain_gpus, local_batch, pipeline_time(idle_slots), least_degree)
     return replica_plans(scheme, rules)
 
 

@@ -27,7 +27,6 @@ from faultline.simulator.workload.layout import Layout, place_on_platform
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
-    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
@@ -116,7 +115,7 @@ def study_job(domain_gpus: int = 32, pace: str = "1f1b", stages: int = PIPELINE_
     layout = Layout(replicas, stages, domain_gpus)
     reduced = (replace(layout, tensor=degree) for degree in range(1, domain_gpus))
     least = next((one.tensor for one in reduced if _fits(one, local_batch)), domain_gpus)
-    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(pace, layout), ReductionRule(least))
+    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(pace, layout), least)
     return StudyJob(domain_gpus, domains, layout, rules)
 
 
