@@ -33,10 +33,10 @@ from faultline.strategies.takeover.node_costs import (
     SKIP_RECOMPUTE,
     STAGES,
     Batch,
-    FlopCosts,
     Measured,
     StageMemory,
-    measured_costs,
+    flop_costs,
+    measured_cost,
     micro_batches_in_flight,
     node_memory_bytes,
     overhead_from,
@@ -105,15 +105,15 @@ def cost_table() -> pd.DataFrame:
     """
     rows = []
     for _, techniques, measured in ABLATION:
-        flop = FlopCosts(SHAPE_7B, techniques, TOKENS, MICRO_BATCHES * TOKENS).node_cost(2)
+        flop = flop_costs(SHAPE_7B, techniques, TOKENS, MICRO_BATCHES * TOKENS)(2)
         slowdown = NO_FAULT.tokens_per_s_256 / measured.tokens_per_s_256
         fits_512 = measured.tokens_per_s_512 is not None
         rows.append(
             {
                 "technique": techniques.name,
                 "flop": flop,
-                "measured": measured_costs(256, measured).doubled,
-                "measured_512": measured_costs(512, measured).doubled if fits_512 else None,
+                "measured": measured_cost(256, measured),
+                "measured_512": measured_cost(512, measured) if fits_512 else None,
                 "slowdown_by_flop": _closed_form([*[1.0] * (STAGES - 2), flop])
                 / _closed_form([1.0] * STAGES),
                 "slowdown_measured": slowdown,
