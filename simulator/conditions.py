@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
-from faultline.simulator.pattern.step_shares import SlowStep
+from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep
 from faultline.simulator.random_streams import Purpose, stream
 
 if TYPE_CHECKING:
@@ -109,20 +109,12 @@ class Slowdown:
     compute: Mapping[int, float] = field(default_factory=dict, hash=False)
     collective: float = 1.0  # How many times as long the all-reduce takes.
     causes: tuple[Failure, ...] = ()  # The components behind it.
-    # Micro-batches of the groups that have more or fewer than usual.
-    deal: Mapping[int, int] = field(default_factory=dict, hash=False)
-    links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
-    ranks: tuple[tuple[Rank, float], ...] = ()  # As of `Effect`.
-
-    @property
-    def step(self) -> SlowStep:
-        """The stragglers of a step that is simulated."""
-        return SlowStep(self.links, self.ranks, tuple(sorted(self.deal.items())))
+    step: SlowStep = SOUND_STEP  # The stragglers of a step that is simulated.
 
     @property
     def ranks_are_known(self) -> bool:
         """Whether each straggler is a known rank or link."""
-        return bool(self.ranks) or all(one.level in NETWORK for one in self.causes)
+        return bool(self.step.ranks) or all(one.level in NETWORK for one in self.causes)
 
     def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
         """Return the slowdown of a step whose computations take `factor` times as long.
@@ -130,7 +122,7 @@ class Slowdown:
         Messages take their usual time, so a slow link has a smaller effect. With several shard
         types in one go, pipelines are filled and drained once.
         """
-        if not self.compute or self.deal:
+        if not self.compute or self.step.deal:
             return self
         compute = {}
         for group in self.compute:
@@ -197,8 +189,8 @@ def slowdown_of(
     }
     if not causes:
         return UNDISTURBED
-    left, slower = tuple(sorted(links.items())), tuple(sorted(ranks.items()))
-    return Slowdown(compute, collective, tuple(causes), {}, left, slower)
+    step = SlowStep(tuple(sorted(links.items())), tuple(sorted(ranks.items())))
+    return Slowdown(compute, collective, tuple(causes), step)
 
 
 @dataclass(frozen=True, slots=True)

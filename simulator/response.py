@@ -222,7 +222,8 @@ class Response:
             share, factor = deal.get(group, each), slow.compute.get(group, 1.0)
             passes = (pace(factor) * share + fill) / (each + fill) if share else 0.0
             compute[group] = passes
-        return replace(slow, compute=compute, deal=deal)
+        step = slow.step._replace(deal=tuple(sorted(deal.items())))
+        return replace(slow, compute=compute, step=step)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
         """Move stragglers to where they cost least; gather slow nodes in few groups."""

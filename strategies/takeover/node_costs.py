@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.stage_work import LayerShape, Techniques, task_flop
+from faultline.strategies.stage_work import LayerShape, StageWork, Techniques, task_flop
 
 STAGES = 8
 """Nodes of the pipeline, one GPU each; one failure leaves seven."""
@@ -54,7 +55,10 @@ FULL = Measured(28_060, 27_190, 39.2e9)
 
 
 CostModel = Callable[[int], float]
-"""Returns the time of a node with 1, 2, 3, ... tasks over that of a node with one."""
+"""Returns the time of a node with 1, 2, 3, ... tasks over that of a node with one.
+
+Schemes hold one, so it can be pickled.
+"""
 
 
 def flop_costs(
@@ -77,13 +81,20 @@ def flop_costs(
         Tokens per pipeline and step, over which decompositions spread; None omits them.
     """
     one = task_flop(shape, techniques, micro_batch_tokens, step_tokens)
-    normal = shape.normal_flop.total
-    return lambda tasks: 1.0 if tasks == 1 else one.scaled(tasks).total / normal
+    return partial(_flop_cost, one, shape.normal_flop.total)
 
 
 def calibrated_costs(doubled: float) -> CostModel:
     """Return costs from one measurement: that of a node with two tasks."""
-    return lambda tasks: 1.0 if tasks == 1 else tasks * doubled / 2
+    return partial(_calibrated_cost, doubled)
+
+
+def _flop_cost(one: StageWork, normal: float, tasks: int) -> float:
+    return 1.0 if tasks == 1 else one.scaled(tasks).total / normal
+
+
+def _calibrated_cost(doubled: float, tasks: int) -> float:
+    return 1.0 if tasks == 1 else tasks * doubled / 2
 
 
 def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:

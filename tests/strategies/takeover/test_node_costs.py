@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import pytest
@@ -123,7 +124,7 @@ def test_the_published_throughputs_come_back() -> None:
     ],
 )
 def test_more_tasks_cost_more_and_one_costs_one(costs: CostModel) -> None:
-    each = [costs(tasks) for tasks in range(1, 6)]
+    each = [pickle.loads(pickle.dumps(costs))(tasks) for tasks in range(1, 6)]
     assert each[0] == 1.0
     assert all(more > less for less, more in pairwise(each))
     assert each[2] == pytest.approx(1.5 * each[1])
