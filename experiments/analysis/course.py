@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from faultline.experiments.analysis.job_lives import goodput_log_text
 from faultline.experiments.config.errors import UserError
-from faultline.platforms.files import read_file, read_text, write_file
+from faultline.platforms.files import write_file
 from faultline.simulator.timeline import Event, EventKind
 
 if TYPE_CHECKING:
@@ -151,11 +150,7 @@ def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
     return Window(max(0.0, window.start_s), min(end_s, window.end_s))
 
 
-TRACE, GOODPUT_LOG, TABLES, LINKS = ".json", ".jsonl", (".csv", ".parquet"), ".trace"
-"""The last is not a timeline but SimGrid's trace of its links."""
-_LARGEST_BYTES = 2**28
-_MOST_EVENTS = 2_000_000
-_ROWS_AT_ONCE = 1_000
+TRACE, GOODPUT_LOG, TABLE = ".json", ".jsonl", ".csv"
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
 # The events between a failure and its outcome.
@@ -173,20 +168,19 @@ _TOLD = {
 def check_suffix(path: Path, *drawings: str) -> None:
     """Refuse, by a UserError, a file that ends otherwise than a trace, a table or a drawing."""
     suffix = path.suffix.lower()
-    if suffix not in (TRACE, GOODPUT_LOG, *TABLES) and suffix.removeprefix(".") not in drawings:
-        drawn = f", .{', .'.join(drawings)} (drawings)" if drawings else ""
+    if suffix not in (TRACE, GOODPUT_LOG, TABLE) and suffix.removeprefix(".") not in drawings:
+        drawn = f", or .{', .'.join(drawings)} (drawings)" if drawings else ""
         raise UserError(
             f"--timeline {path}: name a file that ends in .json (a trace for Perfetto and "
-            "chrome://tracing), .jsonl (a goodput event log), .csv or .parquet (tables)"
-            f"{drawn}, or .trace (Paje of SimGrid's links)"
+            f"chrome://tracing), .jsonl (a goodput event log), .csv (a table){drawn}"
         )
 
 
 def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any]) -> None:
     """Write a run's events, in the order of its log, into a file; its suffix selects the format.
 
-    ``.json`` is a trace, and ``.jsonl`` a goodput event log; ``.csv`` and ``.parquet`` are a table,
-    a row an event. A name that ends otherwise is a UserError.
+    ``.json`` is a trace, ``.jsonl`` a goodput event log, and ``.csv`` a table with a row per event.
+    Another suffix is a UserError.
     """
     check_suffix(path)
     if path.suffix.lower() == TRACE:
@@ -194,10 +188,8 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
     elif path.suffix.lower() == GOODPUT_LOG:
         groups, end_s = int(record["groups"]), float(record["time_s"])
         write_file(path, goodput_log_text(events, end_s, groups, str(record["scenario"])))
-    elif path.suffix.lower() == ".csv":
-        write_file(path, _csv_text(events))
     else:
-        write_file(path, _parquet(events))
+        write_file(path, _csv_text(events))
 
 
 def _csv_text(events: Sequence[Event]) -> str:
@@ -210,18 +202,6 @@ def _csv_text(events: Sequence[Event]) -> str:
         row = {**event._asdict(), "time_s": repr(event.time_s), "kind": kind, "groups": groups}
         rows.writerow(row.values())
     return text.getvalue()
-
-
-def _parquet(events: Sequence[Event]) -> bytes:
-    import pandas as pd
-
-    rows = (
-        {**event._asdict(), "kind": event.kind.value, "groups": list(event.groups)}
-        for event in events
-    )
-    content = BytesIO()
-    pd.DataFrame(rows, columns=Event._fields).to_parquet(content, index=False)
-    return content.getvalue()
 
 
 def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
@@ -330,68 +310,3 @@ def _counters(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[di
                 yield {**at, "name": "groups up", "args": {"groups": groups - len(down)}}
             share = event.step * step_s / event.time_s if event.time_s else 1.0
             yield {**at, "name": "goodput", "args": {"%": 100.0 * share}}
-
-
-def read_timeline(path: Path) -> list[Event]:
-    """Return the events of a run from its table; a UserError names the line that is none."""
-    if path.suffix.lower() == TRACE:
-        raise UserError(f"{path}: traces are for Perfetto; --timeline FILE.csv writes a table")
-    if path.suffix.lower() == ".parquet":
-        return _read_parquet(path)
-    try:
-        text = read_text(path, _LARGEST_BYTES)
-        rows = list(csv.reader(StringIO(text, newline=""), strict=True))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a timeline or a sweep") from error
-    except csv.Error as error:
-        raise UserError(f"{path}: this is no timeline: it is no CSV text") from error
-    if not rows or tuple(rows[0]) != Event._fields:
-        raise UserError(
-            f"{path}: this is no timeline: its first line is not {','.join(Event._fields)}; "
-            "faultline run SCENARIO --timeline FILE writes one"
-        )
-    events = [_event(row, f"{path}, line {number}") for number, row in enumerate(rows[1:], 2)]
-    if not events:
-        raise UserError(f"{path}: this timeline has no event")
-    return events
-
-
-def _event(row: list[str], origin: str) -> Event:
-    try:
-        time_s, kind, step, groups, stacks, moved_types, recovery = row
-        event = Event(
-            float(time_s),
-            EventKind(kind),
-            int(step),
-            tuple(map(int, groups.split())),
-            int(stacks),
-            int(moved_types),
-            recovery,
-        )
-    except ValueError as error:
-        raise UserError(f"{origin}: this is no event: {','.join(row)}") from error
-    if not (math.isfinite(event.time_s) and event.time_s >= 0):
-        raise UserError(f"{origin}: {time_s} is no time; use seconds from 0")
-    if min(event.step, event.stacks, event.moved_types, *event.groups) < 0:
-        raise UserError(f"{origin}: has a number below 0, and counts from 0: {','.join(row)}")
-    return event
-
-
-def _read_parquet(path: Path) -> list[Event]:
-    from faultline.experiments.runs.table import parquet_from
-
-    try:
-        table = parquet_from(read_file(path, _LARGEST_BYTES), _MOST_EVENTS, Event._fields)
-        # A few rows at a time: as Python's objects they are many times as large.
-        texts = [
-            [str(value) for value in {**row, "groups": " ".join(map(str, row["groups"]))}.values()]
-            for part in table.to_batches(_ROWS_AT_ONCE)
-            for row in part.to_pylist()
-        ]
-    except (OSError, ValueError, TypeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no Parquet of events"
-        raise UserError(f"{path}: this is no timeline: {reason}") from error
-    events = [_event(row, f"{path}, row {number}") for number, row in enumerate(texts, 1)]
-    if not events:
-        raise UserError(f"{path}: this timeline has no event")
-    return events

@@ -359,29 +359,3 @@ def _clear_lead(unit: Floats, differences: Floats) -> Floats:
     fitted = grid @ factors
     clear: Floats = np.where(np.abs(fitted) > half, fitted, 0.0)
     return clear
-
-
-def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
-    """Return the advised candidate's lead over its closest rival, given one input's quantile.
-
-    Parameters
-    ----------
-    costs
-        At least two of its candidates finish in each sample.
-    place
-        The input's place in the design.
-    quantiles
-        Of the input's prior.
-
-    Returns
-    -------
-    ndarray
-        Seconds by which the least expected cost of all others exceeds the advised candidate's;
-        negative where another is better.
-    """
-    usable = finishing(costs)
-    means = expected_costs(usable)
-    advised = int(means.mean(axis=1).argmin())
-    given = _fitted(costs.design.unit[:, place], means.T, quantiles)
-    lead: Floats = np.delete(given, advised, axis=1).min(axis=1) - given[:, advised]
-    return lead

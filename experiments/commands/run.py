@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.analysis.course import LINKS, check_suffix, write_timeline
+from faultline.experiments.analysis.course import check_suffix, write_timeline
 from faultline.experiments.analysis.printing import summary_rows, summary_title
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
@@ -39,17 +38,12 @@ def execute(arguments: argparse.Namespace) -> None:
     """Run the command."""
     scenario = command_scenario(arguments.scenario, arguments.settings)
     file = arguments.timeline
-    links = file if file is not None and file.suffix.lower() == LINKS else None
-    events: list[Event] | None = None if file is None or links else []
-    if links and arguments.engine != "simgrid":
-        raise UserError(f"--timeline {file}: only SimGrid has links; add --engine simgrid")
+    events: list[Event] | None = None if file is None else []
     if file is not None:
-        if not links:
-            check_suffix(file, *PLOT_FORMATS)
+        check_suffix(file, *PLOT_FORMATS)
         with explained(f"--timeline {file}", "name a file that can be written"):
             check_writable(file)
-    with explained(f"--timeline {file}") if links else nullcontext():
-        record = _run_with_progress(scenario, arguments, events, links)
+    record = _run_with_progress(scenario, arguments, events)
     if events is not None:
         with explained(f"--timeline {file}"):
             _write(events, file, record)
@@ -84,7 +78,6 @@ def _run_with_progress(
     scenario: Scenario,
     arguments: argparse.Namespace,
     events: list[Event] | None,
-    links: Path | None,
 ) -> Record:
     append = None if events is None else events.append
     columns = (
@@ -103,7 +96,6 @@ def _run_with_progress(
             arguments.engine,
             append,
             lambda steps, now_s: progress.update(task, completed=steps, days=now_s / 86400),
-            links,
         )
 
 

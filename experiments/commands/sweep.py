@@ -16,7 +16,6 @@ from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.report.latex import latex_of
 from faultline.experiments.report.paired_tables import section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
@@ -114,15 +113,9 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         named = [table.rename(columns={"strategy": "strategy.name"}) for table in named]
         everything = pd.concat(named, ignore_index=True)
         everything.insert(0, "section", everything.pop("section"))
-        _write(arguments, "csv", everything.to_csv(index=False))
+        with explained(f"--csv {arguments.csv}", "name a file that can be written"):
+            write_file(arguments.csv, everything.to_csv(index=False))
     best = None if order is None else comparison_table(order, arguments.price, brief=True)
-    if arguments.latex is not None:
-        tables = [] if best is None else [latex_of(best)]
-        for name in report.sections:
-            table = section_table(report, name)
-            # A table in a paper stands alone: its caption names the metric and the baseline.
-            tables.append(latex_of(table, f"{report.headline}; {table.caption}"))
-        _write(arguments, "latex", "\n".join(tables))
     if arguments.json:
         records = {name: table.to_dict(orient="records") for name, table in sections.items()}
         chosen = {"metric": report.metric, "by": report.by, "baseline": report.baseline}
@@ -134,12 +127,6 @@ def execute_compare(arguments: argparse.Namespace) -> None:
             console.print(on_screen(best, heading_width=12))
             console.print()
         _print(console, report)
-
-
-def _write(arguments: argparse.Namespace, option: str, text: str) -> None:
-    path: Path = getattr(arguments, option)
-    with explained(f"--{option} {path}", "name a file that can be written"):
-        write_file(path, text)
 
 
 def _print(console: Screen, report: Report) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,25 +28,16 @@ from matplotlib.patches import Patch
 _SECONDS = [f"{cause}_s" for cause in CAUSES]
 
 
-def draw_badput(
-    frame: pd.DataFrame,
-    by: str | Sequence[str],
-    unit: Literal["share", "days"] = "share",
-    notes: Sequence[str] = (),
-) -> Figure:
-    """Draw a bar for each combination of `by`: mean time over seeds, useful causes first.
+def draw_badput(frame: pd.DataFrame, by: Sequence[str], notes: Sequence[str] = ()) -> Figure:
+    """Draw a bar for each combination of `by`: mean shares of the time, useful causes first.
 
-    Bars show shares of the time, or simulated days. The frame has a column ``<cause>_s`` per cause
-    in `CAUSES`. The other arguments are those of `curves.draw_curves`.
+    The frame has a column ``<cause>_s`` per cause in `CAUSES`. The other arguments are those of
+    `curves.draw_curves`.
     """
-    keys = [by] if isinstance(by, str) else list(by)
-    runs = successful(frame)
-    table = _mean_seconds(runs, keys)
-    total = table[_SECONDS].sum(axis=1)
-    useful = table[[f"{cause}_s" for cause in USEFUL]].sum(axis=1) / total
-    amounts = (
-        table[_SECONDS].div(total, axis=0) * 100 if unit == "share" else (table[_SECONDS] / 86400.0)
-    )
+    keys = list(by)
+    table = _mean_seconds(successful(frame), keys)
+    amounts = table[_SECONDS].div(table[_SECONDS].sum(axis=1), axis=0) * 100
+    useful = amounts[[f"{cause}_s" for cause in USEFUL]].sum(axis=1, skipna=False) / 100
     labels = [_label(row) for row in table[keys].to_dict(orient="records")]
     with figure_style():
         places = _places(table, keys)
@@ -54,9 +45,8 @@ def draw_badput(
         axis = figure.subplots()
         stack_bars(axis, places, amounts, (CAUSE_LOOKS[cause] for cause in CAUSES), height=0.78)
         _name_bars(axis, labels, places, useful)
-        axis.set_xlabel("share of the time (%)" if unit == "share" else "simulated time (days)")
-        if unit == "share":
-            axis.set_xlim(0, 100)
+        axis.set_xlabel("share of the time (%)")
+        axis.set_xlim(0, 100)
         figure.legend(handles=_legend(amounts), loc="outside right upper")
         write_title(figure, "simulated time by cause")
         useful_share = "Right: useful share of the time."
@@ -71,11 +61,7 @@ def _mean_seconds(runs: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         places = table[key].map(order).fillna(-1)
         table = table.iloc[np.argsort(places.to_numpy(), kind="stable")]
     table = table.reset_index(drop=True)
-    return without_negative_waits(table)
-
-
-def without_negative_waits(table: pd.DataFrame) -> pd.DataFrame:
-    """Return times by cause, with a negative wait (of fast groups) moved to compute."""
+    # A negative wait, of groups that are faster than nominal, shortens the compute.
     faster = table["waiting_s"].clip(upper=0)
     return table.assign(
         compute_s=table["compute_s"] + faster, waiting_s=table["waiting_s"] - faster

@@ -1,4 +1,4 @@
-"""Figures of a decision: by how much each input moves it, and a plane of two inputs."""
+"""The figure of a decision: the best candidate over two inputs, and how sure that is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.decision import BAND, leads_over_input
-from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
+from faultline.experiments.analysis.design import Design, Floats
 from faultline.experiments.analysis.emulator import Emulator
-from faultline.experiments.analysis.quantities import number_text, time_unit
-from faultline.experiments.figures.palette import OKABE_ITO
+from faultline.experiments.analysis.quantities import number_text
 from faultline.experiments.figures.regions import (
     PALE,
     SOLID,
@@ -24,7 +22,6 @@ from faultline.experiments.figures.style import (
     figure_style,
     legend_below,
     mark,
-    name_rows,
     pale,
     write_notes,
     write_title,
@@ -33,11 +30,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-_MOST_BARS = 10
 _SIDE = 25  # Cells of a plane in each direction.
 _OTHERS = 64  # Samples of the other inputs per cell.
 _SURE = 0.8
-_LOW, _HIGH = OKABE_ITO[5], OKABE_ITO[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,56 +63,6 @@ def scales_of(design: Design, labels: Mapping[str, str]) -> dict[str, InputScale
         )
         for place, name in enumerate(design.names)
     }
-
-
-def draw_tornado(costs: SimulatedCosts, scales: Mapping[str, InputScale], first: str) -> Figure:
-    """Draw the advised candidate's lead over its closest rival at both ends of each input.
-
-    Parameters
-    ----------
-    costs : SimulatedCosts
-        At least two candidates finish in each sample.
-    scales : mapping of str to InputScale
-        By names of inputs.
-    first : str
-        The advised candidate.
-    """
-    names = costs.design.names
-    leads = np.array(
-        [leads_over_input(costs, place, np.array(BAND)) for place in range(len(names))]
-    )
-    order = np.ptp(leads, axis=1).argsort()[::-1][:_MOST_BARS]
-    unit = time_unit(np.abs(leads[order]).ravel())
-    with figure_style():
-        figure, axis = plt.subplots(figsize=(8.0, 1.5 + 0.42 * len(order)))
-        middle = leads.mean(axis=1).mean() / unit.seconds
-        for row, place in enumerate(order):
-            scale, ends = scales[names[place]], leads[place] / unit.seconds
-            for end, colour, quantile in zip(ends, (_LOW, _HIGH), BAND, strict=True):
-                axis.barh(row, end - middle, left=middle, color=colour, height=0.6)
-                # The greater of both is written on the right, however small the bar.
-                outwards = 1 if end == ends.max() else -1
-                axis.annotate(
-                    scale.text(quantile), (end, row), xytext=(4 * outwards, 0), fontsize=8,
-                    textcoords="offset points", va="center", ha="left" if outwards > 0 else "right",
-                )  # fmt: skip
-        name_rows(axis, range(len(order)), [scales[names[place]].label for place in order])
-        axis.margins(x=0.12)
-        axis.axvline(0.0, color="#111111", linewidth=1.2)
-        axis.set_xlabel(f"lead over the closest rival ({unit.name})")
-        legend_below(
-            figure,
-            [
-                Patch(facecolor=_LOW, label="input at its 10 % quantile"),
-                Patch(facecolor=_HIGH, label="at its 90 % quantile"),
-            ],
-        )
-        write_title(figure, f"What moves the lead of {first}")
-        write_notes(
-            figure,
-            ["Other inputs over their priors. Left of 0, another candidate is expected sooner."],
-        )
-    return figure
 
 
 def draw_plane(

@@ -1,4 +1,4 @@
-"""Figures of failures: drawn failures by cause, time and place; and fits to a log."""
+"""Figures of failures: drawn ones by cause and time; and a log beside its fit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 from faultline.experiments.analysis.failure_draw import Drawing
-from faultline.experiments.analysis.failure_fit import Fit, Lemons, per_1000_node_days
+from faultline.experiments.analysis.failure_fit import Fit, Lemons
 from faultline.experiments.analysis.quantities import unit_within
-from faultline.experiments.figures.style import figure_style, mark, plain_ticks, save_figure, spans
-from faultline.simulator.failures.failure import KINDS, Failure, JobLayout, Kind
+from faultline.experiments.figures.style import figure_style, mark, save_figure
+from faultline.simulator.failures.failure import KINDS, Kind
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from scipy import stats
 
@@ -36,22 +35,17 @@ _MOST_ROWS = 20
 
 
 def draw_figure(drawing: Drawing, title: str, path: Path) -> Path:
-    """Draw failures by cause and by place, their count, and the times between them.
+    """Draw failures by cause, and their count beside the expected one.
 
     There must be at least one failure. The file's suffix selects the format.
     """
     rows = min(_MOST_ROWS + 1, len(drawing.causes))
     with figure_style():
-        figure, axes = plt.subplots(
-            2, 2, figsize=(12, 6.2 + 0.14 * rows), width_ratios=(1.25, 1), height_ratios=(1.15, 1)
-        )
-        _draw_causes(axes[0][0], drawing)
-        _draw_places(axes[0][1], drawing)
-        _draw_count(axes[1][0], drawing)
-        _draw_intervals(axes[1][1], drawing)
-        for axis in (axes[0][0], axes[0][1], axes[1][0]):
-            axis.set_xlim(0, drawing.span_s / _DAY_S)
-            axis.set_xlabel("days since the start of the job")
+        figure, axes = plt.subplots(2, 1, figsize=(9, 5.2 + 0.2 * rows), sharex=True)
+        _draw_causes(axes[0], drawing)
+        _draw_count(axes[1], drawing)
+        axes[1].set_xlim(0, drawing.span_s / _DAY_S)
+        axes[1].set_xlabel("days since the start of the job")
         kinds = [kind for kind in KINDS if any(f.kind == kind for f in drawing.failures)]
         handles = [mark(kind, KIND_COLOURS[kind], lw=4) for kind in kinds]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -83,46 +77,6 @@ def _draw_causes(axis: Axes, drawing: Drawing) -> None:
     axis.set_title("Failures by cause")
 
 
-def _draw_places(axis: Axes, drawing: Drawing) -> None:
-    """Draw a mark on the GPUs of each failure, and a line as long as the repair."""
-    layout = drawing.layout
-    repairs, hit, colours = [], [], []
-    for failure in drawing.failures:
-        lowest, highest = _gpus(failure, layout)
-        at, colour = failure.time_s / _DAY_S, KIND_COLOURS[failure.kind]
-        middle = (lowest + highest) / 2
-        until = at + (failure.repair_s or 0.0) / _DAY_S
-        repairs.append([(at, middle), (until, middle)])
-        colours.append(colour)
-        hit.append([(at, lowest), (at, highest)])
-    alpha = _alpha(len(drawing.failures))
-    axis.add_collection(
-        LineCollection(repairs, colors=colours, linewidths=1.2, alpha=0.6 * alpha, rasterized=True)
-    )
-    axis.add_collection(
-        LineCollection(hit, colors=colours, linewidths=1.5, alpha=alpha, rasterized=True)
-    )
-    axis.scatter(
-        [ends[0][0] for ends in hit],
-        [(ends[0][1] + ends[1][1]) / 2 for ends in hit],
-        c=colours,
-        marker="|",
-        s=22,
-        alpha=alpha,
-        rasterized=True,
-    )
-    axis.set_ylim(0, layout.gpus)
-    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axis.set_ylabel("GPU")
-    axis.set_title("Failures by GPU, with their repairs")
-
-
-def _gpus(failure: Failure, layout: JobLayout) -> tuple[int, int]:
-    # A failure that stops no GPU is drawn over all of them.
-    gpus = layout.gpus_of(failure.level, failure.number) or range(layout.gpus)
-    return gpus[0], gpus[-1] + 1
-
-
 def _draw_count(axis: Axes, drawing: Drawing) -> None:
     """Draw the cumulative count of failures, and its expectation."""
     times = [0.0, *(failure.time_s / _DAY_S for failure in drawing.failures)]
@@ -143,74 +97,24 @@ def _draw_count(axis: Axes, drawing: Drawing) -> None:
     axis.set_title("Cumulative failures")
 
 
-def _draw_intervals(axis: Axes, drawing: Drawing) -> None:
-    """Draw a histogram of the times between failures, and an exponential with the model's mean."""
-    times_s = np.array([0.0, *(failure.time_s for failure in drawing.failures)])
-    intervals_s = np.diff(times_s)
-    unit = unit_within(drawing.mtbf_s)
-    longest = float(np.quantile(intervals_s, 0.995)) / unit.seconds or 1.0
-    bins = int(min(40, max(8, 2 * sqrt(len(intervals_s)))))
-    edges = np.linspace(0.0, longest, bins + 1)
-    axis.hist(
-        intervals_s / unit.seconds,
-        bins=edges.tolist(),
-        color="#999999",
-        edgecolor="white",
-        label="drawn",
-    )
-    middles = (edges[:-1] + edges[1:]) / 2
-    mean = drawing.mtbf_s / unit.seconds
-    density = np.exp(-middles / mean) / mean * (edges[1] - edges[0]) * len(intervals_s)
-    axis.plot(
-        middles, density, color="#D55E00", lw=1.8, label=f"exponential, mean {mean:.3g} {unit.name}"
-    )
-    axis.set_xlim(0, longest)
-    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.set_xlabel(f"{unit.name} between two failures of the system")
-    axis.set_ylabel("failures")
-    axis.legend(loc="upper right")
-    axis.set_title("Times between failures")
-
-
 def _alpha(failures: int) -> float:
     """Return an opacity at which overlapping marks still show their number."""
     return float(min(0.9, max(0.15, 30 / sqrt(max(1, failures)))))
 
 
-_MOST_CAUSES = 20
 _MOST_POINTS = 2_000
 _LOG, _EXPONENTIAL, _OTHER = "#444444", "#E69F00", "#0072B2"
 
 
 def draw_fit(fitted: Fit, title: str, path: Path) -> Path:
-    """Draw a fit; the file's suffix selects the format."""
-    shown = min(_MOST_CAUSES, len(fitted.causes))
+    """Draw the log beside its fitted distributions; the file's suffix selects the format."""
     with figure_style():
-        figure, axes = plt.subplots(2, 2, figsize=(12, 6.8 + 0.14 * shown))
-        _draw_rates(axes[0][0], fitted)
-        _draw_gaps(axes[0][1], fitted)
-        _draw_nodes(axes[1][0], fitted.lemons)
-        _draw_repairs(axes[1][1], fitted)
+        figure, axes = plt.subplots(1, 3, figsize=(13, 4.4))
+        _draw_gaps(axes[0], fitted)
+        _draw_nodes(axes[1], fitted.lemons)
+        _draw_repairs(axes[2], fitted)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", parse_math=False)
         return save_figure(figure, path)
-
-
-def _draw_rates(axis: Axes, fitted: Fit) -> None:
-    causes = fitted.causes[:_MOST_CAUSES]
-    for row, cause in enumerate(causes):
-        rate = per_1000_node_days(cause.rate_per_gpu_s)
-        axis.errorbar(
-            rate.value, row, xerr=[[rate.value - rate.low], [rate.high - rate.value]], fmt="o",
-            color=KIND_COLOURS[cause.kind],
-        )  # fmt: skip
-    axis.set_yticks(range(len(causes)), [cause.name for cause in causes], parse_math=False)
-    axis.set_ylim(len(causes) - 0.4, -0.6)
-    log = spans([cause.rate_per_gpu_s.value for cause in causes])
-    axis.set_xscale("log" if log else "linear")
-    plain_ticks(axis.xaxis, log=log)
-    axis.set_xlabel("failures per 1,000 days of 8 GPUs, 95 %")
-    left_over = len(fitted.causes) - len(causes)
-    axis.set_title("Rates" + (f" ({left_over} more causes not drawn)" if left_over else ""))
 
 
 def _draw_gaps(axis: Axes, fitted: Fit) -> None:

@@ -1,240 +1,102 @@
-"""Maps of cells over two axes: the mean of a metric, and the best scheme."""
+"""The map of the best scheme over two axes of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import mean_over_seeds, paired_differences
+from faultline.experiments.analysis.intervals import paired_differences
 from faultline.experiments.analysis.quantities import quantity, shown_value
 from faultline.experiments.analysis.selection import successful, without_other_knobs
+from faultline.experiments.figures.curves import RATIO
+from faultline.experiments.figures.palette import looks_of_schemes
 from faultline.experiments.figures.style import (
     figure_style,
     in_order,
-    label_outer,
-    looks_of,
-    make_panels,
     pale,
-    panels_by,
-    plain_ticks,
     run_notes,
-    spans,
     write_notes,
     write_title,
 )
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, LogNorm, Normalize
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 _PALE = 0.55
 """Share of colour that keeps black numbers legible."""
 
-CELLS_ANNOTATED = 150
-"""Largest number of cells of a panel with numbers."""
 
-_LEAST_SPREAD = 0.05
-"""The scale of colours spans at least this share of its middle."""
+def draw_best_map(frame: pd.DataFrame, x: str, y: str) -> Figure:
+    """Draw the scheme with the least time-to-train ratio in each cell of `x` and `y`, and its mean.
 
-
-def cell_grid(
-    table: pd.DataFrame, x: str, y: str, value: str, columns: list[Any], rows: list[Any]
-) -> pd.DataFrame:
-    """Return a column of a tidy table as a grid; cells without a value are NaN."""
-    return table.pivot(index=y, columns=x, values=value).reindex(index=rows, columns=columns)
-
-
-def cell_text(value: float) -> str:
-    """Return the number in a cell, with three significant digits; near 1 with four."""
-    if np.isnan(value):
-        return ""
-    if np.isinf(value):
-        return "∞"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if 0.9 < abs(value) < 1.1 else f"{value:.3g}"
-
-
-def panel_size(columns: list[Any], rows: list[Any]) -> tuple[float, float]:
-    """Return width and height of a panel in inches, so that numbers fit into its cells."""
-    width = min(9.0, max(3.0, 1.0 + 0.55 * len(columns)))
-    return width, min(9.0, max(2.8, 1.0 + 0.42 * len(rows)))
-
-
-def name_ticks(axis: Axes, x: str, y: str, columns: list[Any], rows: list[Any]) -> None:
-    """Label the cells of both axes, as far as there is room."""
-    for target, key, values, most in (
-        (axis.xaxis, x, columns, 12),
-        (axis.yaxis, y, rows, 24),
-    ):
-        step = -(-len(values) // most)
-        shown = range(0, len(values), step)
-        target.set_ticks(
-            [place + 0.5 for place in shown], [shown_value(key, values[place]) for place in shown]
-        )
-    axis.tick_params(axis="x", rotation=0, length=0)
-    axis.tick_params(axis="y", rotation=0, length=0)
-    axis.grid(visible=False)
-
-
-def draw_heat_map(
-    frame: pd.DataFrame,
-    x: str,
-    y: str,
-    metric: str,
-    column: str | None = None,
-    notes: Sequence[str] = (),
-) -> Figure:
-    """Draw the mean of a metric over seeds, with a cell per `x` and `y` and a panel per `column`.
-
-    Both axes may be numeric or not. Cells with an infinite mean have the mark ∞. All panels share
-    one scale of colours. The other arguments are those of `curves.draw_curves`.
+    Knobs of the schemes, such as the redundancy, are at their best in each cell; other axes are
+    averaged over. A cell is hatched if the lead over the second best is not significant: the 95 %
+    interval of the difference, paired by seed, contains zero or is unknown.
     """
-    runs = successful(frame)
-    keys = [key for key in (column, x, y) if key is not None]
-    table = mean_over_seeds(runs, keys, metric)
-    table["mean"] *= quantity(metric).scale
-    norm = _norm(table["mean"], metric)
+    drawn = (x, y, "strategy.name")
+    frame, at_best = without_other_knobs(frame, drawn, RATIO)
+    table = _winners(successful(frame), x, y)
     columns, rows = in_order(frame[x]), in_order(frame[y])
+    schemes = in_order(frame["strategy.name"])
+    looks = looks_of_schemes(schemes)
+    shades = {scheme: pale(look.colour, _PALE) for scheme, look in looks.items()}
     with figure_style():
-        figure, panels = panels_by(frame, table, column, *panel_size(columns, rows))
-        for axis, mine in panels:
-            cells = cell_grid(mine, x, y, "mean", columns, rows)
-            _draw_cells(axis, cells, norm, _colours(metric))
-            name_ticks(axis, x, y, columns, rows)
-        axes = [axis for axis, _ in panels]
-        label_outer(axes, quantity(x).with_unit, quantity(y).with_unit)
-        bar = figure.colorbar(
-            ScalarMappable(norm, _colours(metric)),
-            ax=axes,
-            label=quantity(metric).with_unit,
-        )
-        plain_ticks(bar.ax.yaxis, log=isinstance(norm, LogNorm), digits=6)
-        bar.outline.set_visible(False)
-        write_title(figure, f"{quantity(metric).label}, mean over seeds")
-        write_notes(figure, [*notes, *run_notes(frame, (x, y, column), "Mean")])
-    return figure
-
-
-def _draw_cells(axis: Axes, cells: pd.DataFrame, norm: Normalize, colours: str) -> None:
-    annotated = cells.size <= CELLS_ANNOTATED
-    values = cells.to_numpy(dtype=float)
-    axis.set_facecolor("#EEEEEE")
-    axis.pcolormesh(
-        np.ma.masked_invalid(values),
-        norm=norm,
-        cmap=colours,
-        edgecolors="white" if annotated else "none",
-        linewidth=1.0 if annotated else 0.0,
-    )
-    for (row, column), value in np.ndenumerate(values):
-        # An infinite mean always has its mark, to distinguish it from a missing one.
-        if annotated or np.isinf(value):
-            shade = _text_colour(colormaps[colours](norm(value))) if np.isfinite(value) else "black"
-            axis.text(
-                column + 0.5, row + 0.5, cell_text(value), ha="center", va="center", color=shade
-            )
-
-
-def _text_colour(background: tuple[float, float, float, float]) -> str:
-    """Return black or white, whichever has more contrast (WCAG 2 relative luminance)."""
-    linear = [
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-        for part in background[:3]
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if luminance > 0.179 else "white"
-
-
-def _norm(means: pd.Series, metric: str) -> Normalize:
-    finite = means[np.isfinite(means)]
-    if finite.empty:
-        return Normalize(0, 1)
-    log = quantity(metric).shown_unit != "%" and spans(finite)
-    low, high = float(finite.min()), float(finite.max())
-    # Negligible differences must not span the whole scale of colours.
-    widened = max(0.0, _LEAST_SPREAD * abs(high + low) / 2 - (high - low)) / 2
-    bottom = low - widened
-    if metric == "time_to_train_ratio":
-        # The ratio of a job without failures is 1.
-        bottom = min(low, max(1.0, bottom))
-    return (LogNorm if log else Normalize)(bottom, high + widened)
-
-
-def _colours(metric: str) -> str:
-    """Return a colour map in which better values are lighter."""
-    return "cividis" if quantity(metric).better == "higher" else "cividis_r"
-
-
-def draw_best_map(
-    frame: pd.DataFrame, x: str, y: str, metric: str, by: str = "strategy.name"
-) -> Figure:
-    """Draw the best value of `by` in each cell of `x` and `y`, and its mean.
-
-    Knobs of the schemes that are not drawn, such as the redundancy, are at their best in each cell;
-    other axes are averaged over. A cell is hatched if the lead over the second best is not
-    significant: the 95 % interval of the difference, paired by seed, contains zero or is unknown.
-    The metric must have a better direction. The other arguments are those of `draw_heat_map`.
-    """
-    frame, at_best = without_other_knobs(frame, {x, y, by}, metric)
-    table = _winners(successful(frame), x, y, metric, by)
-    columns, rows = in_order(frame[x]), in_order(frame[y])
-    values = in_order(frame[by])
-    looks = looks_of(by, values)
-    with figure_style():
-        figure, panels = make_panels([], *panel_size(columns, rows))
-        axis = panels[None]
-        places = table.assign(place=[values.index(value) for value in table[by]])
+        width = min(9.0, max(3.0, 1.0 + 0.55 * len(columns)))
+        figure = Figure(figsize=(max(6.8, 2.2 + width), 4.4))
+        axis = figure.subplots()
+        places = table.assign(place=table["scheme"].map(schemes.index))
+        grid = places.pivot(index=y, columns=x, values="place").reindex(index=rows, columns=columns)
         axis.pcolormesh(
-            cell_grid(places, x, y, "place", columns, rows).to_numpy(dtype=float),
-            cmap=ListedColormap([pale(looks[value].colour, _PALE) for value in values]),
+            grid.to_numpy(dtype=float),
+            cmap=ListedColormap(list(shades.values())),
             vmin=-0.5,
-            vmax=len(values) - 0.5,
+            vmax=len(schemes) - 0.5,
             edgecolors="white",
             linewidth=1.5,
         )
         for winner in table.to_dict(orient="records"):
             _annotate_winner(axis, winner, columns.index(winner[x]), rows.index(winner[y]))
-        name_ticks(axis, x, y, columns, rows)
-        label_outer([axis], quantity(x).with_unit, quantity(y).with_unit)
-        handles = [
-            Patch(color=pale(looks[value].colour, _PALE), label=looks[value].label)
-            for value in values
-        ]
+        for target, key, values, most in ((axis.xaxis, x, columns, 12), (axis.yaxis, y, rows, 24)):
+            shown = range(0, len(values), -(-len(values) // most))
+            texts = [shown_value(key, values[place]) for place in shown]
+            target.set_ticks([place + 0.5 for place in shown], texts)
+        axis.tick_params(length=0)
+        axis.grid(visible=False)
+        axis.set_xlabel(quantity(x).with_unit)
+        axis.set_ylabel(quantity(y).with_unit)
+        handles = [Patch(color=shades[one], label=looks[one].label) for one in schemes]
         unclear = Patch(facecolor="white", edgecolor="#777777", hatch="////", label="not certain")
         figure.legend(handles=[*handles, unclear], loc="outside right upper")
-        label = quantity(metric).with_unit
-        write_title(figure, f"best {quantity(by).label} by {quantity(metric).label}")
-        notes = [
-            f"Numbers: its {label}. Hatched: the 95 % interval of the difference "
+        write_title(figure, f"best scheme by {quantity(RATIO).label}")
+        note = (
+            f"Numbers: its {quantity(RATIO).label}. Hatched: the 95 % interval of the difference "
             "from the second best, paired by seed, contains zero."
-        ]
-        write_notes(figure, [*notes, *at_best, *run_notes(frame, (x, y, by), "Mean")])
+        )
+        write_notes(figure, [note, *at_best, *run_notes(frame, drawn, "Mean")])
     return figure
 
 
-def _winners(runs: pd.DataFrame, x: str, y: str, metric: str, by: str) -> pd.DataFrame:
-    """Return the best value of `by` per cell, its mean, and whether its lead is significant."""
-    # A row per cell and seed, a column per value of `by`.
-    seeds = runs.pivot_table(index=[x, y, "seed"], columns=by, values=metric, aggfunc="mean")
+def _winners(runs: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """Return the best ``scheme`` per cell, its ``mean``, and whether its lead is ``certain``."""
+    # A row per cell and seed, a column per scheme.
+    seeds = runs.pivot_table(index=[x, y, "seed"], columns="strategy.name", values=RATIO)
     means = seeds.groupby([x, y]).mean()
-    signed = -means if quantity(metric).better == "higher" else means
-    order = np.argsort(signed.fillna(np.inf).to_numpy(), axis=1, kind="stable")
-    best = pd.Series(means.columns.to_numpy()[order[:, 0]], index=means.index)
-    winners = pd.DataFrame({by: best, "mean": _taken(means, order[:, 0]) * quantity(metric).scale})
+    order = np.argsort(means.fillna(np.inf).to_numpy(), axis=1, kind="stable")
+    winners = pd.DataFrame(
+        {"scheme": means.columns.to_numpy()[order[:, 0]], "mean": _taken(means, order[:, 0])},
+        means.index,
+    )
     winners["certain"] = True
     if len(means.columns) > 1:
         cells = means.index.get_indexer(seeds.index.droplevel("seed"))
         leads = {"ours": _taken(seeds, order[cells, 1]), "theirs": _taken(seeds, order[cells, 0])}
         pairs = pd.DataFrame(leads, seeds.index).dropna().reset_index()
         lead = paired_differences(pairs, [x, y]).set_index([x, y])
-        clear = (lead["low"] > 0) | (lead["high"] < 0) | np.isinf(lead["difference"])
+        clear = (lead["low"] > 0) | np.isinf(lead["difference"])
         winners["certain"] = clear.reindex(winners.index, fill_value=False)
-        # A single value in a cell has no rival.
+        # A single scheme in a cell has no rival.
         winners.loc[means.notna().sum(axis=1) == 1, "certain"] = True
     return winners.reset_index()
 
@@ -255,7 +117,7 @@ def _annotate_winner(axis: Axes, winner: dict[Any, Any], column: int, row: int) 
     axis.text(
         column + 0.5,
         row + 0.5,
-        cell_text(winner["mean"]),
+        f"{winner['mean']:.3g}".replace("inf", "∞"),
         ha="center",
         va="center",
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.75, "linewidth": 0},

@@ -1,149 +1,134 @@
-"""Drawings of platforms: rows of labelled nodes, edges as wide as their links, a legend."""
+"""Drawings of platforms: rows of labelled nodes, edges as wide as their links, a legend.
+
+A row has at most 40 nodes, or 96 GPUs. In a longer row, GPUs become one node per domain, and nodes
+with the same neighbours become one node with their count; if these are still too many, the whole
+row is one node.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
-from faultline.experiments.figures.platform_sketch import (
-    GPU_ROW,
-    NVSWITCH_ROW,
-    STORAGE_ROW,
-    Key,
-    Node,
-    Positions,
-    Sketch,
-    positions,
-    sketch,
-)
+from faultline.experiments.analysis.quantities import counted
 from faultline.experiments.figures.style import figure_style, mark, save_figure
 from faultline.platforms import xml_names
-from faultline.platforms.fabric import Layer, fabric_layers, storage_rates
+from faultline.platforms.fabric import fabric_layers, storage_rates, switch_levels
 from faultline.platforms.platform_data import Platform
 from faultline.platforms.units import BANDWIDTH, format_quantity
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-_KINDS = {"leaf": "leaf switch", "pod": "pod"}
+MOST_GPUS, MOST_NODES = 96, 40
+"""Largest numbers of GPUs that are drawn one by one, and of nodes in another row."""
 
+_NVSWITCHES, _GPUS, _STORAGE = "NVSwitches", "GPUs", "file system"
 
-def rounded(bytes_per_s: float) -> str:
-    """Return a bandwidth with four significant digits."""
-    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
-
-
-def long_label(drawn: Sketch, node: Node) -> str:
-    """Return the label of a node with enough space."""
-    if node.row == NVSWITCH_ROW:
-        return f"NVSwitch {_numbers(node.members[0])}"
-    if node.row == GPU_ROW and len(node.domains) > 1:
-        return f"{_counted(len(node.domains), 'domain')}\n{_counted(len(node.members), 'GPU')}"
-    if node.row != GPU_ROW and len(node.members) > 1:
-        return _counted(len(node.members), _kind(node.members[0]))
-    return short_label(drawn, node)
-
-
-def short_label(drawn: Sketch, node: Node) -> str:
-    """Return the label of a node among many others."""
-    name = node.members[0]
-    if node.row == GPU_ROW and not drawn.gpus_one_by_one:
-        if len(node.domains) == 1:
-            return str(node.domains[0])
-        return f"{len(node.domains)}×{len(node.members) / len(node.domains):g}"
-    if len(node.members) > 1 and node.row != NVSWITCH_ROW:
-        return f"{len(node.members)}×"
-    return _numbers(name)
-
-
-def row_title(platform: Platform, drawn: Sketch, row: str, layer: Layer | None) -> str:
-    """Return the title to the left of a row."""
-    if row == GPU_ROW:
-        return _gpu_title(platform, drawn)
-    if row == NVSWITCH_ROW:
-        return "NVSwitches"
-    if row == STORAGE_ROW:
-        rates = storage_rates(platform)
-        text = "file system"
-        if rates is not None:
-            text += f"\nreads {rounded(rates.read_bytes_per_s)}"
-            text += f"\nwrites {rounded(rates.write_bytes_per_s)}"
-        return text
-    if layer is None:
-        return row
-    if layer.oversubscription is None:
-        return layer.name
-    lines = [_counted(layer.switches, _KINDS.get(layer.name, f"{layer.name} switch"))]
-    nodes = [drawn.nodes[key] for of_row, keys in drawn.rows if of_row == row for key in keys]
-    if any(len(node.members) > 1 for node in nodes):
-        lines.append("n×: n in one node")
-    elif all("." in _numbers(node.members[0]) for node in nodes):
-        lines.append("named set.rail")
-    lines.append(f"{layer.oversubscription[1]:.3g}:1 down to up")
-    return "\n".join(lines)
-
-
-def _gpu_title(platform: Platform, drawn: Sketch) -> str:
-    domains, gpus = len(platform.domains), len(platform.gpus)
-    if domains == gpus:
-        return _counted(gpus, "GPU")
-    if drawn.gpus_one_by_one:
-        lines = [_counted(gpus, "GPU"), f"in {_counted(domains, 'domain')}"]
-        if len(platform.hosts) > domains:
-            lines.append(f"and {_counted(len(platform.hosts), 'host')}")
-        return "\n".join(lines)
-    lines = [_counted(domains, "domain"), f"of {gpus / domains:g} GPUs each"]
-    if nvlink := platform.link_classes.get("nvlink"):
-        lines.append(f"NVLink {rounded(nvlink.bandwidth_bytes_per_s[0])}")
-    return "\n".join(lines)
-
-
-def _kind(name: str) -> str:
-    kind = xml_names.link_class(name)
-    return _KINDS.get(kind, kind)
-
-
-def _numbers(name: str) -> str:
-    """Return the numbers of a name without leading zeros: ``leaf-00001-03`` is 1.3."""
-    plain = name.removesuffix("-in").removesuffix("-out")
-    numbers = [part.lstrip("0") or "0" for part in plain.split("-")[1:] if part.isdigit()]
-    return ".".join(numbers) or name
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
-
+Key = tuple[str, Hashable]
+"""A node: its row, and a name within the row."""
 
 # Okabe and Ito (2008), a palette for all kinds of colour vision.
-_EDGE_COLOURS = {
-    "nvlink": "#009E73",
-    "nic": "#56B4E9",
-    "up_leaf": "#E69F00",
-    "up_pod": "#D55E00",
-    "storage": "#CC79A7",
+_LINKS = {
+    "nvlink": ("NVLink", "#009E73"),
+    "nic": ("network adapter", "#56B4E9"),
+    "up_leaf": ("uplinks of a leaf switch", "#E69F00"),
+    "up_pod": ("uplinks of a pod", "#D55E00"),
+    "storage": ("file system", "#CC79A7"),
 }
-_OTHER_COLOUR = "#555555"
-_EDGE_NAMES = {
-    "nvlink": "NVLink",
-    "nic": "network adapter",
-    "up_leaf": "uplinks of a leaf switch",
-    "up_pod": "uplinks of a pod",
-    "storage": "file system",
-}
-_NODE_COLOURS = {GPU_ROW: "#F0E442", NVSWITCH_ROW: "#A6DCCB", STORAGE_ROW: "#E8C3D6"}
-_SWITCH_COLOUR = "#D9E6F2"
-_FIGURE_INCHES = 13.0
-_X_LIMITS = (-0.19, 1.02)
+_NODE_COLOURS = {_GPUS: "#F0E442", _NVSWITCHES: "#A6DCCB", _STORAGE: "#E8C3D6"}
+_SWITCH_COLOUR, _OTHER_COLOUR = "#D9E6F2", "#555555"
+_INCHES = 13.0
+_LEFT, _RIGHT = -0.19, 1.02
 """Nodes are between 0 and 1; the titles of rows are to the left."""
+_POINTS = 72 * _INCHES / (_RIGHT - _LEFT)
 
-_POINTS_PER_UNIT = 72 * 0.97 * _FIGURE_INCHES / (_X_LIMITS[1] - _X_LIMITS[0])
-_SQUARE_CHARACTERS = 3
+
+@dataclass(frozen=True)
+class Sketch:
+    """Rows of nodes from bottom to top, the hosts and switches of each node, and the edges.
+
+    An edge has the bandwidths of its links by class and name, in bytes/s.
+    """
+
+    rows: dict[str, list[Key]]
+    members: dict[Key, list[str]]
+    edges: dict[tuple[Key, Key], dict[tuple[str, str], float]]
+
+
+def sketch(platform: Platform) -> Sketch:
+    """Return the rows, nodes and edges to draw of a platform."""
+    place = _places(platform)
+    members: dict[Key, list[str]] = defaultdict(list)
+    rows: dict[str, list[Key]] = defaultdict(list)
+    for name, key in place.items():
+        if key not in members:
+            rows[key[0]].append(key)
+        members[key].append(name)
+    edges: dict[tuple[Key, Key], dict[tuple[str, str], float]] = {}
+    for one, other, cable, is_up in _cables(platform):
+        if one in place and other in place and place[one] != place[other]:
+            ends = place[one], place[other]
+            ends = ends if ends[::-1] not in edges else ends[::-1]
+            links = [platform.links[name] for name in cable]
+            # Caps of single clients do not set the width.
+            shared = [link for link in links if link.sharing != "FATPIPE"] or links
+            narrow = min(shared, key=lambda link: link.bandwidth_bytes_per_s)
+            # The class is that of the cable's port at the switch, not of its narrowest link.
+            port = links[-1] if is_up else links[0]
+            stored = any(link.link_class.startswith("storage") for link in links)
+            name = (narrow if stored else port).name
+            link_class = "storage" if stored else port.link_class
+            edges.setdefault(ends, {})[link_class, name] = narrow.bandwidth_bytes_per_s
+    return Sketch(dict(rows), dict(members), edges)
+
+
+def _cables(platform: Platform) -> Iterator[tuple[str, str, tuple[str, ...], bool]]:
+    """Yield both ends of each cable, its links, and whether it begins at a GPU."""
+    for source, hops in platform.edges.items():
+        for destination, cable in hops:
+            yield source, destination, tuple(cable), platform.roles.get(source) == "gpu"
+
+
+def _places(platform: Platform) -> dict[str, Key]:
+    """Return the node of each host and switch that is drawn, from the lowest row to the highest."""
+    one_by_one = len(platform.gpus) <= MOST_GPUS
+    place: dict[str, Key] = {}
+    if one_by_one:
+        for name in platform.switches:
+            if xml_names.link_class(name) == xml_names.NVSWITCH:
+                place[name] = (_NVSWITCHES, name.removesuffix("-in").removesuffix("-out"))
+    for gpu in platform.gpus:
+        place[gpu.name] = (_GPUS, gpu.name if one_by_one else gpu.domain)
+    levels = switch_levels(platform)
+    for name in sorted(levels, key=lambda name: (levels[name], name)):
+        place[name] = (f"level {levels[name]}", name)
+    if platform.storage is not None:
+        place[platform.storage] = (_STORAGE, platform.storage)
+    for row in dict.fromkeys(key[0] for key in place.values()):
+        if row != _GPUS or not one_by_one:
+            place |= _folded(platform, place, row)
+    return place
+
+
+def _folded(platform: Platform, place: dict[str, Key], row: str) -> dict[str, Key]:
+    """Return the nodes of a row, with twins as one if they are too many."""
+    own = {name: key for name, key in place.items() if key[0] == row}
+    if len(set(own.values())) <= MOST_NODES:
+        return own
+    beside: dict[Key, set[Key]] = {key: set() for key in own.values()}
+    for one, other, _, _ in _cables(platform):
+        for end, far in ((one, other), (other, one)):
+            if end in own and far in place:
+                beside[own[end]].add(place[far])
+    twins: dict[Key, Key] = {key: (row, frozenset(keys)) for key, keys in beside.items()}
+    if len(set(twins.values())) > MOST_NODES:
+        return dict.fromkeys(own, (row, "all"))
+    return {name: twins[key] for name, key in own.items()}
 
 
 def draw_platform(platform: Platform, path: Path) -> Path:
@@ -155,158 +140,63 @@ def draw_platform(platform: Platform, path: Path) -> Path:
 def platform_figure(platform: Platform) -> Figure:
     """Draw the topology of a platform."""
     drawn = sketch(platform)
-    where = positions(drawn)
+    where = {
+        key: ((column + 0.5) / len(keys), float(height))
+        for height, keys in enumerate(drawn.rows.values())
+        for column, key in enumerate(keys)
+    }
     with figure_style():
-        rows = len(drawn.rows)
-        figure, axes = plt.subplots(figsize=(_FIGURE_INCHES, 1.5 + 1.2 * rows))
+        figure = Figure(figsize=(_INCHES, 1.5 + 1.2 * len(drawn.rows)))
+        axes = figure.subplots()
         axes.set_axis_off()
+        axes.set_xlim(_LEFT, _RIGHT)
+        axes.set_ylim(-0.62, len(drawn.rows) - 0.5)
         _draw_edges(axes, drawn, where)
-        _draw_nodes(axes, drawn, where)
-        _draw_row_titles(axes, platform, drawn, where)
-        axes.set_xlim(*_X_LIMITS)
-        axes.set_ylim(-0.62, rows - 1 + 0.5)
-        axes.set_title(_title(platform))
-        _draw_legend(axes, platform, drawn)
+        for height, (row, keys) in enumerate(drawn.rows.items()):
+            title = "\n".join(_row_title(platform, drawn, row))
+            axes.text(_LEFT + 0.01, height, title, va="center", fontsize=9.5, linespacing=1.35)
+            _draw_nodes(axes, platform, drawn, row, {key: where[key] for key in keys})
+        name = platform.properties.get(xml_names.SPEC_PROPERTY_PREFIX + "name", platform.path.stem)
+        each = platform.gpus_per_rank
+        plane = f", each of which represents {each:,}" if each > 1 else ""
+        axes.set_title(f"{name}: {len(platform.gpus):,} GPUs{plane}")
     return figure
 
 
-def _draw_edges(axes: Axes, drawn: Sketch, where: Positions) -> None:
-    graph = nx.Graph()
-    graph.add_edges_from(drawn.edges)
-    by_class: dict[str, list[tuple[Key, Key]]] = {}
-    for ends, edge in drawn.edges.items():
-        by_class.setdefault(edge.link_class, []).append(ends)
-    widths = _widths(drawn)
-    for link_class, edges in by_class.items():
-        nx.draw_networkx_edges(
-            graph,
-            where,
-            edgelist=edges,
-            ax=axes,
-            width=[widths[ends] for ends in edges],
-            edge_color=_EDGE_COLOURS.get(link_class, _OTHER_COLOUR),
-            # Many lines cross, so they are transparent.
-            alpha=1.0 if len(edges) <= 40 else 0.8,
+def _draw_edges(axes: Axes, drawn: Sketch, where: dict[Key, tuple[float, float]]) -> None:
+    """Draw lines whose width grows with the logarithm of the bandwidth, and their legend."""
+    busiest = max(map(len, drawn.rows.values()))
+    wide = min(max(120.0 / busiest, 1.2), 5.0)
+    widths = {ends: math.log(sum(links.values())) for ends, links in drawn.edges.items()}
+    low, high = min(widths.values(), default=0.0), max(widths.values(), default=0.0)
+    lines: dict[str, list[tuple[Key, Key]]] = defaultdict(list)
+    rates: dict[str, set[float]] = defaultdict(set)
+    for ends, links in drawn.edges.items():
+        for (link_class, _), rate in links.items():
+            rates[link_class].add(rate)
+        lines[link_class].append(ends)
+    handles = []
+    for link_class in sorted(lines, key=[*_LINKS, *lines].index):
+        name, colour = _LINKS.get(link_class, (link_class, _OTHER_COLOUR))
+        drawn_here = lines[link_class]
+        axes.add_collection(
+            LineCollection(
+                [(where[one], where[other]) for one, other in drawn_here],
+                colors=colour,
+                linewidths=[
+                    0.35 + (wide - 0.35) * (widths[ends] - low) / (high - low or 1.0)
+                    for ends in drawn_here
+                ],
+                alpha=0.8,
+                zorder=1,
+            )
         )
-
-
-def _widths(drawn: Sketch) -> dict[tuple[Key, Key], float]:
-    """Return the width of each edge in points: it grows with the logarithm of its bandwidth.
-
-    The more edges the busiest node has, the thinner all of them are.
-    """
-    meeting: dict[Key, int] = {}
-    for ends in drawn.edges:
-        for end in ends:
-            meeting[end] = meeting.get(end, 0) + 1
-    wide = min(max(60.0 / max(meeting.values(), default=1), 1.2), 5.0)
-    thin = max(wide / 8, 0.35)
-    exponents = {ends: math.log(edge.bandwidth_bytes_per_s) for ends, edge in drawn.edges.items()}
-    low, high = min(exponents.values(), default=0.0), max(exponents.values(), default=0.0)
-    span = high - low or 1.0
-    return {
-        ends: thin + (wide - thin) * (exponent - low) / span for ends, exponent in exponents.items()
-    }
-
-
-def _draw_nodes(axes: Axes, drawn: Sketch, where: Positions) -> None:
-    for row, keys in drawn.rows:
-        gap_points = _POINTS_PER_UNIT * _smallest_gap([where[key][0] for key in keys])
-        labels, size_points = _fitting_labels(drawn, keys, gap_points)
-        look = {
-            "facecolor": _NODE_COLOURS.get(row, _SWITCH_COLOUR),
-            "edgecolor": "#333333",
-            "linewidth": 0.7,
-        }
-        longest = _longest(labels.values())
-        if longest <= _SQUARE_CHARACTERS:
-            # Short labels have squares of equal size, long ones have boxes.
-            side = min(0.86 * gap_points, 26.0)
-            nx.draw_networkx_nodes(
-                nx.empty_graph(keys),
-                where,
-                ax=axes,
-                node_shape="s",
-                node_size=side**2,
-                node_color=look["facecolor"],
-                edgecolors=look["edgecolor"],
-                linewidths=look["linewidth"],
-            )
-        for key in keys:
-            axes.annotate(
-                labels[key],
-                where[key],
-                ha="center",
-                va="center",
-                fontsize=size_points,
-                bbox=None
-                if longest <= _SQUARE_CHARACTERS
-                else {"boxstyle": "round,pad=0.35"} | look,
-            )
-
-
-def _fitting_labels(
-    drawn: Sketch, keys: list[Key], gap_points: float
-) -> tuple[dict[Key, str], float]:
-    """Return the labels of a row and their size: long labels if they fit, else short ones."""
-    sizes: list[tuple[dict[Key, str], float]] = []
-    for write in (long_label, short_label):
-        labels = {key: write(drawn, drawn.nodes[key]) for key in keys}
-        longest = _longest(labels.values())
-        padding = 0.5 if longest <= _SQUARE_CHARACTERS else 1.3
-        size_points = 0.95 * gap_points / (0.62 * longest + padding)
-        if size_points >= 7.0:
-            return labels, min(size_points, 9.0)
-        sizes.append((labels, size_points))
-    labels, size_points = sizes[-1]
-    return labels, max(size_points, 3.5)
-
-
-def _longest(labels: Iterable[str]) -> int:
-    return max(len(line) for text in labels for line in text.splitlines())
-
-
-def _smallest_gap(places: list[float]) -> float:
-    ordered = sorted(places)
-    return min((right - left for left, right in pairwise(ordered)), default=0.3)
-
-
-def _draw_row_titles(axes: Axes, platform: Platform, drawn: Sketch, where: Positions) -> None:
-    layers = {f"level {number}": layer for number, layer in enumerate(fabric_layers(platform), 1)}
-    for row, keys in drawn.rows:
-        height = where[keys[0]][1]
-        text = row_title(platform, drawn, row, layers.get(row))
-        axes.text(-0.18, height, text, ha="left", va="center", fontsize=9.5, linespacing=1.35)
-
-
-def _title(platform: Platform) -> str:
-    name = platform.properties.get(xml_names.SPEC_PROPERTY_PREFIX + "name", platform.path.stem)
-    represented = platform.gpus_per_rank
-    plane = f", each of which represents {represented:,}" if represented > 1 else ""
-    return f"{name}: {len(platform.gpus):,} GPUs{plane}"
-
-
-def _draw_legend(axes: Axes, platform: Platform, drawn: Sketch) -> None:
-    handles: list[Any] = []
-    present = {edge.link_class for edge in drawn.edges.values()}
-    classes = platform.link_classes
-    for link_class in [name for name in _EDGE_COLOURS if name in present] + sorted(
-        present - _EDGE_COLOURS.keys()
-    ):
-        rates = list(classes[link_class].bandwidth_bytes_per_s) if link_class in classes else []
-        if link_class == "storage":
-            rates = [
-                link.bandwidth_bytes_per_s
-                for link in platform.links.values()
-                if link.link_class == "storage" and link.sharing != "FATPIPE"
-            ]
-        colour = _EDGE_COLOURS.get(link_class, _OTHER_COLOUR)
-        label = f"{_EDGE_NAMES.get(link_class, link_class)}: {_rates(rates)}"
-        handles.append(mark(label, colour, linewidth=3))
+        least, most = (_rate(end(rates[link_class])) for end in (min, max))
+        text = least if least == most else f"{least} to {most}"
+        handles.append(mark(f"{name}: {text}", colour, linewidth=3))
     axes.legend(
         handles=handles,
         loc="lower center",
-        bbox_to_anchor=(0.5, -0.02),
         ncols=len(handles),
         title="bandwidth of one link per direction; the width of a line grows with the logarithm "
         "of the bandwidth of all its links",
@@ -314,6 +204,63 @@ def _draw_legend(axes: Axes, platform: Platform, drawn: Sketch) -> None:
     )
 
 
-def _rates(rates: list[float]) -> str:
-    low, high = rounded(min(rates)), rounded(max(rates))
-    return low if low == high else f"{low} to {high}"
+def _draw_nodes(
+    axes: Axes, platform: Platform, drawn: Sketch, row: str, where: dict[Key, tuple[float, float]]
+) -> None:
+    domains = {gpu.name: gpu.domain for gpu in platform.gpus}
+    labels = [_label(drawn.members[key], domains) for key in where]
+    longest = max(map(len, labels))
+    size = 0.95 * _POINTS / len(where) / (0.62 * longest + 1.3)
+    box: dict[str, Any] = {
+        "boxstyle": "round,pad=0.35",
+        "facecolor": _NODE_COLOURS.get(row, _SWITCH_COLOUR),
+        "edgecolor": "#333333",
+        "linewidth": 0.7,
+    }
+    for label, place in zip(labels, where.values(), strict=True):
+        axes.text(
+            *place, label, ha="center", va="center",
+            fontsize=min(max(size, 3.5), 9.0), bbox=box,
+        )  # fmt: skip
+
+
+def _label(members: list[str], domains: dict[str, int]) -> str:
+    """Return the number of a node, or the count of its domains or switches."""
+    of_domains = {domains[name] for name in members if name in domains}
+    if len(members) > 1 and len(of_domains) == 1:
+        return str(of_domains.pop())
+    if len(of_domains) > 1 or len({name.rpartition("-")[0] for name in members}) > 1:
+        return f"{len(of_domains) or len(members)}×"
+    numbers = [part.lstrip("0") or "0" for part in members[0].split("-") if part.isdigit()]
+    return ".".join(numbers) or members[0]
+
+
+def _row_title(platform: Platform, drawn: Sketch, row: str) -> list[str]:
+    """Return the lines to the left of a row."""
+    if row == _GPUS:
+        lines = [
+            counted(len(platform.gpus), "GPU"),
+            f"in {counted(len(platform.domains), 'domain')}",
+        ]
+        nvlink = platform.link_classes.get("nvlink")
+        if nvlink and _NVSWITCHES not in drawn.rows:
+            lines.append(f"NVLink {_rate(nvlink.bandwidth_bytes_per_s[0])}")
+        return lines
+    if row == _STORAGE and (rates := storage_rates(platform)) is not None:
+        read, write = _rate(rates.read_bytes_per_s), _rate(rates.write_bytes_per_s)
+        return [row, f"reads {read}", f"writes {write}"]
+    layers = {f"level {number}": layer for number, layer in enumerate(fabric_layers(platform), 1)}
+    if row not in layers:
+        return [row]
+    layer = layers[row]
+    if layer.oversubscription is None:
+        return [layer.name]
+    lines = [f"{layer.switches:,} {layer.name} switches"]
+    if any(len(drawn.members[key]) > 1 for key in drawn.rows[row]):
+        lines.append("n×: n in one node")
+    return [*lines, f"{layer.oversubscription[1]:.3g}:1 down to up"]
+
+
+def _rate(bytes_per_s: float) -> str:
+    """Return a bandwidth with four significant digits."""
+    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)

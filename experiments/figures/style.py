@@ -15,9 +15,9 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.quantities import quantity, setting_text, shown_value
+from faultline.experiments.analysis.quantities import quantity, setting_text
 from faultline.experiments.analysis.selection import averaged_axes, caveats
-from faultline.experiments.figures.palette import FREE_MARKERS, LineLook, look_of, looks_of_schemes
+from faultline.experiments.figures.palette import LineLook
 from faultline.platforms.files import write_file
 from matplotlib import pyplot as plt
 from matplotlib.artist import Artist
@@ -86,20 +86,6 @@ def pale(colour: str, share: float) -> str:
     return mpl.colors.to_hex((red, green, blue))
 
 
-def graded_looks(labels: Sequence[str]) -> list[LineLook]:
-    """Return a look for each value of an axis, from dark to light."""
-    # The last tenth of the colour map is too pale for a line on white.
-    colours = plt.get_cmap("viridis")
-    return [
-        LineLook(
-            label,
-            mpl.colors.to_hex(colours(0.88 * place / max(1, len(labels) - 1))),
-            FREE_MARKERS[place % len(FREE_MARKERS)],
-        )
-        for place, label in enumerate(labels)
-    ]
-
-
 @contextmanager
 def figure_style() -> Iterator[None]:
     """Draw with Faultline's style sheet, without a display."""
@@ -162,47 +148,28 @@ def in_order(values: pd.Series) -> list[Any]:
     return found
 
 
-def make_panels(
-    values: Sequence[Any], width: float = 3.3, height: float = 3.2
-) -> tuple[Figure, dict[Any, Axes]]:
-    """Return a figure with a panel for each value, or one panel (for None) if there is none.
-
-    The size of a panel is in inches; a single one is larger.
-    """
-    wanted = list(values) or [None]
-    across = panels_a_row(len(wanted))
-    down = -(-len(wanted) // across)
-    alone = len(wanted) == 1
-    figure = Figure(figsize=(max(6.8, 2.2 + width * across), 4.4 if alone else 0.9 + height * down))
-    grid = figure.subplots(
-        down,
-        across,
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
-    panels = list(grid.flat)
-    for unused in panels[len(wanted) :]:
-        unused.set_visible(False)
-    return figure, dict(zip(wanted, panels, strict=False))
-
-
 def panels_by(
-    frame: pd.DataFrame, table: pd.DataFrame, column: str | None, *size: float
+    frame: pd.DataFrame, table: pd.DataFrame, column: str | None
 ) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
     """Return a figure with a titled panel per value of a column, and each panel's part of a table.
 
-    The order of the values is that of `frame`. Without a column there is a single panel. `size` is
-    width and height as in `make_panels`.
+    The order of the values is that of `frame`. Without a column there is a single, larger panel.
     """
+    values = [] if column is None else in_order(frame[column])
+    across = panels_a_row(max(1, len(values)))
+    down = -(-len(values) // across) or 1
+    height = 4.4 if len(values) < 2 else 0.9 + 3.2 * down
+    figure = Figure(figsize=(max(6.8, 2.2 + 3.3 * across), height))
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    panels: list[Axes] = list(grid.flat)
     if column is None:
-        figure, alone = make_panels([], *size)
-        return figure, [(alone[None], table)]
-    figure, panels = make_panels(in_order(frame[column]), *size)
-    for value, axis in panels.items():
-        scheme = column == "strategy.name"
-        axis.set_title(look_of(value).label if scheme else setting_text({column: value}))
-    return figure, [(axis, table[table[column] == value]) for value, axis in panels.items()]
+        return figure, [(panels[0], table)]
+    for unused in panels[len(values) :]:
+        unused.set_visible(False)
+    for value, axis in zip(values, panels, strict=False):
+        axis.set_title(setting_text({column: value}))
+    parts = [table[table[column] == value] for value in values]
+    return figure, list(zip(panels, parts, strict=False))
 
 
 def panels_a_row(count: int) -> int:
@@ -221,14 +188,6 @@ def label_outer(panels: Sequence[Axes], x_label: str, y_label: str) -> None:
             axis.set_xlabel(x_label)
         if place % across == 0:
             axis.set_ylabel(y_label)
-
-
-def looks_of(axis: str, values: Sequence[Any]) -> dict[Any, LineLook]:
-    """Return a look for each value of an axis: schemes have their own, others are graded."""
-    if axis == "strategy.name":
-        return dict(looks_of_schemes(values))
-    labels = [shown_value(axis, value) for value in values]
-    return dict(zip(values, graded_looks(labels), strict=True))
 
 
 def plain_ticks(

@@ -44,33 +44,21 @@ _NAMES = {
 }
 
 
-def draw_timeline(
-    events: Sequence[Event],
-    title: str = "Course of a run",
-    window_s: tuple[float, float] | None = None,
-) -> Figure:
+def draw_timeline(events: Sequence[Event], title: str) -> Figure:
     """Draw the whole run, and below it a window with lanes of activities and failures.
 
-    Parameters
-    ----------
-    events : sequence of Event
-        The log of the run, in order.
-    title : str
-        Title of the figure.
-    window_s : tuple of float, optional
-        Start and end of the window, in simulated seconds. By default it has some 40 steps around
-        the first restart or failure, or all of a short run.
+    The window has some 40 steps around the first restart or failure, or all of a short run.
 
     Raises
     ------
     UserError
-        If the run has no activity, or the window is outside of it.
+        If the run has no activity.
     """
     activities = activities_of(events)
     if activities.empty:
         raise UserError("the timeline is empty: no activity took any time")
     end_s = float(activities["end_s"].iloc[-1])
-    window = _window(window_s, events, activities, end_s)
+    window = busiest_window(events, activities)
     whole = window == Window(0.0, end_s)
     ratios = (2.0, 2.6, 1.0) if whole else (1.7, 1.0, 2.6, 1.0)
     with figure_style():
@@ -83,8 +71,8 @@ def draw_timeline(
             _mark_window(axes[:2], window, unit_for(end_s))
         lanes, stacks = axes[-2:]
         unit = unit_for(window.end_s)
-        draw_lanes(lanes, events, activities, window, unit)
-        draw_stacks(stacks, events, window, unit)
+        _draw_lanes(lanes, events, activities, window, unit)
+        _draw_stacks(stacks, events, window, unit)
         lanes.tick_params(labelbottom=False)
         stacks.set_xlabel(f"simulated time ({unit.name})")
         if not whole:
@@ -92,23 +80,6 @@ def draw_timeline(
         write_title(figure, title)
         write_notes(figure, [_KEY])
     return figure
-
-
-def _window(
-    window_s: tuple[float, float] | None,
-    events: Sequence[Event],
-    activities: pd.DataFrame,
-    end_s: float,
-) -> Window:
-    if window_s is None:
-        return busiest_window(events, activities)
-    start_s, until_s = window_s
-    if not 0 <= start_s < min(until_s, end_s):
-        raise UserError(
-            f"window {start_s:g} to {until_s:g} s: the run is from 0 to {end_s:g} s; give a start "
-            "and a later end within it"
-        )
-    return Window(start_s, min(until_s, end_s))
 
 
 def _draw_steps(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: float) -> None:
@@ -157,7 +128,7 @@ def _mark_window(axes: Sequence[Axes], window: Window, unit: TimeUnit) -> None:
         )  # fmt: skip
 
 
-def draw_lanes(
+def _draw_lanes(
     axis: Axes,
     events: Sequence[Event],
     activities: pd.DataFrame,
@@ -216,7 +187,7 @@ def _mark_checkpoints(axis: Axes, events: Sequence[Event], unit: TimeUnit, lane:
         )  # fmt: skip
 
 
-def draw_stacks(axis: Axes, events: Sequence[Event], window: Window, unit: TimeUnit) -> None:
+def _draw_stacks(axis: Axes, events: Sequence[Event], window: Window, unit: TimeUnit) -> None:
     """Draw the stacks that a group computes in each step of a window, and mark reorderings."""
     steps = steps_of(events)
     # A missing value leaves a gap after a step that is not followed by another at once.

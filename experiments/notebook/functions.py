@@ -18,19 +18,11 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from faultline.experiments.analysis.quantities import time_text
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from, read_grid
+from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from
 from faultline.experiments.config.keys import quote
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
-from faultline.experiments.notebook.results import (
-    Comparison,
-    Plan,
-    Record,
-    Timeline,
-    figure_html,
-    rows_html,
-    titled,
-)
+from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline, svg_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,8 +119,8 @@ def run(
     """
     from faultline.experiments.runs.single_run import run as simulate
 
-    seed, engine = whole("seed", seed), _engine(engine)
-    return Record(simulate(scenario_with(scenario, changes, more), seed, engine))
+    chosen = scenario_with(scenario, changes, more)
+    return Record(simulate(chosen, whole("seed", seed), _engine(engine)))
 
 
 def timeline(
@@ -144,23 +136,21 @@ def timeline(
     from faultline.experiments.runs.single_run import run as simulate
     from faultline.simulator.timeline import Event
 
-    seed, engine = whole("seed", seed), _engine(engine)
     events: list[Event] = []
     chosen = scenario_with(scenario, changes, more)
-    record = simulate(chosen, seed, engine, events.append)
+    record = simulate(chosen, whole("seed", seed), _engine(engine), events.append)
     return Timeline(Record(record), tuple(events))
 
 
 def sweep(
     scenario: str | Path,
-    grid: Mapping[str, Sequence[object]] | None = None,
+    grid: Mapping[str, Sequence[object]],
     /,
     *,
     seeds: int | Sequence[int] = 3,
     engine: EngineName = "replay",
     folder: str | Path | None = None,
     workers: int | None = None,
-    progress: bool = False,
     **changes: object,
 ) -> pd.DataFrame:
     """Simulate every point of a grid with every seed.
@@ -168,8 +158,8 @@ def sweep(
     Parameters
     ----------
     scenario : str or Path
-        A shipped scenario's name, or a TOML file. Without a `grid`, the name or file of a grid.
-    grid : mapping of str to sequence, optional
+        A shipped scenario's name, or a TOML file.
+    grid : mapping of str to sequence
         Values of dotted keys.
     seeds : int or sequence of int
         Number of seeds, or the seeds.
@@ -180,8 +170,6 @@ def sweep(
     workers : int, optional
         Runs at a time; by default one per core. A single worker is this process, which saves the
         seconds to start others.
-    progress : bool
-        Whether stderr shows the progress.
     **changes
         Changes of all points, as ``job__steps=500``.
 
@@ -202,36 +190,27 @@ def sweep(
     from rich.console import Console
 
     workers = None if workers is None else whole("workers", workers, 1)
-    if grid is None:
-        if changes:
-            raise UserError(
-                "sweep: changes have no effect on a grid; put them into it, or pass a scenario"
-            )
-        grid_file = read_grid(str(scenario))
-    else:
-        axes = keys_of(grid)
-        for key, values in axes.items():
-            if not isinstance(values, Iterable):
-                raise UserError(f"{key} = {_quoted(values)}: list its values")
-        tables: dict[str, Any] = {
-            "scenario": str(scenario),
-            "seeds": [whole("seeds", seed) for seed in seeds]
-            if isinstance(seeds, Iterable)
-            else whole("seeds", seeds, 1),
-            "engine": engine,
-            "set": keys_of(changes),
-            "grid": {key: list(cast("Iterable[object]", values)) for key, values in axes.items()},
-        }
-        grid_file = grid_from(tables, "sweep")
-    plan = make_plan(grid_file)
-    console = Console(stderr=True, quiet=not progress)
+    axes = keys_of(grid)
+    for key, values in axes.items():
+        if not isinstance(values, Iterable):
+            raise UserError(f"{key} = {_quoted(values)}: list its values")
+    tables: dict[str, Any] = {
+        "scenario": str(scenario),
+        "seeds": [whole("seeds", seed) for seed in seeds]
+        if isinstance(seeds, Iterable)
+        else whole("seeds", seeds, 1),
+        "engine": engine,
+        "set": keys_of(changes),
+        "grid": {key: list(cast("Iterable[object]", values)) for key, values in axes.items()},
+    }
+    planned = make_plan(grid_from(tables, "sweep"))
     with TemporaryDirectory() as temporary:
         place = Path(folder or Path(temporary, "sweep"))
         simulate_plan(
-            plan,
+            planned,
             place,
             lambda: InThisProcess() if workers == 1 else LocalExecutor(workers),
-            console,
+            Console(quiet=True),
         )
         frame = read_sweep(place).frame
     failed = frame[frame["status"] == "failed"]
@@ -379,16 +358,6 @@ class Job:
 
         return model_flop_utilisation(self.scenario, self.step_s)
 
-    @property
-    def redundancy(self) -> int:
-        """Copies of each shard type: stated, or the best by closed forms."""
-        return self.resolved.redundancy
-
-    @property
-    def checkpoint_interval_steps(self) -> int:
-        """Steps between checkpoints: stated, or the best by closed forms."""
-        return self.resolved.interval_steps
-
     def rows(self) -> list[tuple[str, str]]:
         """Return a summary of the job, as names and values."""
         resolved = self.resolved
@@ -412,17 +381,14 @@ class Job:
             ("a failure every", time_text(resolved.failures.mtbf_s)),
             (f"restart ({sources['restart']})", time_text(resolved.restart_s + durations.load_s)),
             (f"checkpoint ({sources['checkpoint']})", f"{durations.save_s:.4g} s"),
-            ("checkpoint every", f"{self.checkpoint_interval_steps:,} steps"),
-            ("scheme, redundancy", f"{self.scenario.strategy.name}, {self.redundancy}"),
+            ("checkpoint every", f"{resolved.interval_steps:,} steps"),
+            ("scheme, redundancy", f"{self.scenario.strategy.name}, {resolved.redundancy}"),
             ("protection", self.scenario.protection.name),
         ]
 
     def __repr__(self) -> str:
         lines = (f"{name}: {value}" for name, value in self.rows())
         return "\n".join((self.scenario.name, *lines))
-
-    def _repr_html_(self) -> str:
-        return titled(self.scenario.name, rows_html(self.rows()))
 
 
 class Platform:
@@ -480,5 +446,5 @@ class Platform:
     def __repr__(self) -> str:
         return f"Platform({str(self.path)!r}): {self.gpus:,} GPUs, {len(self.data.links):,} links"
 
-    def _repr_html_(self) -> str:
-        return figure_html(self.figure())
+    def _repr_svg_(self) -> str:
+        return svg_of(self.figure())

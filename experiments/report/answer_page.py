@@ -27,13 +27,12 @@ from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
 from faultline.experiments.figures.decision import (
     InputScale,
     draw_plane,
-    draw_tornado,
     positive_inputs,
     scales_of,
 )
 from faultline.experiments.figures.palette import OKABE_ITO, look_of
-from faultline.experiments.report.page import embed, rendered
-from faultline.experiments.report.tables import Cell, Column, Table, number, percent, table_of, text
+from faultline.experiments.report.page import Picture, embed, rendered
+from faultline.experiments.report.tables import Column, Table, number, percent, table_of, text
 from faultline.platforms.files import write_file
 from markupsafe import Markup
 from scipy.special import ndtri
@@ -144,7 +143,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
         meaning=_MEANING,
         sliders=sliders,
         accuracy=accuracy,
-        pictures=_pictures(costs, found, facts),
+        picture=_plane(costs, found, facts),
         inputs=_inputs_table(found),
         # A closing tag within the data would end the element.
         emulator=Markup(json.dumps(_page_emulator(found, costs, sliders)).replace("<", r"\u003c")),
@@ -284,7 +283,6 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
         {
             "candidate": one.candidate + (" (tie)" if one.tied and place else ""),
             "best": _chance(one),
-            "best_number": one.best.mean,
             "within": one.within.mean,
             "time": one.bands.mean,
             "band": f"{_days(one.bands.low)} to {_days(one.bands.high)}",
@@ -300,7 +298,7 @@ def _ranking_table(judgements: Sequence[Judgement], remarks: Mapping[str, str]) 
     ]
     columns = [
         text("candidate", "candidate"),
-        Column("best", lambda row: Cell(row["best"], f"{row['best_number']:.9g}")),
+        Column("best", lambda row: row["best"]),
         percent(f"within {_ZONE}", "within"),
         number("days", "time", 2, 1 / _DAY_S),
         text("80 % band", "band"),
@@ -365,20 +363,14 @@ def _switch_text(switches: Sequence[SwitchPoint], name: str) -> str | None:
     return "; ".join(f"{number_text(one.value, 3)}: {one.below} | {one.above}" for one in turns)
 
 
-def _pictures(costs: SimulatedCosts, found: _Found, facts: AnswerFacts) -> list[Any]:
-    """Draw the tornado, and the plane of the two inputs of the largest effects."""
-    if found.emulator is None:
-        return []
-    first = found.judgements[0].candidate
-    tornado = draw_tornado(costs, found.scales, first)
-    pictures = [embed("tornado", f"What moves the lead of {first}", tornado)]
+def _plane(costs: SimulatedCosts, found: _Found, facts: AnswerFacts) -> Picture | None:
+    """Draw the plane of the two inputs of the largest effects, if there are two."""
     axes = positive_inputs([one.name for one in found.effects], found.scales)[:2]
-    if len(axes) == 2:
-        looks = _colours(found.emulator.candidates, facts.schemes)
-        inputs = (axes[0], axes[1])
-        plane = draw_plane(found.emulator, costs.design, found.scales, inputs, looks)
-        pictures.append(embed("plane", "Which candidate is expected to train soonest?", plane))
-    return pictures
+    if found.emulator is None or len(axes) < 2:
+        return None
+    looks = _colours(found.emulator.candidates, facts.schemes)
+    plane = draw_plane(found.emulator, costs.design, found.scales, (axes[0], axes[1]), looks)
+    return embed("Which candidate is expected to train soonest?", plane)
 
 
 def _colours(candidates: Sequence[str], schemes: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pandas as pd
 from faultline.experiments.analysis.comparison import BASELINE, Report
@@ -14,7 +13,7 @@ from faultline.experiments.analysis.quantities import (
     quantity,
     shown_value,
 )
-from faultline.experiments.report.tables import Cell, Column, Mapped, Table, table_of
+from faultline.experiments.report.tables import Column, Table, table_of
 from faultline.experiments.runs.record import Column as Quantity
 
 _TITLES = {
@@ -58,12 +57,12 @@ def _columns(
         *(_key_column(key) for key in shared),
         _key_column(report.by),
         *(_key_column(key) for key in ours),
-        _numbers("mean", lambda row: number_text(row["mean"] * scale)),
-        _numbers("base", lambda row: number_text(row["baseline_mean"] * scale)),
+        Column("mean", lambda row: number_text(row["mean"] * scale)),
+        Column("base", lambda row: number_text(row["baseline_mean"] * scale)),
         *(_key_column(key) for key in theirs),
-        _numbers("differs by", lambda row: _signed(row["difference"] * scale)),
-        _numbers("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
-        _numbers("change", lambda row: _percent(row["change"])),
+        Column("differs by", lambda row: _signed(row["difference"] * scale)),
+        Column("± (95 %)", lambda row: number_text((row["high"] - row["low"]) / 2 * scale, 3)),
+        Column("change", lambda row: _percent(row["change"])),
     ]
 
 
@@ -73,11 +72,7 @@ def _key_column(key: str) -> Column:
     name = known.symbol or known.label
     title = f"{name} ({known.shown_unit})" if known.shown_unit else name
     title = f"base {title}" if key.startswith(BASELINE) else title
-    return Column(title, lambda row: Cell(shown_value(column, row[key])), "text")
-
-
-def _numbers(title: str, shown: Callable[[Mapped], str]) -> Column:
-    return Column(title, lambda row: Cell(shown(row)))
+    return Column(title, lambda row: shown_value(column, row[key]), "text")
 
 
 def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
@@ -95,13 +90,11 @@ def _title(section: str, frame: pd.DataFrame, metric: Quantity) -> str:
 def _count_columns(frame: pd.DataFrame) -> list[Column]:
     columns: list[Column] = []
     if frame["pairs"].nunique() > 1:
-        columns.append(_numbers("pairs", lambda row: str(row["pairs"])))
+        columns.append(Column("pairs", lambda row: str(row["pairs"])))
     if (frame["settings"] > 1).any():
-        columns.append(_numbers("settings", lambda row: str(row["settings"])))
+        columns.append(Column("settings", lambda row: str(row["settings"])))
     if frame[["gave_up", "baseline_gave_up"]].to_numpy().any():
-        columns.append(
-            _numbers("gave up", lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}")
-        )
+        columns.append(Column("gave up", lambda row: f"{row['gave_up']}/{row['baseline_gave_up']}"))
     return columns
 
 

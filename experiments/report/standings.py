@@ -8,16 +8,15 @@ with the same failures.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
-from faultline.experiments.analysis.quantities import fixed, quantity, steps_text, time_unit
+from faultline.experiments.analysis.quantities import fixed, steps_text, time_unit
 from faultline.experiments.analysis.selection import gave_up_rows, knobs_of, varied_axes
 from faultline.experiments.figures.palette import look_of
-from faultline.experiments.report.tables import Mapped, choice_name, knobs_name
+from faultline.experiments.report.tables import Mapped, choice_name
 
 METRIC = "time_to_train_ratio"
 _BEST_OF_ONE_SCHEME = 5
@@ -36,7 +35,6 @@ class Standings:
     # ``change``, ``low`` and ``high`` (fractions of its ratio, with a 95 % interval; NaN if
     # unknown) over ``pairs`` of runs.
     choices: pd.DataFrame
-    runs: pd.DataFrame  # The runs of the choices, with the column ``place``.
 
     def best(self) -> pd.DataFrame:
         """Return each scheme's best choice; of a single scheme, its best choices."""
@@ -46,30 +44,19 @@ class Standings:
             1
         )
 
-    def runs_of_best(self) -> pd.DataFrame:
-        """Return the runs of `best`."""
-        keys = [*self.conditions, "place"]
-        return self.runs.merge(self.best()[keys], on=keys)
 
-
-def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
+def standings(runs: pd.DataFrame) -> Standings:
     """Rank the choices of a sweep.
 
-    The axis `by` counts as a knob, even if users cannot choose it, such as a platform.
-
-    Notes
-    -----
     The ratio of a job that gave up is infinite. Choices with fewer seeds than others of their
     scheme come last: if runs failed, the mean over the others may be too good.
     """
     knobs = tuple(knobs_of(runs))
-    if by is not None and by not in (*knobs, "strategy.name"):
-        knobs = (*knobs, by)
     conditions = tuple(
         axis for axis in varied_axes(runs) if axis not in knobs and axis != "strategy.name"
     )
-    ended = _with_costs(runs)
-    ended = ended.assign(**{METRIC: runs[METRIC].where(~gave_up_rows(runs), np.inf)})
+    ratios = runs[METRIC].where(~gave_up_rows(runs), np.inf)
+    ended = runs.assign(**{METRIC: ratios, "mfu": pd.to_numeric(runs["mfu"])})
     placed = _placed(ended, conditions, knobs)
     keys = [*conditions, "strategy", *knobs]
     ended = ended.merge(placed[[*keys, "place"]], on=keys)
@@ -84,14 +71,7 @@ def standings(runs: pd.DataFrame, by: str | None = None) -> Standings:
     )
     choices = placed.merge(means, on=[*conditions, "place"])
     choices = choices.merge(_against_the_soonest(ended, conditions), how="left")
-    return Standings(conditions, knobs, choices, ended)
-
-
-def _with_costs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with MFU and GPU-hours as numbers; NaN if they are missing."""
-    missing = pd.Series(np.nan, index=runs.index)
-    names = ("mfu", "gpu_hours")
-    return runs.assign(**{name: pd.to_numeric(runs.get(name, missing)) for name in names})
+    return Standings(conditions, knobs, choices)
 
 
 def _placed(
@@ -137,10 +117,8 @@ def _against_the_soonest(runs: pd.DataFrame, conditions: tuple[str, ...]) -> pd.
     return table[[*conditions, "place", "change", "low", "high", "pairs"]]
 
 
-_MOST_PEERS = 4
 _ALONE = "The sweep has no other choice to compare it with."
-_ONE_SEED_EACH = "There is only one seed, so the significance is unknown."
-_ONE_SEED = "There is only one pair of runs, so the significance is unknown."
+_ONE_SEED = "There is only one seed, so the significance is unknown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +133,8 @@ def answer(order: Standings) -> Answer:
     """Return the soonest choice, from the order of the choices under each condition."""
     best = order.best()
     if order.conditions:
-        return _under_many_conditions(best, order)
-    return _under_one_condition(best, order)
+        return _under_many_conditions(best, order.conditions)
+    return _under_one_condition(best, order.knobs)
 
 
 def interval_text(row: Mapped) -> str:
@@ -164,11 +142,11 @@ def interval_text(row: Mapped) -> str:
     return f"{fixed(100 * row['low'], 1)} to {fixed(100 * row['high'], 1)} %"
 
 
-def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
+def _under_one_condition(best: pd.DataFrame, knobs: tuple[str, ...]) -> Answer:
     soonest, *others = best.to_dict(orient="records")
     if math.isinf(soonest["mean"]):
         return Answer("No setting finishes: in each a job gave up before its last step.")
-    name = choice_name(soonest, order.knobs)
+    name = choice_name(soonest, knobs)
     unit = time_unit([soonest["time_s"]])
     time = (
         f"{fixed(soonest['time_s'] / unit.seconds, 1)} {unit.name} at a goodput of "
@@ -179,7 +157,7 @@ def _under_one_condition(best: pd.DataFrame, order: Standings) -> Answer:
     if not others:
         return Answer(f"{name} takes {time}", _ALONE)
     sentence = f"{name} {_verb(is_clear(others[0]))} soonest: in {time}"
-    return Answer(sentence, f"{_lead(others[0], order.knobs)} {_peers(soonest, order)}".strip())
+    return Answer(sentence, _lead(others[0], knobs))
 
 
 def is_clear(later: Mapped) -> bool:
@@ -192,88 +170,39 @@ def _verb(clear: bool) -> str:
 
 
 def _lead(next_best: Mapped, knobs: tuple[str, ...]) -> str:
-    other = choice_name(next_best, knobs)
+    other = f"The next best, {choice_name(next_best, knobs)}"
     if math.isinf(next_best["mean"]):
-        return f"The next best, {other}, does not finish."
+        return f"{other}, does not finish."
     if math.isnan(next_best["change"]):
-        return f"The next best, {other}, has no run with the same seed to compare."
-    change = f"{fixed(100 * next_best['change'], 1)} %"
+        return f"{other}, has no run with the same seed to compare."
+    later = f"{other}, takes {fixed(100 * next_best['change'], 1)} % longer"
     if math.isnan(next_best["low"]):
-        return f"The next best, {other}, takes {change} longer. {_ONE_SEED}"
+        return f"{later}. {_ONE_SEED}"
     interval = f"95 % interval {interval_text(next_best)}, {int(next_best['pairs'])} paired seeds"
-    if next_best["low"] > 0:
-        return f"The next best, {other}, takes {change} longer ({interval})."
-    return (
-        f"Its lead over the next best, {other}, which takes {change} longer, is not significant "
-        f"({interval}): run more seeds."
-    )
+    doubt = "" if next_best["low"] > 0 else " That is not significant: run more seeds."
+    return f"{later} ({interval}).{doubt}"
 
 
-def _peers(soonest: Mapped, order: Standings) -> str:
-    """Name the other settings of the soonest scheme that tie with it."""
-    choices = order.choices
-    if choices["strategy"].nunique() == 1:
-        return ""
-    own = choices[choices["strategy"] == soonest["strategy"]]
-    peers = own[(own["place"] > 1) & (own["low"] <= 0)].to_dict(orient="records")
-    if not peers:
-        return ""
-    names = "; ".join(knobs_name(row, order.knobs) for row in peers[:_MOST_PEERS])
-    more = f" and {len(peers) - _MOST_PEERS} more" if len(peers) > _MOST_PEERS else ""
-    return f"Its lead over its other settings ({names}{more}) is not significant."
-
-
-def _under_many_conditions(best: pd.DataFrame, order: Standings) -> Answer:
+def _under_many_conditions(best: pd.DataFrame, conditions: tuple[str, ...]) -> Answer:
     firsts = best[best["place"] == 1]
-    finished = firsts[firsts["mean"] < math.inf].to_dict(orient="records")
-    total = len(firsts)
-    if not finished:
-        return Answer("No choice finishes: under each condition a job gave up before its end.")
-    seconds = best[best["place"] > 1].groupby(list(order.conditions), dropna=False).head(1)
-    leads = [is_clear(row) for row in seconds.to_dict(orient="records")]
-    if not leads:
-        names = sorted({look_of(row["strategy"]).label for row in finished})
-        return Answer(f"{', '.join(names)}: one choice under each of {total:,} conditions.", _ALONE)
-    verb = _verb(all(leads))
-    one_scheme = order.choices["strategy"].nunique() == 1
-    wins = Counter(
-        choice_name(row, order.knobs) if one_scheme else look_of(row["strategy"]).label
-        for row in finished
-    ).most_common()
-    name, count = wins[0]
-    if len(wins) == 1:
-        axis = quantity(order.conditions[0]).label
-        many = len(order.conditions) > 1
-        everywhere = "under every condition" if many else f"whatever the {axis}"
-        where = everywhere if count == total else _of(count, total)
-        sentence = f"{name} {verb} soonest {where}{_redundancies(finished, order)}."
-    else:
-        others = ", ".join(f"{other} {_of(times, total)}" for other, times in wins[1:3])
-        more = f", and {len(wins) - 3} others elsewhere" if len(wins) > 3 else ""
-        sentence = f"It depends: {name} {verb} soonest {_of(count, total)}, {others}{more}."
-    one_seed = not seconds.empty and seconds["pairs"].max() < 2
-    return Answer(sentence, _ONE_SEED_EACH if one_seed else _leads(leads, total))
-
-
-def _redundancies(finished: list[Mapped], order: Standings) -> str:
-    """Return the redundancies of the soonest choices, if one scheme is always the soonest."""
-    if order.choices["strategy"].nunique() == 1 or "strategy.redundancy" not in order.knobs:
-        return ""
-    chosen = sorted({int(row["redundancy"]) for row in finished})
-    return f", with r = {chosen[0]}" + (f" to {chosen[-1]}" if len(chosen) > 1 else "")
-
-
-def _of(count: int, total: int) -> str:
-    return f"under {count:,} of {total:,} conditions"
-
-
-def _leads(leads: list[bool], total: int) -> str:
-    """Return how often the next best is significantly later than the soonest."""
-    clear = sum(leads)
-    if clear == total:
-        return "The lead over the next best is always significant (paired 95 % intervals)."
-    often = f"under only {clear:,} of {total:,} conditions" if clear else "under no condition"
-    return (
-        f"The lead over the next best is significant {often} (paired 95 % intervals): run more "
-        "seeds."
+    total = f"{len(firsts):,} conditions"
+    wins = firsts.loc[np.isfinite(firsts["mean"]), "strategy"].value_counts()
+    if wins.empty:
+        return Answer(f"No choice finishes: under each of {total} a job gave up before its end.")
+    seconds = best[best["place"] > 1].groupby(list(conditions), dropna=False).head(1)
+    if seconds.empty:
+        labels = ", ".join(look_of(scheme).label for scheme in wins.index)
+        return Answer(f"{labels}: one choice under each of {total}.", _ALONE)
+    clear = sum(is_clear(row) for row in seconds.to_dict(orient="records"))
+    (first, count), *others = wins.items()
+    verb = _verb(clear == len(seconds))
+    sentence = f"{look_of(str(first)).label} {verb} soonest under {count:,} of {total}"
+    sentence += "".join(f", {look_of(str(one)).label} under {times:,}" for one, times in others)
+    if seconds["pairs"].max() < 2:
+        return Answer(f"{sentence}.", _ONE_SEED)
+    doubt = "" if clear == len(seconds) else " Run more seeds."
+    return Answer(
+        f"{sentence}.",
+        f"The lead over the next best is significant under {clear:,} of {len(seconds):,} "
+        f"conditions (paired 95 % intervals).{doubt}",
     )

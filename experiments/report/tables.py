@@ -1,8 +1,7 @@
-"""Tables for the screen, the page, CSV and LaTeX: texts of cells, and their exact numbers."""
+"""Tables for the screen and the page: headings, and the texts of cells."""
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,28 +33,21 @@ Columns = Mapping[str, str | tuple[str, Format]]
 """Columns of a frame by name: a heading, or a heading and a format."""
 
 
-class Cell(NamedTuple):
-    """The text of a cell, and its exact number if it has one."""
-
-    text: str
-    number: str | None = None
-
-
 class Row(NamedTuple):
     """A row; the page highlights the best one."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[str, ...]
     best: bool = False
 
 
 class Column(NamedTuple):
-    """A column: its heading, the cell of a row, and the kind of its content.
+    """A column: its heading, the text of a row's cell, and the kind of its content.
 
     ``prose`` is text of several lines.
     """
 
     title: str
-    cell: Callable[[Mapped], Cell]
+    cell: Callable[[Mapped], str]
     kind: Literal["number", "text", "prose"] = "number"
 
 
@@ -135,13 +127,13 @@ def wide_table(
 def _formatted(title: str, place: int, how: Format | None, dtype: Any) -> Column:
     """Return the column at a place of a frame."""
 
-    def cell(row: Mapped) -> Cell:
+    def cell(row: Mapped) -> str:
         value = row[place]
         if is_missing(value):
-            return Cell("")
+            return ""
         if how is None:
-            return Cell(str(value))
-        return Cell(how.format(value) if isinstance(how, str) else how(value))
+            return str(value)
+        return how.format(value) if isinstance(how, str) else how(value)
 
     is_number = how is not None or pd.api.types.is_numeric_dtype(dtype)
     return Column(title, cell, "number" if is_number else "prose")
@@ -170,7 +162,7 @@ def on_screen(
     rows = table.rows[:rows_shown]
     left_out = f"{rows_shown} of {len(table.rows):,} rows; --csv FILE writes all"
     return text_table(
-        ([cell.text for cell in row.cells] for row in rows),
+        (row.cells for row in rows),
         columns,
         title=table.caption,
         title_style="italic",
@@ -187,25 +179,21 @@ def rows_of(frame: pd.DataFrame, at_most: int) -> list[Mapped]:
     return list(frame.head(at_most).to_dict(orient="records"))
 
 
-def text_cell(text: object) -> Cell:
-    """Return a cell of text."""
-    return Cell(MISSING if is_missing(text) else str(text))
+def known_text(value: object) -> str:
+    """Return a value as text, or the mark of a missing one."""
+    return MISSING if is_missing(value) else str(value)
 
 
 def text(title: str, key: str, kind: Literal["text", "prose"] = "text") -> Column:
     """Return a column of text."""
-    return Column(title, lambda row: text_cell(row[key]), kind)
+    return Column(title, lambda row: known_text(row[key]), kind)
 
 
 def number(title: str, key: str, decimals: int, factor: float = 1.0, unit: str = "") -> Column:
-    """Return a column of numbers times `factor`: rounded text, and a precise number for sorting."""
+    """Return a column of rounded numbers, times `factor`."""
 
-    def cell(row: Mapped) -> Cell:
-        if is_missing(row[key]):
-            return Cell(MISSING)
-        value = row[key] * factor
-        exact = "Infinity" if math.isinf(value) else f"{value:.9g}"
-        return Cell(fixed(value, decimals) + unit, exact)
+    def cell(row: Mapped) -> str:
+        return MISSING if is_missing(row[key]) else fixed(row[key] * factor, decimals) + unit
 
     return Column(title, cell)
 
@@ -216,27 +204,26 @@ def percent(title: str, key: str) -> Column:
 
 
 def axis_column(axis: str, frame: pd.DataFrame) -> Column:
-    """Return a column of an axis of a sweep, sorted by its value; its heading names the unit."""
+    """Return a column of an axis of a sweep; its heading names the unit."""
 
-    def cell(row: Mapped) -> Cell:
+    def cell(row: Mapped) -> str:
         value = row[axis]
         if is_missing(value):
-            return Cell(MISSING)
-        words = look_of(value).label if axis == "strategy.name" else shown_value(axis, value)
-        return Cell(words, None if isinstance(value, (bool, str)) else str(value))
+            return MISSING
+        return look_of(value).label if axis == "strategy.name" else shown_value(axis, value)
 
     kind: Literal["number", "text"] = "number" if is_numeric_axis(frame, axis) else "text"
     return Column(quantity(axis).with_unit, cell, kind)
 
 
 def checkpoint_column() -> Column:
-    """Return a column of checkpoint intervals, in steps and in time, sorted by the time."""
+    """Return a column of checkpoint intervals, in steps and in time."""
 
-    def cell(row: Mapped) -> Cell:
+    def cell(row: Mapped) -> str:
         steps, span_s = row["checkpoint_steps"], row["checkpoint_s"]
         if is_missing(steps) or is_missing(span_s):
-            return Cell(MISSING)
-        return Cell(steps_text(int(steps), span_s), f"{span_s:.9g}")
+            return MISSING
+        return steps_text(int(steps), span_s)
 
     return Column("checkpoint every", cell, "text")
 

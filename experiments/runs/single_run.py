@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultline.experiments.config.scenario import Scenario
@@ -32,7 +31,6 @@ def run(
     engine: EngineName = "replay",
     record_event: Callable[[Event], None] | None = None,
     on_checkpoint: Callable[[int, float], None] | None = None,
-    links: Path | None = None,
     *,
     records_steps: bool = True,
 ) -> Record:
@@ -50,8 +48,6 @@ def run(
         Called with each event of the run's timeline.
     on_checkpoint : callable, optional
         Called with completed steps and simulated seconds at checkpoints (replay engine only).
-    links : Path, optional
-        File for the trace of the links' traffic (SimGrid engine only).
     records_steps : bool
         Whether steps are events, too: without them, runs are several times as fast (replay
         engine only).
@@ -71,7 +67,7 @@ def run(
         simulate(training, ReplayEngine(seeded))
         progress = training.progress
     else:
-        result = simulate_on_simgrid(question, seed, events=record_event is not None, links=links)
+        result = simulate_on_simgrid(question, seed, events=record_event is not None)
         progress = result.progress
         if record_event is not None:
             for event in result.events:
@@ -79,10 +75,8 @@ def run(
     return record_of(SimulatedRun(question, progress, seed, engine, scenario_hash(question)))
 
 
-def simulate_on_simgrid(
-    question: ResolvedJob, seed: int, *, events: bool = False, links: Path | None = None
-) -> SimgridResult:
-    """Simulate a resolved job on SimGrid; `links` is a file for the trace of links."""
+def simulate_on_simgrid(question: ResolvedJob, seed: int, *, events: bool = False) -> SimgridResult:
+    """Simulate a resolved job on SimGrid."""
     from faultline.simulator.simgrid_engine.process import run_on_simgrid
 
     beside = question.protected.beside
@@ -91,7 +85,7 @@ def simulate_on_simgrid(
     traffic = simulated_traffic(question.scenario, path, flows, simulated=simulated)
     job, strategy = question.job(seed), question.strategy()
     with explaining_aborts(path):
-        return run_on_simgrid(job, strategy, path, traffic, events=events, links=links)
+        return run_on_simgrid(job, strategy, path, traffic, events=events)
 
 
 def scenario_hash(question: ResolvedJob) -> str:

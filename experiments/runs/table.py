@@ -294,7 +294,7 @@ def _read_parquet(path: Path, most_rows: int = _MOST_RUNS) -> pa.Table:
     return parquet_from(read_own(path), most_rows)
 
 
-def parquet_from(content: bytes, most_rows: int, names: Sequence[str] | None = None) -> pa.Table:
+def parquet_from(content: bytes, most_rows: int) -> pa.Table:
     """Return the table of a Parquet file.
 
     Arrow starts no thread: one that releases a Python object after Python's end causes a SIGABRT.
@@ -303,8 +303,7 @@ def parquet_from(content: bytes, most_rows: int, names: Sequence[str] | None = N
     Raises
     ------
     OSError or pyarrow.ArrowException
-        If the file is not Parquet, has a wrong checksum, more rows than `most_rows`, or other
-        columns than `names`.
+        If the file is not Parquet, has a wrong checksum, or more rows than `most_rows`.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
@@ -313,6 +312,4 @@ def parquet_from(content: bytes, most_rows: int, names: Sequence[str] | None = N
     if found.num_rows > most_rows or found.num_columns > _MOST_COLUMNS:
         size = f"{found.num_rows:,} rows and {found.num_columns:,} columns"
         raise OSError(errno.EFBIG, f"{size}: more than {most_rows:,} or {_MOST_COLUMNS:,}")
-    if names is not None and file.schema_arrow.names != list(names):
-        raise OSError(errno.EINVAL, f"has other columns than {', '.join(names)}")
     return file.read(use_threads=False)

@@ -106,21 +106,21 @@ def judged_rows(
 ) -> pd.DataFrame:
     """Return the rows of a study, each with its ``kind`` and its ``verdict``.
 
-    The first claim that names a row says how it is judged.
+    The first claim that names a row says how it is judged. The study has stated the verdicts and
+    the kinds of some rows itself. Other values may be off by `within`, as a share of the published
+    one.
     """
-    first: dict[int, Mapping[str, Any]] = {}
-    places = {id(row): place for place, row in enumerate(rows)}
+    first: dict[Row, Mapping[str, Any]] = {}
     for claim in claims:
         for row in rows_of(claim, rows):
-            first.setdefault(places[id(row)], claim)
-    return pd.DataFrame(
-        {
-            **row.as_dict(),
-            "kind": _kind(row, first.get(place, {}), kinds),
-            "verdict": _judged_row(row, first.get(place, {}), stated, within),
-        }
-        for place, row in enumerate(rows)
-    )
+            first.setdefault(row, claim)
+    found = []
+    for row in rows:
+        claim, name = first.get(row, {}), (row.quantity, row.scheme, row.setting)
+        kind: Kind = kinds.get(name) or claim.get("kind", "prediction")
+        verdict = stated.get(name) or _judged_row(row, claim, within)
+        found.append({**row.as_dict(), "kind": kind, "verdict": verdict})
+    return pd.DataFrame(found)
 
 
 def tally(judged: pd.DataFrame) -> dict[str, int]:
@@ -161,19 +161,18 @@ def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
 def judged(
     claims: Sequence[Mapping[str, Any]],
     rows: Sequence[Row],
-    tables: Collection[str],
     stated: Verdicts,
+    kinds: Kinds,
     within: float,
-    kinds: Kinds | None = None,
+    tables: Collection[str],
 ) -> pd.DataFrame:
-    """Return the claims of a study with their verdicts.
+    """Return the claims of a study, which has tables of some names, with their verdicts.
 
-    ``verdict`` counts the simulated rows by their verdict, with the largest error of those outside.
-    The study has tables of some names, and has stated the verdicts of some rows itself; other
-    values may be off by `within`, as a share of the published one.
+    ``verdict`` counts the rows of `judged_rows` by their verdict, with the largest error of those
+    outside.
     """
     frame = pd.DataFrame(
-        {**claim, "verdict": _counted(claim, rows, tables, stated, within, kinds or {})}
+        {**claim, "verdict": _counted(claim, rows_of(claim, rows), stated, kinds, within, tables)}
         for claim in claims
     )
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
@@ -191,42 +190,31 @@ def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
 
 def _counted(
     claim: Mapping[str, Any],
-    rows: Sequence[Row],
-    tables: Collection[str],
+    mine: list[Row],
     stated: Verdicts,
-    within: float,
     kinds: Kinds,
+    within: float,
+    tables: Collection[str],
 ) -> str:
-    mine = rows_of(claim, rows)
     here = (one for one in _parts(claim.get("beside")) if not one.startswith(ELSEWHERE))
-    found = {row.quantity for row in mine} | {f"{name}.csv" for name in tables}
-    if any(not any(fnmatchcase(name, one) for name in found) for one in here):
+    made = {row.quantity for row in mine} | {f"{name}.csv" for name in tables}
+    if any(not any(fnmatchcase(name, one) for name in made) for one in here):
         return NO_ROW
-    if claim.get("test") == SWEPT and mine:
+    if not mine:
+        return ""
+    if claim.get("test") == SWEPT:
         ends = min(row.low for row in mine), max(row.high for row in mine)
-        claim, mine = {**claim, "test": "band"}, [replace(mine[0], low=ends[0], high=ends[1])]
-    verdicts = [_judged_row(row, claim, stated, within) for row in mine]
-    labels = Counter(
-        labelled(verdict, _kind(row, claim, kinds))
-        for row, verdict in zip(mine, verdicts, strict=True)
-    )
-    printed = ", ".join(f"{number} {label}" for label, number in labels.most_common())
-    errors = [
-        row.simulated / row.published - 1.0
-        for row, verdict in zip(mine, verdicts, strict=True)
-        if verdict == "outside" and row.published
-    ]
-    return f"{printed} (worst {max(errors, key=abs):+.0%})" if errors else printed
+        mine = [replace(mine[0], low=ends[0], high=ends[1])]
+    table = judged_rows([claim], mine, stated, kinds, within)
+    printed = ", ".join(f"{number} {label}" for label, number in tally(table).items())
+    published = table.published.astype(float)
+    errors = table.simulated / published.where(published != 0) - 1.0
+    errors = errors[table.verdict == "outside"].dropna()
+    worst = f" (worst {errors[errors.abs().idxmax()]:+.0%})" if len(errors) else ""
+    return f"{printed}{worst}"
 
 
-def _kind(row: Row, claim: Mapping[str, Any], kinds: Kinds) -> Kind:
-    kind: Kind = claim.get("kind", "prediction")
-    return kinds.get((row.quantity, row.scheme, row.setting), kind)
-
-
-def _judged_row(row: Row, claim: Mapping[str, Any], stated: Verdicts, within: float) -> str:
-    if known := stated.get((row.quantity, row.scheme, row.setting)):
-        return known
+def _judged_row(row: Row, claim: Mapping[str, Any], within: float) -> str:
     if row.published is None:
         published = claim.get("published")
         # Numbers alone: texts name a table of the paper, or several values.

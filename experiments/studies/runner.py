@@ -25,7 +25,7 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     if rows:
         tables["rows"] = judged_rows(listed, rows, stated, kinds, study.within)
     if listed:
-        tables["claims"] = judged(listed, rows, set(tables), stated, study.within, kinds)
+        tables["claims"] = judged(listed, rows, stated, kinds, study.within, set(tables))
     for name, table in tables.items():
         path = stage.directory / f"{name}.csv"
         write_file(path, table.to_csv(index=False, float_format=study.float_format))

@@ -14,13 +14,13 @@ from faultline.platforms.network_model import engine_arguments
 from faultline.platforms.xml_names import CONTROLLER_HOST
 
 
-def load_engine(platform: Path, options: Sequence[str] = ()) -> simgrid.Engine:
+def load_engine(platform: Path) -> simgrid.Engine:
     """Create this process's engine and load a platform XML; possible once a process.
 
     The platform is sealed: before that SimGrid knows no routes.
     """
     _stay_on_one_core()
-    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments(), *options])
+    engine = simgrid.Engine(["faultline", "--log=root.thres:error", *engine_arguments()])
     engine.load_platform(str(platform))
     engine.netzone_root.seal()
     return engine

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,7 +30,6 @@ from faultline.simulator.progress import Progress
 from faultline.simulator.run import simulate
 from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import KilledError, SimulationError
-from faultline.simulator.simgrid_engine.link_trace import links_traced
 from faultline.simulator.simgrid_engine.traffic import Traffic
 from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
@@ -420,7 +419,6 @@ def run_on_simgrid(
     traffic: Traffic,
     *,
     events: bool = False,
-    links: Path | None = None,
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine, in a process of its own.
 
@@ -434,11 +432,8 @@ def run_on_simgrid(
         The traffic that is simulated as messages.
     events : bool
         Whether to keep the timeline.
-    links : Path, optional
-        File for the traffic of each link.
     """
-    with links_traced(platform, links) as (simulated, options):
-        return in_own_process(simulate_here, job, strategy, simulated, traffic, events, options)
+    return in_own_process(simulate_here, job, strategy, platform, traffic, events)
 
 
 def simulate_here(
@@ -447,13 +442,12 @@ def simulate_here(
     platform: Path,
     traffic: Traffic,
     keep_events: bool,
-    options: Sequence[str] = (),
 ) -> SimgridResult:
     """Simulate a job on the SimGrid engine in this process, which is possible once."""
     from faultline.platforms.xml_names import CONTROLLER_HOST
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine, run_controller
 
-    engine = load_engine(platform, options)
+    engine = load_engine(platform)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
     from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 

@@ -1,4 +1,4 @@
-"""The throughput of a job with failed GPUs, and the spare domains that keep its batch whole.
+"""The throughput of a job with failed GPUs.
 
 Packing decides which domains share a replica: damaged domains together, or domains in order. Most
 functions take many failure states at once: an array of failed GPUs by state and domain.
@@ -99,37 +99,3 @@ def batch_sequences(
     lost = sequences[0] - sequences
     total: NDArray[np.int64] = replicas * sequences[0] - lost[worst].sum(axis=1)
     return total
-
-
-def spare_domains(
-    hit: Counts,
-    domains: int,
-    domains_per_replica: int,
-    plans: Sequence[ReplicaPlan],
-    batch: int,
-    *,
-    step: int = 1,
-) -> NDArray[np.int64]:
-    """Return the number of spare domains with which a job keeps its batch, for each state.
-
-    Spares are healthy. Depending on the packing they form further replicas or replace the worst
-    domains. `hit` and `plans` are as above; `domains` excludes spares.
-
-    Parameters
-    ----------
-    batch : int
-        Required sequences per iteration.
-    step : int
-        Spares come in multiples of this: 1, or `domains_per_replica` for whole replicas.
-    """
-    needed = np.full(len(hit), -1, dtype=np.int64)
-    open_states = np.arange(len(hit))
-    spares = 0
-    while open_states.size:
-        replicas = (domains + spares) // domains_per_replica
-        worst = packed(hit[open_states], domains + spares, domains_per_replica)
-        enough = batch_sequences(worst, replicas, plans) >= batch
-        needed[open_states[enough]] = spares
-        open_states = open_states[~enough]
-        spares += step
-    return needed

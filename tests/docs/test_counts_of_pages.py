@@ -10,7 +10,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
 from faultline.experiments.studies.base import beside_published, listed_rows
 from faultline.experiments.studies.claims import judged_rows, tally
-from faultline.experiments.studies.ntp import setting, tables
+from faultline.experiments.studies.ntp.setting import utilisation_table
 from faultline.experiments.studies.recovery.study import RecoveryStudy
 from faultline.experiments.studies.stage import Stage
 from rich.console import Console
@@ -65,7 +65,7 @@ def test_recoveries_short_of_a_restart_take_what_pages_say() -> None:
 
 
 def test_ntp_s_utilisations_are_counted() -> None:
-    made = {"utilisation": tables.with_paces(setting.utilisation_table())}
+    made = {"utilisation": utilisation_table()}
     compared = beside_published("ntp", listed_rows("ntp", made))
     rows = [row for row in compared if row.published is not None]
     counts = tally(judged_rows((), rows, {}, {}, 0.05))

@@ -21,16 +21,15 @@ def simulated(name: str, place: Path) -> Any:
     return nbclient.NotebookClient(notebook, timeout=120, resources=resources).execute()
 
 
-def html_of(notebook: Any) -> list[str]:
+def shown_by(notebook: Any) -> list[str]:
+    """Return the outputs of each cell: its texts and figures."""
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
-    return [
-        "".join(out.get("data", {}).get("text/html", "") for out in one.outputs) for one in cells
-    ]
+    return ["".join(text for out in one.outputs for text in out.data.values()) for one in cells]
 
 
 @pytest.mark.slow
 def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
-    shown = html_of(simulated("spare-story", tmp_path))
+    shown = shown_by(simulated("spare-story", tmp_path))
     assert len(shown) == 10
     assert "goodput (ETTR)" in shown[4]
     assert "<svg" in shown[5]
@@ -39,7 +38,7 @@ def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_is_planned(tmp_path: Path) -> None:
-    shown = html_of(simulated("planning-a-cluster", tmp_path))
+    shown = shown_by(simulated("planning-a-cluster", tmp_path))
     assert "<svg" in shown[0]
     assert "MFU" in shown[1]
     assert "32 GPUs in 4 groups of 8" in shown[2]

@@ -33,8 +33,7 @@ def declare(commands: Commands) -> None:
         metavar="FILE",
         type=Path,
         help="write the events of the run: a trace for Perfetto and chrome://tracing (.json), a "
-        "goodput event log (.jsonl), a table (.csv, .parquet) or a drawing (.png, .svg, .pdf); or, "
-        "with --engine simgrid, the traffic of each link in Paje's format (.trace)",
+        "goodput event log (.jsonl), a table (.csv) or a drawing (.png, .svg, .pdf)",
     )
     run.not_with("--json", "--price")
 

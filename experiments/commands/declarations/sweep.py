@@ -77,10 +77,4 @@ def declare(commands: Commands) -> None:
     )
     shared.add_price(compare)
     compare.add_argument("--csv", metavar="FILE", type=Path, help="write all rows to a CSV file")
-    compare.add_argument(
-        "--latex",
-        metavar="FILE",
-        type=Path,
-        help="write the tables for a paper, with units and digits",
-    )
     compare.not_with("--metric", "--price")

@@ -16,7 +16,6 @@ from typing import ClassVar
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
-from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
@@ -149,27 +148,29 @@ def one_slow(folder: Path) -> Iterator[Point]:
             yield _point(trace, reaction, replicas, 8 * replicas, total // replicas, **keys)
 
 
-def shares_left(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with what a step took over a sound one."""
-    return runs.assign(left=runs.time_s / runs.completed_steps / _SOUND_COMPUTE_S)
+def left_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with what a step took over a sound one, and what is published of it."""
+    published = runs.replicas.map(LEFT).where(runs.reaction == "redeal", SLOW)
+    left = runs.time_s / runs.completed_steps / _SOUND_COMPUTE_S
+    return runs.assign(left=left, published=published)
 
 
-def swept(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of what is not known."""
-    return speeds.iloc[len(REACTIONS) :]
+def speed_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with their steps per minute, and what is published of them.
+
+    ``inputs`` says which are of the usual setting, and which of those that are swept.
+    """
+    inputs = pd.Series("swept", runs.index)
+    inputs.iloc[: len(REACTIONS)] = "usual"
+    published = inputs.map({"swept": WITH}).where(runs.reaction != "ignore", WITHOUT)
+    speed = 60.0 * runs.completed_steps / runs.time_s
+    return runs.assign(speed=speed, inputs=inputs, published=published)
 
 
-def _band(
-    quantity: str,
-    reaction: str,
-    setting: str,
-    published: float | None,
-    values: Sequence[float] | pd.Series,
-    unit: str,
-) -> Row:
-    found = pd.Series(values)
-    low, high = float(found.min()), float(found.max())
-    return Row(quantity, reaction, setting, published, float(found.mean()), low, high, unit)
+def band_table(table: pd.DataFrame, column: str, keys: list[str]) -> pd.DataFrame:
+    """Return the ``mean``, ``low`` and ``high`` of a column, a row per group of a table."""
+    groups = table.groupby(keys, sort=False, dropna=False)[column]
+    return groups.agg(mean=lambda one: one.mean(), low="min", high="max").reset_index()
 
 
 def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
@@ -189,7 +190,7 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
     one.set_title("A straggler's micro-batches dealt to others")
     one.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     names = [*REACTIONS, "ski-rental,\nswept"]
-    usual, mine = speeds.head(len(REACTIONS)), swept(speeds)
+    usual, mine = (speeds[speeds.inputs == name] for name in ("usual", "swept"))
     other.plot(range(len(usual)), usual.speed, "o", color=OKABE_ITO[0], label="the usual setting")
     other.plot(
         [len(usual)] * len(mine), mine.speed, "_", color=OKABE_ITO[1], ms=14,
@@ -220,45 +221,22 @@ class GreyhoundStudy(Study):
         left = stage.runs("one slow replica", one_slow(folder))
         points = [injected(folder, USUAL, reaction) for reaction in REACTIONS]
         points += [injected(folder, setting, "ski-rental") for setting in SWEPT]
-        speeds = stage.runs("injections", points)
-        speeds["speed"] = 60.0 * speeds.completed_steps / speeds.time_s
-        return {"left": shares_left(left), "speeds": speeds}
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return what is left, and speeds; of what is swept the mean and the whole range."""
-        left = results["left"]
-        for replicas, known in LEFT.items():
-            where = f"one of {replicas} replicas {SLOW:g} times as slow"
-            for reaction, published in (("ignore", SLOW), ("redeal", known)):
-                mine = left[(left.reaction == reaction) & (left.replicas == replicas)].left
-                yield _band("step over a sound one", reaction, where, published, mine, "1")
-        speeds = results["speeds"]
-        where = f"{INJECTIONS} injections, {GPUS} GPUs"
-        usual = speeds.head(len(REACTIONS))
-        for one in usual.itertuples():
-            beside = WITHOUT if one.reaction == "ignore" else None
-            yield _band("steps a minute", one.reaction, f"{where}, usual", beside, [one.speed], "1")
-        of_swept = (f"{where}, swept", WITH, swept(speeds).speed, "1")
-        yield _band("steps a minute", "ski-rental", *of_swept)
+        speeds = speed_table(stage.runs("injections", points))
+        left = left_table(left)
         low, high = (1.0 / (1.0 - share) for share in LINK_SLOWS)
-        where = "a slow link that only pipelines use, at most"
-        yield Row("gain by a swap", "swap", where, LINK_GAIN, low, low, high, "1")
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return what is left by replicas and micro-batches, and speeds by reaction."""
-        left = results["left"].query("reaction == 'redeal'")
-        heads, title = {"replicas": "replicas"}, "Left of 1.7, by micro-batches of all"
-        yield wide_table(title, left, heads, "total", "left", "{:.3f}")
-        mine = swept(results["speeds"])
-        by = mine.groupby(["at_once", "links", "replicas"], sort=False).speed
-        texts = by.agg(text=lambda speeds: f"{speeds.min():.1f} to {speeds.max():.1f}")
-        title = "Steps a minute by ski rental; 37.4 sound, 18.9 without"
-        heads = {"at_once": "at once", "links": "links"}
-        yield wide_table(title, texts.reset_index(), heads, "replicas")
+        gain = {"gain": low, "low": low, "high": high, "published": LINK_GAIN}
+        return {
+            "left": left,
+            "left_bands": band_table(left, "left", ["replicas", "reaction", "published"]),
+            "speeds": speeds,
+            "speed_bands": band_table(speeds, "speed", ["inputs", "reaction", "published"]),
+            "links": pd.DataFrame([gain]),
+        }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Set the swept speed beside the published one."""
-        speed = swept(results["speeds"]).speed
+        speeds = results["speeds"]
+        speed = speeds.speed[speeds.inputs == "swept"]
         near = float(((speed / WITH - 1.0).abs() <= 0.15).mean())
         return [
             f"By ski rental {speed.min():.1f} to {speed.max():.1f} steps a minute, "

@@ -10,10 +10,11 @@ failures and was not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import product
 from math import comb, prod
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.runs.point import Point
 from faultline.experiments.runs.single_run import run
-from faultline.experiments.studies.base import Row, row_of
+from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.base import Hit, StrategyOptions
@@ -40,36 +41,6 @@ GROUPS, STAGES = 4, 8
 GPUS = GROUPS * STAGES
 SEQUENCE_TOKENS = 256
 SYSTEMS = ("bamboo", "oobleck", "mecefo")
-
-_PUBLISHED_SCENARIOS = ("low", "mid", "high")
-
-_Published = dict[tuple[str, str], tuple[float, float, float]]
-
-DROPS_PERCENT: _Published = {
-    ("bamboo", "350M"): (2.09, 3.79, 7.04),
-    ("oobleck", "350M"): (4.20, 5.80, 10.14),
-    ("mecefo", "350M"): (0.15, 0.50, 1.07),
-    ("bamboo", "7B"): (7.73, 13.42, 20.84),
-    ("oobleck", "7B"): (14.78, 22.87, 28.09),
-    ("mecefo", "7B"): (2.67, 3.08, 4.18),
-}
-"""Published drops of the throughput by system and model: low, mid, high."""
-
-THOUSAND_TOKENS_PER_S: _Published = {
-    ("bamboo", "350M"): (428.90, 421.45, 407.22),
-    ("oobleck", "350M"): (674.15, 662.93, 632.40),
-    ("mecefo", "350M"): (1197.39, 1193.25, 1186.35),
-    ("bamboo", "7B"): (11.45, 10.74, 9.82),
-    ("oobleck", "7B"): (57.05, 51.63, 48.14),
-    ("mecefo", "7B"): (108.15, 107.70, 106.47),
-}
-"""Published throughputs, likewise."""
-
-
-def published(table: _Published, system: str, model: str, scenario: str) -> float | None:
-    """Return a published value; None where there is none."""
-    known = dict(zip(_PUBLISHED_SCENARIOS, table.get((system, model), ()), strict=False))
-    return known.get(scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,102 +136,98 @@ def doubled_cost(model: Model) -> float:
 
 CALIBRATED = "calibrated"
 FLOP = "FLOP model"
-
-OVER_MECEFO = "drop over MeCeFO's"
-"""How many times MeCeFO's drop another system's is: the published headline."""
-
 ALL_SHARED = "all of the step shared"
 """Bamboo's nodes share all of its step: of what its slow steps of 7B consist is not published."""
-
-_KEYS = ["system", "variant", "model", "scenario_name"]
-_MOST_DOWN = 8
-_BIN_S = 300.0
-
-# Short steps make slow runs, and the drops of smaller models and of other systems vary less.
-_LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
-_LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5, "varuna": 0.2}
-_VARIANT_LENGTH = 0.2
 
 _VARIANTS: dict[str, dict[str, object]] = {
     CALIBRATED: {},
     FLOP: {"strategy.mecefo.cost_model": "flop"},
     ALL_SHARED: {"strategy.bamboo.spread_share": 1.0},
-    "always the node before": {"strategy.mecefo.takes_over": "before"},
-    "both neighbours": {"strategy.mecefo.takes_over": "split"},
-    "rebalanced with hindsight": {"strategy.mecefo.takes_over": "rebalanced"},
 }
+_MOST_DOWN = 8
+_BIN_S = 300.0
+
+# Short steps make slow runs, and the drops of smaller models and of other systems vary less.
+_LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
+_LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5}
+_LENGTHS_OF_VARIANTS = {FLOP: 0.2}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A system on a model under failures."""
 
-    # Which ones, by name.
     system: str
     model: str
-    scenario: str
+    scenario_name: str
     variant: str = CALIBRATED  # How the system is modelled.
 
 
-def cells(*, full: bool) -> Iterator[Cell]:
-    """Return what is run; all variants of MeCeFO's rule if `full`."""
+def cells() -> Iterator[Cell]:
+    """Return what is run."""
     for scenario, model, system in product(SCENARIOS, MODELS, SYSTEMS):
         yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
-        yield Cell("varuna", "7B", scenario)
         yield Cell("bamboo", "7B", scenario, ALL_SHARED)
-        of_mecefo = [name for name in _VARIANTS if name not in (CALIBRATED, ALL_SHARED)]
-        for variant in of_mecefo if full else [FLOP]:
-            yield Cell("mecefo", "7B", scenario, variant)
+        yield Cell("mecefo", "7B", scenario, FLOP)
 
 
 def drop_table(stage: Stage) -> pd.DataFrame:
-    """Run every cell once a seed.
-
-    The records, with `system`, `model`, `scenario`, `variant`, `step_s` (seconds of a step without
-    failures) and `drop` (share of the throughput that is lost).
-    """
-    points = []
-    for cell in cells(full=stage.full):
-        names = ("system", "model", "scenario_name", "variant")
-        labels = tuple(zip(names, astuple(cell), strict=True))
-        scenario = scenario_of(cell)
-        points += [Point(scenario, seed, labels=labels) for seed in range(stage.seeds)]
-    runs = stage.runs("runs", points)
-    runs["step_s"] = [
-        step_s(system, MODELS[model]) for system, model in zip(runs.system, runs.model, strict=True)
+    """Run every cell once per seed; see `with_drops`."""
+    points = [
+        Point(scenario_of(cell), seed, labels=tuple(cell._asdict().items()))
+        for cell in cells()
+        for seed in range(stage.seeds)
     ]
-    runs["drop"] = 1.0 - runs.completed_steps * runs.step_s / runs.time_s
-    return runs
+    runs = stage.runs("runs", points)
+    of_cells = zip(runs.system, runs.model, strict=True)
+    steps_s = [MODELS[model].step_s(system) for system, model in of_cells]
+    return with_drops(runs.assign(drop=1.0 - runs.completed_steps * steps_s / runs.time_s))
 
 
-def step_s(system: str, model: Model) -> float:
-    """Return the seconds of a step without failures and checkpoints.
+def with_drops(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with what is compared of their ``drop``, the lost share of the throughput.
 
-    Varuna's is taken to be Oobleck's, whose authors compare the two.
+    ``quantity`` (a variant's drop is a quantity of its own), ``drop_percent``, and ``throughput``
+    in thousand tokens per second, of published systems as they are modelled.
     """
-    return model.step_s("oobleck" if system == "varuna" else system)
+    no_fault = no_fault_table().set_index(["model", "system"]).throughput
+    whole = no_fault.reindex(pd.MultiIndex.from_frame(runs[["model", "system"]])).to_numpy()
+    plain = runs.variant.eq(CALIBRATED)
+    throughput = pd.Series(whole, runs.index) * (1.0 - runs["drop"])
+    return runs.assign(
+        quantity=("drop, " + runs.variant).where(~plain, "drop"),
+        drop_percent=100 * runs["drop"],
+        throughput=throughput.where(plain),
+    )
+
+
+def no_fault_table() -> pd.DataFrame:
+    """Return throughputs without failures, which are input, in thousand tokens per second."""
+    return pd.DataFrame(
+        {"model": name, "system": system, "throughput": tokens_per_s / 1000}
+        for name, model in MODELS.items()
+        for system, tokens_per_s in model.no_fault_tokens_per_s.items()
+    )
 
 
 def hours_of(cell: Cell) -> float:
     """Return the simulated hours of a run."""
     length = _LENGTHS[cell.model] * _LENGTHS_OF_SYSTEMS[cell.system]
-    if cell.variant == FLOP:
-        length *= _VARIANT_LENGTH
-    return SCENARIOS[cell.scenario].hours * length
+    length *= _LENGTHS_OF_VARIANTS.get(cell.variant, 1.0)
+    return SCENARIOS[cell.scenario_name].hours * length
 
 
 def scenario_of(cell: Cell) -> Scenario:
     """Return the scenario that a cell is."""
-    model, failures = MODELS[cell.model], SCENARIOS[cell.scenario]
+    model, failures = MODELS[cell.model], SCENARIOS[cell.scenario_name]
     reduce_s = all_reduce_s(model)
     changes = {
-        "name": f"{cell.system}-{cell.model}-{cell.scenario}",
+        "name": f"{cell.system}-{cell.model}-{cell.scenario_name}",
         "job.groups": GROUPS,
         "job.gpus": GPUS,
         "job.steps": 1_000_000_000,
         "job.time_limit_s": hours_of(cell) * 3600,
-        "times.compute_s": step_s(cell.system, model) - reduce_s,
+        "times.compute_s": model.step_s(cell.system) - reduce_s,
         "job.parameter_bytes": 2 * model.parameters,
         # 16-bit weights, 32-bit weights and moments.
         "protection.state_bytes": 14.0 * model.parameters,
@@ -286,69 +253,52 @@ def _own_keys(system: str, model: Model) -> dict[str, object]:
         # Constants of Bamboo's public simulator: 5 to 20 s by model, their middle, and 30 s.
         stated = {"times.local_rendezvous_s": 12.5, "times.re_form_s": 30.0}
         return {"strategy.bamboo.spread_share": model.bamboo_work_share, **stated}
-    return {"checkpoint.interval_steps": 10} if system == "varuna" else {}
+    return {}
 
 
-def drop_rows(runs: pd.DataFrame) -> Iterator[Row]:
-    """Return drops in percent; variants are quantities of their own."""
-    for (system, variant, model, scenario), mine in runs.groupby(_KEYS, sort=False):
-        name = "drop" if variant == CALIBRATED else f"drop, {variant}"
-        known = published(DROPS_PERCENT, system, model, scenario)
-        yield row_of(name, system, f"{model} {scenario}", known, list(100 * mine["drop"]), "%")
-
-
-def throughput_rows(runs: pd.DataFrame) -> Iterator[Row]:
-    """Return throughputs in thousand tokens a second; those without failures are input."""
-    unit = "thousand tokens/s"
-    for name, system in product(MODELS, SYSTEMS):
-        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
-        yield row_of("throughput", system, f"{name} no fault", None, [no_fault], unit)
-    known = runs[(runs.variant == CALIBRATED) & runs.system.isin(SYSTEMS)]
-    for (system, _, name, scenario), mine in known.groupby(_KEYS, sort=False):
-        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
-        value = published(THOUSAND_TOKENS_PER_S, system, name, scenario)
-        throughputs = list(no_fault * (1.0 - mine["drop"]))
-        yield row_of("throughput", system, f"{name} {scenario}", value, throughputs, unit)
-
-
-def resilience_rows(runs: pd.DataFrame) -> Iterator[Row]:
+def resilience_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return how many times MeCeFO's drop others' drops are, for 7B and frequent failures.
 
-    The last rows put a published drop in the place of a simulated one, or let Bamboo's nodes share
-    all of the step: they part what each drop adds to the distance from the headline.
+    The published headline is that of ``drop over MeCeFO's``. The other quantities put a published
+    drop in the place of a simulated one, or let Bamboo's nodes share all of the step: they part
+    what each drop adds to the distance from the headline.
     """
     mine = runs[(runs.model == "7B") & (runs.scenario_name == "high")]
     means = (100 * mine.groupby(["system", "variant"])["drop"].mean()).to_dict()
-    drops = {system: means[system, CALIBRATED] for system in SYSTEMS}
-    known = {system: DROPS_PERCENT[system, "7B"][-1] for system in SYSTEMS}
-    ours, theirs = drops["mecefo"], known["mecefo"]
+    known = {system: published_value("mecefo", "drop", system, "7B high") for system in SYSTEMS}
+    ours, theirs = means["mecefo", CALIBRATED], known["mecefo"]
+    one_published = "drop over MeCeFO's, one drop published"
+    rows = []
     for system in ("bamboo", "oobleck"):
-        times = known[system] / theirs
-        yield row_of(OVER_MECEFO, system, "7B high", times, [drops[system] / ours], "1")
-        of_theirs, by_theirs = [known[system] / ours], [drops[system] / theirs]
-        name = f"{OVER_MECEFO}, one drop published"
-        yield row_of(name, system, f"7B high, {system}'s published", times, of_theirs, "1")
-        yield row_of(name, system, "7B high, mecefo's published", times, by_theirs, "1")
+        found, published = means[system, CALIBRATED], known[system]
+        times = [
+            ("drop over MeCeFO's", "7B high", found / ours),
+            (one_published, f"7B high, {system}'s published", published / ours),
+            (one_published, "7B high, mecefo's published", found / theirs),
+        ]
         if shared := means.get((system, ALL_SHARED)):
-            name = f"{OVER_MECEFO}, {ALL_SHARED}"
-            yield row_of(name, system, "7B high", times, [shared / ours], "1")
+            times.append((f"drop over MeCeFO's, {ALL_SHARED}", "7B high", shared / ours))
+        rows += [(system, published / theirs, *one) for one in times]
+    columns = ["system", "published", "quantity", "setting", "times"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def plateau_rows() -> Iterator[Row]:
-    """Return what Oobleck's 7B loses while k GPUs are down, reconfigurations apart.
+def plateau_table() -> pd.DataFrame:
+    """Return what Oobleck's 7B loses while some GPUs are ``down``, in per cent.
 
-    The mean over all ways to place them; `low` and `high` are the least and the most.
+    Reconfigurations are left out. ``drop`` is the mean over all ways to place them, ``low`` and
+    ``high`` are the least and the most.
     """
     options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
+    rows = []
     for down in range(1, _MOST_DOWN + 1):
         drops, ways = [], []
         for lost in product(range(min(down, STAGES) + 1), repeat=GROUPS):
             if sum(lost) == down:
                 drops.append(100 * (1 - 1 / _oobleck_pace(options, lost)))
                 ways.append(prod(comb(STAGES, stages) for stages in lost))
-        mean = fmean(drops, ways)
-        setting = f"7B {down} GPUs down"
-        yield Row("drop", "oobleck", setting, None, mean, min(drops), max(drops), "%")
+        rows.append((down, fmean(drops, ways), min(drops), max(drops)))
+    return pd.DataFrame(rows, columns=["down", "drop", "low", "high"])
 
 
 def _oobleck_pace(options: StrategyOptions, lost: Sequence[int]) -> float:
@@ -380,7 +330,7 @@ def course_of(cell: Cell, seed: int, hours: float) -> Course:
     ends_s = [event.time_s for event in events if event.kind is EventKind.STEP]
     edges_s = np.arange(0.0, hours * 3600.0 + _BIN_S / 2, _BIN_S)
     done = np.interp(edges_s, [0.0, *ends_s], np.arange(len(ends_s) + 1.0))
-    relative = np.diff(done) * step_s(cell.system, MODELS[cell.model]) / _BIN_S
+    relative = np.diff(done) * MODELS[cell.model].step_s(cell.system) / _BIN_S
     failures_s = [event.time_s for event in events if event.kind is EventKind.MISSING]
     middles_s = (edges_s[1:] + edges_s[:-1]) / 2
     return Course(middles_s / 3600.0, relative, np.array(failures_s) / 3600.0)

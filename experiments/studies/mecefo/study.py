@@ -7,14 +7,19 @@ approximate gradients do to training is a study of its own (`studies.mecefo_conv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
-from faultline.experiments.report.tables import Table, frame_table
-from faultline.experiments.studies.base import Results, Row, Study
+from faultline.experiments.studies.base import (
+    Results,
+    Row,
+    Study,
+    beside_published,
+    listed_rows,
+)
 from faultline.experiments.studies.mecefo import ablation, runs
 from faultline.experiments.studies.mecefo.runs import (
     MODELS,
@@ -22,7 +27,6 @@ from faultline.experiments.studies.mecefo.runs import (
     SYSTEMS,
     Course,
     Failures,
-    doubled_cost,
 )
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
@@ -35,69 +39,15 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 _SHOWN_SCENARIO, _SHOWN_SEED, _SHOWN_HOURS = "high", 2, 36.0
 
 
-def _course_of(system: str) -> runs.Course:
+def _course_of(system: str) -> Course:
     return runs.course_of(runs.Cell(system, "7B", _SHOWN_SCENARIO), _SHOWN_SEED, _SHOWN_HOURS)
-
-
-def shown_drops(rows: Sequence[Row]) -> Table:
-    """Show drops by model and system; published ones in brackets."""
-    found = {(row.quantity, row.scheme, row.setting): _text_of(row) for row in rows}
-    lines = [(model, system, title_of(system), "drop") for model in MODELS for system in SYSTEMS]
-    lines.append(("7B", "mecefo", "MeCeFO, counting FLOP", f"drop, {runs.FLOP}"))
-    frame = pd.DataFrame(
-        {"model": model, "system": title}
-        | {name: found.get((quantity, system, f"{model} {name}"), "") for name in SCENARIOS}
-        for model, system, title, quantity in lines
-    )
-    formats = dict.fromkeys(SCENARIOS, "{}")
-    return frame_table("Throughput lost to failures, % (published)", frame, formats)
-
-
-def drops_within(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
-    """Return by system the largest error of its drops: in points, and as a factor."""
-    worst: dict[str, tuple[float, float]] = {}
-    for row in rows:
-        if row.quantity == "drop" and row.published is not None:
-            points, factor = worst.get(row.scheme, (0.0, 1.0))
-            off = abs(row.simulated - row.published)
-            ratio = max(row.simulated / row.published, row.published / row.simulated)
-            worst[row.scheme] = max(points, off), max(factor, ratio)
-    return worst
-
-
-def account(rows: Sequence[Row]) -> str:
-    """Return how far drops are off, in words, and where the costs of other models come from."""
-    costs = ", ".join(f"{name} {doubled_cost(model):.2f}" for name, model in MODELS.items())
-    printed = "; ".join(
-        f"{title_of(system)} by up to {points:.1f} points, a factor of {factor:.2f}"
-        for system, (points, factor) in drops_within(rows).items()
-    )
-    return f"Drops are off: {printed}. A node with two stages costs, of one with one: {costs}."
-
-
-def times_over_mecefo(rows: Iterable[Row]) -> str:
-    """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""
-    times = ", ".join(
-        f"under {title_of(row.scheme)} {row.simulated:.1f} times (published {row.published:.1f})"
-        for row in rows
-        if row.quantity == runs.OVER_MECEFO
-    )
-    return f"7B with a failure every half hour loses, over what MeCeFO loses: {times}."
-
-
-def _text_of(row: Row, digits: int = 2) -> str:
-    published = "" if row.published is None else f" ({row.published:.{digits}f})"
-    return f"{row.simulated:.{digits}f}{published}"
 
 
 def draw_drops(simulated: pd.DataFrame) -> Figure:
     """Draw drops by model, scenario and system, published ones beside those simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
-    drops = {
-        (row.scheme, row.setting): row
-        for row in runs.drop_rows(simulated)
-        if row.quantity == "drop"
-    }
+    rows = beside_published("mecefo", listed_rows("mecefo", {"runs": simulated}))
+    drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
     for axis, model in zip(axes, MODELS, strict=True):
         _draw_model(axis, drops, model)
     axes[0].set_ylabel("throughput lost to failures")
@@ -172,43 +122,27 @@ def draw_courses(courses: Mapping[str, Course]) -> Figure:
 class MecefoStudy(Study):
     """Drops of the throughput, and the ablation of one pipeline."""
 
+    scaled_by: ClassVar = frozenset({"seeds"})
     charts: ClassVar = {"drops.png": (draw_drops, "runs"), "courses.png": (draw_courses, "courses")}
 
     def simulate(self, stage: Stage) -> Results:
         """Run all systems, and one course of each over time."""
         simulated = runs.drop_table(stage)
-        courses = dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True))
-        return {"runs": simulated, "costs": ablation.cost_table(), "courses": courses}
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return drops, throughputs and the headline, then the ablation."""
-        yield from runs.drop_rows(results["runs"])
-        yield from runs.throughput_rows(results["runs"])
-        yield from runs.resilience_rows(results["runs"])
-        yield from runs.plateau_rows()
-        yield from ablation.slowdown_rows()
-        yield from ablation.memory_rows(ablation.memory_table(256))
-        yield from ablation.memory_rows(ablation.memory_table(512))
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return drops, Oobleck's plateau, and the ablation."""
-        yield shown_drops(rows)
-        down = [row for row in rows if row.setting.endswith("GPUs down")]
-        plateau = {row.setting.split()[1]: f"{row.simulated:.1f}" for row in down}
-        yield frame_table(
-            "Oobleck's 7B while GPUs are down: throughput lost, %",
-            pd.DataFrame([plateau]),
-            dict.fromkeys(plateau, "{}"),
-        )
-        pipeline = [
-            (row.quantity, row.setting.removeprefix("7B "), _text_of(row, 3))
-            for row in rows
-            if row.quantity.startswith(("slowdown", "memory"))
-        ]
-        frame = pd.DataFrame(pipeline, columns=["quantity", "techniques", "value"])
-        title = "One failed stage of a 7B pipeline, simulated (published)"
-        yield frame_table(title, frame, {"value": "{}"})
+        return {
+            "runs": simulated,
+            "no_fault": runs.no_fault_table(),
+            "resilience": runs.resilience_table(simulated),
+            "plateau": runs.plateau_table(),
+            "slowdown": ablation.slowdown_table(),
+            "memory": ablation.memory_table(),
+            "courses": dict(zip(SYSTEMS, stage.calls("courses", _course_of, SYSTEMS), strict=True)),
+        }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far drops are off, and what becomes of the published headline."""
-        return [account(rows), times_over_mecefo(rows)]
+        """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""
+        times = ", ".join(
+            f"under {title_of(one.system)} {one.times:.1f} times (published {one.published:.1f})"
+            for one in results["resilience"].itertuples()
+            if one.quantity == "drop over MeCeFO's"
+        )
+        return [f"7B with a failure every half hour loses, over what MeCeFO loses: {times}."]

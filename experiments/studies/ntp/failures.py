@@ -5,7 +5,7 @@ What they do to throughput, and how many spare domains make up for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.studies.ntp.setting import (
     GPUS,
-    PACES,
     PIPELINE_STAGES,
     Purpose,
     StudyJob,
@@ -25,10 +24,8 @@ from faultline.experiments.studies.ntp.setting import (
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.nonuniform.throughput import (
     Counts,
-    available_fraction,
     batch_sequences,
     packed,
-    spare_domains,
     unpacked,
     worst_first,
 )
@@ -38,33 +35,18 @@ FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
 """Failed fractions of the figure: 0 to 0.4 %."""
 DOMAIN_SIZES = (8, 16, 32, 64, 72)
 """GPUs of a domain: those that the paper compares."""
-BLAST_RADII = (1, 2, 4, 8, 16)
-POD_REPLICAS = (1, 4, 16, 64, 128)
-"""Replicas of 256 GPUs in a pod; one is no packing, 128 are the whole job."""
-BLAST_FAILURES = 33
-"""0.1 % of the GPUs, if each failure takes one."""
 
 
 def random_counts(
-    rng: np.random.Generator,
-    sets: int,
-    failures: int,
-    domains: int,
-    domain_gpus: int,
-    blast_radius: int = 1,
+    rng: np.random.Generator, sets: int, failures: int, domains: int, domain_gpus: int
 ) -> NDArray[np.int16]:
-    """Draw sets of failures, uniform over the cluster; failed GPUs, shape (sets, domains).
-
-    A failure takes a blast radius of GPUs, which divides a domain: neighbours in one domain, no GPU
-    twice.
-    """
-    blocks_per_domain = domain_gpus // blast_radius
-    blocks = domains * blocks_per_domain
-    drawn = [rng.choice(blocks, failures, replace=False, shuffle=False) for _ in range(sets)]
-    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // blocks_per_domain
+    """Draw sets of failed GPUs, uniform over the cluster; their numbers, shape (sets, domains)."""
+    gpus = domains * domain_gpus
+    drawn = [rng.choice(gpus, failures, replace=False, shuffle=False) for _ in range(sets)]
+    domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // domain_gpus
     cells = domain + domains * np.arange(sets)[:, np.newaxis]
     hits = np.bincount(cells.ravel(), minlength=sets * domains).reshape(sets, domains)
-    return (blast_radius * hits).astype(np.int16)
+    return hits.astype(np.int16)
 
 
 def lost_shares(
@@ -72,71 +54,23 @@ def lost_shares(
     job: StudyJob,
     scheme: Scheme,
     *,
-    pod_replicas: int | None = None,
+    in_order: bool = False,
     resharded: bool = False,
 ) -> NDArray[np.float64]:
     """Return the share of throughput lost in each state: a row of failed GPUs by domain.
 
-    Hit domains are packed into the fewest replicas, within pods or the whole job (None); a pod of
-    one replica is no packing. If whole replicas reshard for reduced ones (`resharded`), they wait
-    for all of it.
+    Hit domains are packed into the fewest replicas, unless domains are used in order (`in_order`).
+    If whole replicas reshard for reduced ones (`resharded`), they wait for all of it.
     """
     stages = job.layout.pipeline
-    if pod_replicas == 1:
+    if in_order:
         worst = unpacked(failed, stages)
     else:
-        pods = range(0, job.domains, stages * (pod_replicas or job.domains))
-        parts = np.split(failed, pods[1:], axis=1)
-        worst = np.hstack([packed(worst_first(one), one.shape[1], stages) for one in parts])
+        worst = packed(worst_first(failed), job.domains, stages)
     kept = batch_sequences(worst, job.replicas, job.plans(scheme)) / job.batch
     if resharded:
         kept = kept / (1.0 + step_slowdowns(job, scheme)[worst].max(axis=1, initial=0.0))
     return 1.0 - kept
-
-
-_Cell = tuple[dict[str, Any], int, int]
-"""Labels of a cell of a table, its failures, and the GPUs that each of them takes."""
-
-
-def _by_fraction(job: StudyJob, fractions: Iterable[float]) -> list[_Cell]:
-    gpus = job.domains * job.domain_gpus
-    counts = [(fraction, round(gpus * fraction)) for fraction in fractions]
-    return [({"failed_fraction": one, "failed_gpus": count}, count, 1) for one, count in counts]
-
-
-def _losses(
-    job: StudyJob,
-    purpose: Purpose,
-    cells: Sequence[_Cell],
-    seeds: Sequence[int],
-    sets: int,
-    pods: Sequence[int | None] = (None, 1),
-) -> pd.DataFrame:
-    """Return a row a seed, cell, scheme and pod size, with the columns of `loss_table`."""
-    rows = []
-    for seed, (index, (labels, failures, radius)) in product(seeds, enumerate(cells)):
-        rng = stream(seed, purpose, index)
-        counts = random_counts(rng, sets, failures, job.domains, job.domain_gpus, radius)
-        for scheme, pod in product(Scheme, pods):
-            shares, resharded = (
-                lost_shares(counts, job, scheme, pod_replicas=pod, resharded=all_of_it)
-                for all_of_it in (False, True)
-            )
-            low, high = np.percentile(shares, (5, 95))
-            found = {"loss": shares.mean(), "low": low, "high": high, "resharded": resharded.mean()}
-            cell = {"seed": seed, **labels, "scheme": scheme.value, "packed": pod != 1}
-            rows.append({**cell, **found, "pod_replicas": pod})
-    return pd.DataFrame(rows)
-
-
-def pod_table(
-    job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
-) -> pd.DataFrame:
-    """Return a row a seed, failed fraction, pod size and scheme: mean loss, packed within pods."""
-    cells = _by_fraction(job, fractions)
-    table = _losses(job, Purpose.PODS, cells, seeds, sets, POD_REPLICAS)
-    table = table.sort_values(["seed", "failed_fraction", "pod_replicas"], kind="stable")
-    return table[["seed", "failed_fraction", "pod_replicas", "scheme", "loss"]]
 
 
 def loss_table(
@@ -144,43 +78,22 @@ def loss_table(
 ) -> pd.DataFrame:
     """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
 
-    Columns `loss`, `low` and `high` are the mean and the 5th and 95th percentile over the sets,
-    `resharded` the mean with all resharding charged. All schemes see the same sets.
+    Columns `loss` and `high` are the mean and the 95th percentile over the sets, `resharded` the
+    mean with all resharding charged. All schemes see the same sets.
     """
-    table = _losses(job, Purpose.PLACEMENTS, _by_fraction(job, fractions), seeds, sets)
-    return table.drop(columns="pod_replicas")
-
-
-def pace_table(fraction: float, seeds: Sequence[int], sets: int) -> pd.DataFrame:
-    """Return the packed loss of each scheme under every model of an iteration's time."""
-    tables = (
-        loss_table(study_job(pace=pace), [fraction], seeds, sets).assign(pace=pace)
-        for pace in PACES
-    )
-    return pd.concat([table[table.packed] for table in tables], ignore_index=True)
-
-
-def blast_table(job: StudyJob, seeds: Sequence[int], sets: int) -> pd.DataFrame:
-    """Return `loss_table` by the GPUs that a failure takes, at a number of failures."""
-    cells: list[_Cell] = [({"blast_radius": r}, BLAST_FAILURES, r) for r in BLAST_RADII]
-    return _losses(job, Purpose.BLASTS, cells, seeds, sets).drop(columns="pod_replicas")
-
-
-def availability_table(fractions: Iterable[float], seeds: Sequence[int], sets: int) -> pd.DataFrame:
-    """Return a row a seed, domain size and failed fraction: whole domains by formula and by draw.
-
-    `share` is the mean over the sets, `standard_error` that of the mean.
-    """
-    rows = []
-    cells = list(enumerate(product(DOMAIN_SIZES, fractions)))
-    for seed, (index, (size, fraction)) in product(seeds, cells):
-        domains, failures = GPUS // size, round(GPUS * fraction)
-        rng = stream(seed, Purpose.AVAILABILITY, index)
-        share = (random_counts(rng, sets, failures, domains, size) == 0).mean(axis=1)
-        formula = available_fraction(domains * size, size, failures)
-        error = share.std(ddof=1) / np.sqrt(sets)
-        rows.append((seed, size, fraction, formula, share.mean(), error))
-    columns = ["seed", "domain_gpus", "failed_fraction", "formula", "share", "standard_error"]
+    gpus, rows = job.domains * job.domain_gpus, []
+    for seed, (index, fraction) in product(seeds, enumerate(fractions)):
+        rng = stream(seed, Purpose.PLACEMENTS, index)
+        failed = round(gpus * fraction)
+        counts = random_counts(rng, sets, failed, job.domains, job.domain_gpus)
+        for scheme, in_order in product(Scheme, (False, True)):
+            shares, resharded = (
+                lost_shares(counts, job, scheme, in_order=in_order, resharded=all_of_it)
+                for all_of_it in (False, True)
+            )
+            cell = (seed, fraction, scheme.value, not in_order)
+            rows.append((*cell, shares.mean(), np.percentile(shares, 95), resharded.mean()))
+    columns = ["seed", "failed_fraction", "scheme", "packed", "loss", "high", "resharded"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -220,10 +133,6 @@ class Trace:
     def lengths_s(self) -> NDArray[np.float64]:
         """How long the state after each event lasts, shape (events,)."""
         return np.diff(self.times_s, append=self.duration_s)
-
-    def mean_over_time(self, values: NDArray[np.float64]) -> float:
-        """Return the mean over time of a value of each state that is 0 before any event."""
-        return float(float(values @ self.lengths_s) / self.duration_s)
 
     def domain_counts(self, domains: int, domain_gpus: int) -> NDArray[np.int16]:
         """Return the failed GPUs of each domain after each event, shape (events, domains).
@@ -289,7 +198,9 @@ RATE_FACTORS = (1, 3)
 THRESHOLD = 0.001
 """Failed fraction that the paper counts the time above."""
 MOST_SPARES = 256
-"""Spare domains of the cluster whose spares fail, too."""
+"""Spare domains of the cluster: more than any trace needs."""
+SPARES_REPAIR = "5 days"
+"""How long repairs take in the traces that spares are counted in."""
 
 
 def traces(
@@ -309,80 +220,46 @@ def traces(
 
 
 def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
-    """Return a row a setting, seed and trace: failed GPUs, availability, loss and spare domains.
+    """Return a row a setting, seed and trace.
 
-    Columns: `share_above` (of time, above `THRESHOLD`), `peak_gpus`, `mean_fraction`,
-    `least_availability_tp32` and `..._tp64` (of whole domains, at the worst moment),
-    `loss_<scheme>` (mean over time, packed), `spares_<scheme>` (domains, at the worst moment, one
-    at a time), `replica_spares_<scheme>` (in whole replicas).
+    Columns: `share_above` (of time, above `THRESHOLD`), `peak_gpus`, and
+    `least_availability_tp32` and `..._tp64` (of whole domains, at the worst moment).
     """
-    job = study_job()
     rows: list[dict[str, Any]] = []
     for repair, factor, seed in product(REPAIRS_DAYS, RATE_FACTORS, seeds):
         for index, trace in enumerate(traces(repair, factor, seed, count)):
+            above_s = trace.lengths_s[trace.failed > THRESHOLD * GPUS].sum()
             row = {"repair": repair, "rate_factor": factor, "seed": seed, "trace": index}
-            rows.append({**row, **_failed(trace), **_outcome_by_scheme(trace, job)})
+            row["share_above"] = float(above_s / trace.duration_s)
+            row["peak_gpus"] = float(trace.failed.max(initial=0))
+            for size in (32, 64):
+                whole = trace.domain_counts(GPUS // size, size) == 0
+                least = float(whole.mean(axis=1).min(initial=1.0))
+                row[f"least_availability_tp{size}"] = least
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _failed(trace: Trace) -> dict[str, float]:
-    failed = trace.failed
-    above_s = trace.lengths_s[failed > THRESHOLD * GPUS].sum()
-    result = {
-        "share_above": float(above_s / trace.duration_s),
-        "peak_gpus": float(failed.max(initial=0)),
-        "mean_fraction": trace.mean_over_time(failed / GPUS),
-    }
-    for size in (32, 64):
-        whole = trace.domain_counts(GPUS // size, size) == 0
-        result[f"least_availability_tp{size}"] = float(whole.mean(axis=1).min(initial=1.0))
-    return result
-
-
-def _outcome_by_scheme(trace: Trace, job: StudyJob) -> dict[str, float]:
-    counts = trace.domain_counts(job.domains, job.domain_gpus)
-    peaks = worst_first(counts)[trace.local_peaks]
-    result: dict[str, float] = {}
-    for scheme in Scheme:
-        plans = job.plans(scheme)
-        result[f"loss_{scheme.value}"] = trace.mean_over_time(lost_shares(counts, job, scheme))
-        for column, step in (("spares", 1), ("replica_spares", PIPELINE_STAGES)):
-            needed = spare_domains(peaks, job.domains, PIPELINE_STAGES, plans, job.batch, step=step)
-            result[f"{column}_{scheme.value}"] = float(needed.max(initial=0))
-    return result
-
-
-def course_table(repair: str, rate_factor: int, seed: int, count: int) -> pd.DataFrame:
-    """Return the failed fraction over time: median, 5th and 95th percentile, and the first trace.
-
-    Columns `day`, `median`, `low`, `high`, `one`.
-    """
-    # Points two hours apart.
-    grid_s = 7_200.0 * np.arange(15 * 12 + 1)
-    courses = []
-    for trace in traces(repair, rate_factor, seed, count):
-        failed = np.concatenate(([0], trace.failed))
-        courses.append(failed[np.searchsorted(trace.times_s, grid_s, side="right")] / GPUS)
-    low, median, high = np.percentile(courses, (5, 50, 95), axis=0)
-    found = {"day": grid_s / DAY_S, "median": median, "low": low, "high": high, "one": courses[0]}
-    return pd.DataFrame(found)
-
-
-def failing_spares_table(repair: str, seeds: Sequence[int], count: int) -> pd.DataFrame:
+def spares_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
     """Return a row a seed, trace and scheme: the spare domains that keep the batch, `spares`.
 
-    Spares are part of the cluster: they fail at the rate of all GPUs, and are repaired like them.
-    They come in whole replicas, as in `trace_table`, where they never fail.
+    Spares come in whole replicas. Either they never fail, or they are part of the cluster: they
+    fail at the rate of all GPUs, and are repaired like them (`how`).
     """
     job = study_job()
     domains = job.domains + MOST_SPARES
     rows: list[tuple[Any, ...]] = []
-    for seed in seeds:
-        found = traces(repair, 1, seed, count, domains * job.domain_gpus, Purpose.FAILING_SPARES)
-        for index, trace in enumerate(found):
-            peaks = trace.domain_counts(domains, job.domain_gpus)[trace.local_peaks]
-            rows += [(seed, index, each.value, spares_needed(peaks, job, each)) for each in Scheme]
-    return pd.DataFrame(rows, columns=["seed", "trace", "scheme", "spares"])
+    for how, purpose, failing in (
+        ("spares never fail", Purpose.TRACE, job.domains),
+        ("spares fail too", Purpose.FAILING_SPARES, domains),
+    ):
+        for seed in seeds:
+            found = traces(SPARES_REPAIR, 1, seed, count, failing * job.domain_gpus, purpose)
+            for index, trace in enumerate(found):
+                peaks = trace.domain_counts(domains, job.domain_gpus)[trace.local_peaks]
+                needed = ((each.value, spares_needed(peaks, job, each)) for each in Scheme)
+                rows += [(how, seed, index, *found) for found in needed]
+    return pd.DataFrame(rows, columns=["how", "seed", "trace", "scheme", "spares"])
 
 
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:

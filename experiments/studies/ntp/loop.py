@@ -8,7 +8,7 @@ resharding, and as many stages as the memory needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -22,14 +22,12 @@ from faultline.experiments.studies.ntp import failures
 from faultline.experiments.studies.ntp.setting import (
     B200,
     BATCH_SEQUENCES,
-    GPUS,
     SCHEMES,
     StudyJob,
     job_that_fits,
     resharding,
     study_job,
 )
-from faultline.simulator.badput import CAUSES
 from faultline.simulator.failures.failure import Failure, Kind
 from faultline.simulator.workload.iteration import iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
@@ -45,8 +43,6 @@ VARIANTS = {
 """Settings of what is run, by name: a scheme, and after a comma how it runs."""
 DOMAIN_SCHEMES = ("checkpoint", *SCHEMES)
 """The first has new hardware at once for all that breaks."""
-_PODS = {"not packed": 1, "pods of 16": 16}
-"""Replicas that share a pod, by how a variant runs; all of the job in others."""
 
 
 def variant_name(variant: str) -> str:
@@ -100,95 +96,66 @@ def scenario_of(trace: failures.Trace, path: Path, variant: str, *more: str) -> 
     return load_scenario(SCENARIO, [*of_trace, scheme, *VARIANTS[variant], *more])
 
 
-def placed_loss(trace: failures.Trace, job: StudyJob, variant: str) -> float:
-    """Return the throughput that the placement study finds lost in a trace, mean over time.
-
-    Not a number for what it does not know: resharding that is stated otherwise, or no batch.
-    """
-    name, _, how = variant.partition(", ")
-    if name not in SCHEMES or how == "resharding at bound":
-        return float("nan")
-    failed = trace.domain_counts(job.domains, job.domain_gpus)
-    hidden = how == "resharding hidden"
-    pod = _PODS.get(how)
-    lost = failures.lost_shares(failed, job, Scheme(name), pod_replicas=pod, resharded=not hidden)
-    return trace.mean_over_time(lost)
-
-
 def _points(
     directory: Path,
     seeds: int,
     count: int,
-    jobs: Iterable[StudyJob],
+    jobs: Mapping[StudyJob, Sequence[str]],
     variants: Iterable[str],
-    *,
-    of_domains: bool,
 ) -> Iterator[Point]:
     """Yield 15 days of `count` traces a seed, at Llama 3's rate, for each job and variant.
 
-    Traces are written into the directory, as files that scenarios can name.
+    Jobs have settings of the scenario. Traces are written into the directory, as files that
+    scenarios can name.
     """
-    jobs, variants = list(jobs), list(variants)
     for seed in range(seeds):
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
-            for job in jobs:
+            for job, more in jobs.items():
                 path = directory / f"failures-{job.domain_gpus}-{seed}-{index}.csv"
                 write_trace(failures_of(trace, job), path)
-                more = _domain_settings(job) if of_domains else []
+                of_job = (("domain_gpus", job.domain_gpus), ("stages", job.layout.pipeline))
                 for variant in variants:
-                    labels = {"variant": variant, "trace": index}
-                    labels |= {"domain_gpus": job.domain_gpus, "stages": job.layout.pipeline}
-                    labels |= {"placed": placed_loss(trace, job, variant)}
                     scenario = scenario_of(trace, path, variant, *more)
-                    yield Point(scenario, seed, labels=tuple(labels.items()))
+                    labels = (("variant", variant), ("trace", index), *of_job)
+                    yield Point(scenario, seed, labels=labels)
 
 
 def loop_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     """Yield the runs of the study's job under every variant."""
-    return _points(directory, seeds, count, [study_job()], VARIANTS, of_domains=False)
+    return _points(directory, seeds, count, {study_job(): ()}, VARIANTS)
 
 
 def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
     """Yield the runs under every scheme, on domains of every size."""
-    jobs = map(job_that_fits, failures.DOMAIN_SIZES)
-    return _points(directory, seeds, count, jobs, DOMAIN_SCHEMES, of_domains=True)
+    jobs = {job: _domain_settings(job) for job in map(job_that_fits, failures.DOMAIN_SIZES)}
+    return _points(directory, seeds, count, jobs, DOMAIN_SCHEMES)
 
 
-def _with_losses(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with ``goodput`` and ``degraded``.
+def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs of the loop with ``goodput``, ``degraded``, and ``how`` a variant runs.
 
     Goodput is the batches trained over those of as long a time without failures and checkpoints;
     degraded, the share of the training time lost to smaller batches and resharding.
     """
     trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
-    lost = {"goodput": 1.0 / runs.time_to_train_ratio, "degraded": runs.degraded_s / trained_s}
-    return runs.assign(**lost)
-
-
-def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of `loop_points`, a row a run; ``placed`` is that of `placed_loss`."""
-    causes = [f"{cause}_s" for cause in CAUSES]
-    columns = ["variant", "seed", "trace", "placed", "goodput", "degraded"]
-    columns += ["restarts", "failures", "simulated_steps", "time_s", *causes]
-    return _with_losses(runs)[columns]
+    return runs.assign(
+        goodput=1.0 / runs.time_to_train_ratio,
+        degraded=runs.degraded_s / trained_s,
+        how=runs.variant.str.replace("^[^,]*", "", regex=True),
+    )
 
 
 def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of `domain_points`, a row a run.
+    """Return `loop_table` with ``batches_per_day``, of 1,024 sequences.
 
-    As `loop_table`, goodput being that of a job of this size without failures; with
-    ``batches_per_day``, of 1,024 sequences, and ``idle_gpus``, in no replica.
+    Goodput is that of a job of this size without failures.
     """
-    found = _with_losses(runs)
-    columns = ["domain_gpus", "stages", "strategy", "seed", "trace", "placed", "restarts"]
-    jobs = list(map(job_that_fits, runs.domain_gpus))
+    found = loop_table(runs)
     full_batches = [
-        failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES for job in jobs
+        failures.DAY_S / job.rules.healthy_s * job.batch / BATCH_SEQUENCES
+        for job in map(job_that_fits, runs.domain_gpus)
     ]
-    return found[[*columns, "goodput", "degraded"]].assign(
-        batches_per_day=found.goodput * full_batches,
-        idle_gpus=[GPUS - job.gpus for job in jobs],
-    )
+    return found.assign(batches_per_day=found.goodput * full_batches)
 
 
 def _domain_settings(job: StudyJob) -> list[str]:

@@ -1,29 +1,23 @@
 """The job of the study, 480B parameters on 32,768 B200: its model, streams, and what is published.
 
-What it costs that replicas reshard for reduced ones: by formula, and on SimGrid.
+And what it costs that replicas reshard for reduced ones, by formula.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from faultline.platforms import load_preset, read_platform, write_xml
-from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.simgrid_engine.carried_arrays import carry_arrays
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
-from faultline.simulator.workload.layout import Layout, place_on_platform
+from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
@@ -31,7 +25,6 @@ from faultline.strategies.nonuniform.replica_plan import (
     ReplicaRules,
     Scheme,
     backward_slowdown,
-    proportional_time,
     replica_plans,
     resharding_bytes,
 )
@@ -53,22 +46,16 @@ B200 = Machine(
 """Dense BF16 peak of the HGX B200 datasheet; NVLink at 1.8 TB/s both ways together; InfiniBand at
 800 Gb/s. Efficiency and latencies are assumptions of a usual size."""
 
-PACES: Mapping[str, str] = {
-    "1f1b": "1F1B pipeline, collectives in the open",
-    "interleaved": "twelve interleaved parts a stage, collectives hidden",
-    "whole-heads": "1F1B, attention heads stay whole",
-    "proportional": "in proportion to a GPU's share of the work",
-}
-"""Models of how long an iteration takes, by name; the study uses the first."""
-
 SCHEMES = tuple(scheme.value for scheme in Scheme)
 _plans = cache(replica_plans)
 MACHINES = {
-    "1f1b": (B200, 1),
-    "interleaved": (replace(B200, tensor_overlap=1.0, gradient_overlap=1.0), 12),
-    "whole-heads": (replace(B200, whole_heads=True), 1),
+    "1F1B pipeline, collectives in the open": (B200, 1),
+    "twelve interleaved parts a stage, collectives hidden": (
+        replace(B200, tensor_overlap=1.0, gradient_overlap=1.0),
+        12,
+    ),
 }
-"""Machines by `PACES`, and parts of a stage."""
+"""Machines, and parts of a stage, by the pace of an iteration; the study's jobs use the first."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +94,15 @@ class StudyJob:
 
 
 @cache
-def study_job(domain_gpus: int = 32, pace: str = "1f1b", stages: int = PIPELINE_STAGES) -> StudyJob:
-    """Return the job on domains of a size, under one of the `PACES`."""
+def study_job(domain_gpus: int = 32, stages: int = PIPELINE_STAGES) -> StudyJob:
+    """Return the job on domains of a size."""
     domains = GPUS // domain_gpus
     replicas = domains // stages
     local_batch = BATCH_SEQUENCES // replicas
     layout = Layout(replicas, stages, domain_gpus)
     reduced = (replace(layout, tensor=degree) for degree in range(1, domain_gpus))
     least = next((one.tensor for one in reduced if _fits(one, local_batch)), domain_gpus)
-    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(pace, layout), least)
+    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(layout), least)
     return StudyJob(domain_gpus, domains, layout, rules)
 
 
@@ -132,14 +119,10 @@ def _fits(layout: Layout, local_batch: int) -> bool:
     return gpu_memory(NTP_480B, layout, 1, local_batch).total <= MEMORY_BYTES
 
 
-def _iteration_s(pace: str, layout: Layout) -> IterationTime:
-    if pace == "proportional":
-        return proportional_time
-    machine, parts = MACHINES[pace]
-
+def _iteration_s(layout: Layout) -> IterationTime:
     def seconds(degree: int, sequences: int, speed: float) -> float:
-        reduced = replace(layout, tensor=degree, virtual_stages=parts)
-        return iteration_time(NTP_480B, reduced, machine, 1, sequences, speed=speed).total_s
+        reduced = replace(layout, tensor=degree)
+        return iteration_time(NTP_480B, reduced, B200, 1, sequences, speed=speed).total_s
 
     return seconds
 
@@ -149,10 +132,7 @@ class Purpose(Enum):
 
     PLACEMENTS = 1
     TRACE = 2
-    AVAILABILITY = 3
-    BLASTS = 4
     FAILING_SPARES = 5
-    PODS = 6
 
 
 _STUDY = 0x4E5450
@@ -177,7 +157,7 @@ def utilisation_table() -> pd.DataFrame:
     flop = token_flop(model)
     whole_flop = model.layers * flop.layer_total + 3 * flop.vocabulary
     rows = []
-    for gpus, pace, domain in product((8192, GPUS), ("1f1b", "interleaved"), (8, 16, 32, 64)):
+    for gpus, pace, domain in product((8192, GPUS), MACHINES, (8, 16, 32, 64)):
         machine, most_parts = MACHINES[pace]
         ideal_s = sequences * model.sequence_tokens * whole_flop / gpus / machine.flop_per_s
         found = []
@@ -199,10 +179,6 @@ class Resharding(NamedTuple):
     """What resharding from a healthy degree to a reduced one costs a healthy replica."""
 
     degree: int  # The reduced one.
-    # Bytes of a rank, one way (`ReshardingBytes`).
-    spare_sends_bytes: float
-    core_receives_bytes: float
-    core_syncs_bytes: float
     # By which share the backward pass is longer, and a step, if nothing hides it.
     backward_slowdown: float
     iteration_slowdown: float
@@ -215,13 +191,14 @@ def resharding(job: StudyJob, degree: int) -> Resharding:
     tokens = job.rules.local_batch * NTP_480B.sequence_tokens
     backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
     backward_flop = tokens * (backward + 2 * flop.vocabulary) / job.replica_gpus
-    moved = resharding_bytes(stage_gradient_bytes(job), job.domain_gpus, degree)
+    # Of the fullest stage, over all its ranks.
+    gradient_bytes = Precision().gradient_bytes * max(stage_parameters(NTP_480B, job.layout))
+    moved = resharding_bytes(gradient_bytes, job.domain_gpus, degree)
     slowdown = backward_slowdown(
         moved.largest, backward_flop, B200.scale_up.bandwidth_bytes_per_s, B200.flop_per_s
     )
     iteration = slowdown * backward_flop / B200.flop_per_s / job.rules.healthy_s
-    of_bytes = moved.spare_sends, moved.core_receives, moved.core_syncs
-    return Resharding(degree, *of_bytes, slowdown, iteration)
+    return Resharding(degree, slowdown, iteration)
 
 
 def step_slowdowns(job: StudyJob, scheme: Scheme) -> NDArray[np.float64]:
@@ -238,57 +215,3 @@ def resharding_table() -> pd.DataFrame:
     job = study_job()
     degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
     return pd.DataFrame([resharding(job, degree) for degree in degrees])
-
-
-def stage_gradient_bytes(job: StudyJob) -> float:
-    """Return the bytes of the gradients of the fullest stage, over all its ranks."""
-    return Precision().gradient_bytes * max(stage_parameters(NTP_480B, job.layout))
-
-
-_DEGREES = (32, 30, 28)
-"""Replicas that sync with one another in the simulation: a healthy one and two reduced ones."""
-_ELEMENTS = 32 * 30 * 28 * 3 // 8
-"""Elements of the array that travels; the three degrees and replicas divide it."""
-
-
-def check_sync(seed: int) -> dict[str, float]:
-    """Let ranks sync random gradients on SimGrid, as messages that carry them, and check the sums.
-
-    Three scale-up domains of 32 GPUs have an 800 Gb/s adapter each. Whole numbers are added, so
-    that sums are exact. Returned are ``time_s``; ``alpha_beta_s``, that of the formula; ``wrong``,
-    the elements over all ranks that are not the sum over all replicas.
-    """
-    members = sum(_DEGREES)
-    size_bytes = stage_gradient_bytes(study_job())
-    schedule = NonuniformAllReduce(members, size_bytes, degrees=_DEGREES, elements=_ELEMENTS)
-    spec = load_preset(
-        "gb200-nvl72",
-        **{
-            "scale_up.domains": len(_DEGREES),
-            "scale_up.gpus_per_domain": max(_DEGREES),
-            "nic.bandwidth": "800Gbps",
-            "nic.pcie_bandwidth": "128GB/s",
-        },
-    )
-    rng = np.random.default_rng(seed)
-    gradients = rng.integers(-(2**20), 2**20, (len(_DEGREES), _ELEMENTS)).astype(np.float64)
-    held = np.zeros((members, _ELEMENTS), dtype=np.bool_)
-    for position, elements in enumerate(held):
-        for first, count in schedule.shard(position):
-            elements[first : first + count] = True
-    start = np.where(held, np.repeat(gradients, _DEGREES, axis=0), np.nan)
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "domains.xml"
-        write_xml(spec, path)
-        platform = read_platform(path)
-        domains = place_on_platform(Layout(len(_DEGREES), 1, max(_DEGREES)), platform)
-        stages = [replica[0] for replica in domains]
-        hosts = [gpu for gpus, n in zip(stages, _DEGREES, strict=True) for gpu in gpus[:n]]
-        routes = (platform.route(stages[0][0], other) for other in (stages[1][0], stages[0][1]))
-        outer, inner = (Hop(route.latency_s, route.bandwidth_bytes_per_s) for route in routes)
-        simulated = carry_arrays(path, schedule, hosts, start)
-    return {
-        "time_s": simulated.time_s,
-        "alpha_beta_s": schedule.alpha_beta_s(outer, inner),
-        "wrong": int(np.count_nonzero(held & (simulated.buffers != gradients.sum(axis=0)))),
-    }

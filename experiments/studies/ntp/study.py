@@ -12,31 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.studies.base import Results, Row, Study, Tables
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.ntp import failures, figures, loop, setting, tables
 from faultline.experiments.studies.stage import Stage
-
-_COURSES = (("5 days", 1), ("3 days", 1), ("5 days", 3))
 
 
 class NtpStudy(Study):
     """Throughput lost to single GPUs, the spares that save it, and both in the training loop."""
 
     charts: ClassVar = {
-        "availability.png": (figures.draw_availability, "availability"),
-        "losses.png": (figures.draw_losses, "losses"),
-        "trace.png": (figures.draw_courses, "courses"),
-        "spares.png": (figures.draw_spares, "traces"),
-        "blast-radius.png": (figures.draw_blasts, "blasts"),
         "goodput.png": (figures.draw_loop, "loop"),
         "domains.png": (figures.draw_domains, "domains"),
     }
 
     def simulate(self, stage: Stage) -> Results:
-        """Place failed GPUs, draw traces, sync gradients, and run the training loop."""
+        """Place failed GPUs, draw traces, and run the training loop."""
         seeds, job = range(stage.seeds), setting.study_job()
         sets, count = stage.pick(1_000, 10_000), stage.pick(40, 400)
-        fractions, losses = failures.FRACTIONS, failures.loss_table
+        losses = failures.loss_table
         with stage.step("placements"):
             high_tp = {
                 degree: losses(setting.study_job(degree), [0.001], seeds, sets)
@@ -46,33 +39,19 @@ class NtpStudy(Study):
                 "plans": tables.plan_table(),
                 "resharding": setting.resharding_table(),
                 "utilisation": setting.utilisation_table(),
-                "losses": losses(job, fractions, seeds, sets),
-                "availability": failures.availability_table(fractions, seeds, sets // 10),
+                "availability": tables.availability_table(),
+                "power": tables.power_table(),
+                "tried": tables.tried_table(),
+                "losses": losses(job, failures.FRACTIONS, seeds, sets),
                 "high_tp": pd.concat(high_tp, names=["degree"]).reset_index(level=0),
-                "paces": failures.pace_table(0.004, seeds, sets),
-                "pods": failures.pod_table(job, (0.001, 0.004), seeds, sets),
-                "blasts": failures.blast_table(job, seeds, sets),
             }
         with stage.step("traces"):
-            courses = {course: failures.course_table(*course, 0, count) for course in _COURSES}
-            of_courses = pd.concat(courses, names=["repair", "rate_factor"])
-            results |= {
-                "traces": failures.trace_table(seeds, count),
-                "failing_spares": failures.failing_spares_table(
-                    tables.FAILING_REPAIR, seeds, count
-                ),
-                "courses": of_courses.reset_index((0, 1)),
-            }
-        with stage.step("gradient sync"):
-            results["checks"] = pd.DataFrame([setting.check_sync(seed) for seed in seeds])
+            results["traces"] = failures.trace_table(seeds, count)
+            results["spares"] = failures.spares_table(seeds, count)
         asked = stage.folder("failures"), stage.seeds, stage.pick(1, 10)
         runs = stage.runs("training loop", loop.loop_points(*asked))
         of_domains = stage.runs("domain sizes", loop.domain_points(*asked))
         return results | {"loop": loop.loop_table(runs), "domains": loop.domain_table(of_domains)}
-
-    def tables(self, results: Results) -> Tables:
-        """Return all tables but that of the simulated syncs."""
-        return {name: table for name, table in results.items() if name != "checks"}
 
     def row_tables(self, results: Results) -> Mapping[str, Any]:
         """Return what rows are made of."""
@@ -80,5 +59,5 @@ class NtpStudy(Study):
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what the schemes come to: of throughput and spares, and in the loop."""
-        placed = tables.placement_sentence(results["losses"], results["failing_spares"])
+        placed = tables.placement_sentence(results["losses"], results["spares"])
         return placed, tables.loop_sentence(results["loop"])

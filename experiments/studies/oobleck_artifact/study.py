@@ -10,7 +10,7 @@ table 2.1 (GPT-3 medium, 2.7B, 6.7B).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 import pandas as pd
 from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import PUBLISHED, legend_below, mark
-from faultline.experiments.report.tables import Table, wide_table
-from faultline.experiments.studies.base import Results, Row, Study, row_of
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.oobleck_artifact.losses import Booked, System, simulate
+from faultline.experiments.studies.oobleck_artifact.losses import LossRun, System, simulate
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout
@@ -47,9 +46,6 @@ from matplotlib.figure import Figure
 INTERVALS = {"6 h": 21_600.0, "3 h": 10_800.0, "1 h": 3_600.0, "30 min": 1_800.0, "10 min": 601.2}
 """Seconds from one loss of a node to the next. Fifteen nodes are lost, one at a time."""
 
-WHOLE_STEPS_67B = (1_369, 681, 222, 108, 31)
-"""Steps of 6.7B that Oobleck completes, by interval."""
-
 NODES = range(MOST_NODES, LEAST_NODES - 1, -1)
 """Live nodes of the fifteen intervals."""
 
@@ -61,7 +57,6 @@ FAILURES = 1
 
 _CALIBRATED_ON = "6 h"
 _ROUNDS = 25
-KEPT = "samples/s, nothing taken back"
 
 SYSTEMS: tuple[System, ...] = ("oobleck", "varuna", "bamboo")
 
@@ -168,21 +163,21 @@ def steps_of(system: System, model: str) -> tuple[float, ...]:
 
 def _simulated(
     system: System, model: str, steps_s: tuple[float, ...], interval: str, takes_back: bool = True
-) -> Booked:
+) -> LossRun:
     costs = ARTIFACT_COSTS[model]
     return simulate(system, costs, steps_s, INTERVALS[interval], takes_back=takes_back)
 
 
-def _samples_per_s(booked: Booked, model: str) -> float:
+def _samples_per_s(booked: LossRun, model: str) -> float:
     return booked.steps * MODELS[model].batch / booked.elapsed_s
 
 
 def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     """Run a system and a model at all rates.
 
-    A row a rate: `effective` and `goodput` in per cent, `samples_per_s`, the same if a restart took
-    nothing back (`samples_per_s_if_kept`), `steps`, and what is printed (`published_effective`,
-    `published_samples_per_s`).
+    A row per rate: ``effective`` and ``goodput`` in per cent, ``samples_per_s``, of Varuna the same
+    if a restart took nothing back (``samples_per_s_if_kept``), ``steps``, and what is printed
+    (``published_effective``, ``published_samples_per_s``, ``published_steps``).
     """
     system, model = row
     steps_s = steps_of(system, model)
@@ -191,57 +186,33 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     for interval, known in published(system, model).items():
         booked = _simulated(system, model, steps_s, interval)
         kept_all = _simulated(system, model, steps_s, interval, takes_back=False)
+        if_kept = _samples_per_s(kept_all, model) if system == "varuna" else None
+        measured = ("effective", "samples_per_s", "steps")
         cells.append(
             {
                 "system": system,
                 "model": model,
                 "interval": interval,
                 "effective": 100 * kept * booked.effective,
-                "published_effective": known.get("effective"),
                 "samples_per_s": _samples_per_s(booked, model),
-                "published_samples_per_s": known.get("samples_per_s"),
-                "samples_per_s_if_kept": _samples_per_s(kept_all, model),
+                "samples_per_s_if_kept": if_kept,
                 "goodput": 100 * kept * booked.goodput,
                 "steps": booked.steps,
+                **{f"published_{name}": known.get(name) for name in measured},
             }
         )
     return pd.DataFrame(cells)
 
 
-def cell_rows(cells: pd.DataFrame) -> Iterator[Row]:
-    """Return effective time, throughput and goodput of every cell."""
-    measured = {
-        "effective time": ("effective", "published_effective", "%"),
-        "samples/s": ("samples_per_s", "published_samples_per_s", "1/s"),
-        "goodput": ("goodput", None, "%"),
-        KEPT: ("samples_per_s_if_kept", "published_samples_per_s", "1/s"),
-    }
-    for cell in cells.to_dict("records"):
-        setting = f"{cell['model']} {cell['interval']}"
-        for name, (column, known, unit) in measured.items():
-            if name != KEPT or cell["system"] == "varuna":
-                printed = None if known is None or pd.isna(cell[known]) else cell[known]
-                yield row_of(name, cell["system"], setting, printed, [cell[column]], unit)
-
-
-def step_rows(cells: pd.DataFrame) -> Iterator[Row]:
-    """Return the whole steps of Oobleck's 6.7B."""
-    mine = cells[(cells.system == "oobleck") & (cells.model == "6.7B")]
-    for cell, known in zip(mine.itertuples(), WHOLE_STEPS_67B, strict=True):
-        setting = f"6.7B {cell.interval}"
-        yield row_of("whole steps", "oobleck", setting, known, [float(cell.steps)], "1")
-
-
-def own_rendezvous_rows() -> Iterator[Row]:
+def own_rendezvous_table() -> pd.DataFrame:
     """Return Bamboo's throughput with the local rendezvous of its own authors' simulator."""
+    rows = []
     for model in ("BERT-large", "GPT-2"):
         costs = ARTIFACT_COSTS[model]
         own = replace(costs, bamboo_local_s=costs.bamboo_own_local_s)
         found = simulate("bamboo", own, steps_of("bamboo", model), INTERVALS["10 min"])
-        known = published("bamboo", model)["10 min"]["samples_per_s"]
-        value = [_samples_per_s(found, model)]
-        name = "samples/s, own rendezvous"
-        yield row_of(name, "bamboo", f"{model} 10 min", known, value, "1/s")
+        rows.append((model, _samples_per_s(found, model)))
+    return pd.DataFrame(rows, columns=["model", "samples_per_s"])
 
 
 def planner_table() -> pd.DataFrame:
@@ -256,16 +227,12 @@ def planner_table() -> pd.DataFrame:
     )
 
 
-def planner_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return these, and the least nodes of a pipeline by the memory of a GPU."""
-    for line in table.itertuples():
-        setting = f"6.7B {line.nodes} nodes"
-        yield row_of("relative speed", "oobleck", setting, line.published, [line.planned], "1")
-    for recompute in ("full", "selective", "none"):
-        found = float(least_nodes_by_memory(MODELS["6.7B"], recompute))
-        setting = f"6.7B recompute {recompute}"
-        known = MODELS["6.7B"].least_nodes
-        yield row_of("least nodes", "oobleck", setting, known, [found], "1")
+def least_nodes_table() -> pd.DataFrame:
+    """Return the least nodes of a pipeline of 6.7B by the memory of a GPU, by recomputation."""
+    ways: tuple[Recompute, ...] = ("full", "selective", "none")
+    model = MODELS["6.7B"]
+    found = [(how, least_nodes_by_memory(model, how), model.least_nodes) for how in ways]
+    return pd.DataFrame(found, columns=["recompute", "nodes", "published"])
 
 
 def draw_cells(cells: pd.DataFrame) -> Figure:
@@ -325,36 +292,16 @@ class OobleckArtifactStudy(Study):
         rows = [pair for pair in product(SYSTEMS, MODELS) if published(*pair)]
         cells = stage.calls("systems and models", cells_of, rows)
         with stage.step("planner"):
-            planned = planner_table()
-        return {"cells": pd.concat(cells, ignore_index=True), "planner": planned}
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every cell, the whole steps of 6.7B, and what the planner says of it."""
-        yield from cell_rows(results["cells"])
-        yield from step_rows(results["cells"])
-        yield from own_rendezvous_rows()
-        yield from planner_rows(results["planner"])
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return effective time and throughput, published ones in brackets."""
-        for name, digits in (("effective time", 1), ("samples/s", 3)):
-            yield _shown(
-                f"{name} (published)", [row for row in rows if row.quantity == name], digits
-            )
+            return {
+                "cells": pd.concat(cells, ignore_index=True),
+                "own_rendezvous": own_rendezvous_table(),
+                "planner": planner_table(),
+                "least_nodes": least_nodes_table(),
+            }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how far each system is off."""
         return [_account(system, rows) for system in SYSTEMS]
-
-
-def _shown(title: str, rows: Sequence[Row], digits: int) -> Table:
-    cells = pd.DataFrame([row.as_dict() for row in rows])
-    cells[["model", "interval"]] = cells.setting.str.split(" ", n=1, expand=True)
-    cells["system"] = cells.scheme.map(title_of)
-    how = "{:.1f}" if digits == 1 else f"{{:.{digits}g}}"
-    known = cells.published.map(" ({:g})".format, na_action="ignore").fillna("")
-    cells["text"] = cells.simulated.map(how.format) + known
-    return wide_table(title, cells, {"system": "system", "model": "model"}, "interval")
 
 
 def _account(system: str, rows: Sequence[Row]) -> str:

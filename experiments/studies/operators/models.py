@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.data import settings_of
 from faultline.experiments.studies.oobleck_artifact import losses
-from faultline.experiments.studies.operators.incidents import HOUR_S, MINUTE_S
+from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S
+from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.ettr import (
@@ -34,27 +34,16 @@ def simulate(stage: Stage) -> pd.DataFrame:
 
 
 def _forms() -> Iterator[SampleRow]:
-    """A by RSC's closed form."""
-    for setting, gpus, rate, interval_min, startup_min in (
-        ("A1", 16_000, "RSC-1", 60, 5),
-        ("A2", 16_000, "RSC-1", 5, 5),
-        ("A4", 100_000, "RSC-2", 2, 2),
-    ):
-        failures_per_s = job_failures_per_s(gpus / 8, RSC_RATES[rate])
-        value = expected_ettr(failures_per_s, startup_min * MINUTE_S, interval_min * MINUTE_S)
-        yield setting, "ETTR", "RSC's form", "", 0, value
-    queued = expected_ettr_with_queue(
-        job_failures_per_s(1000, RSC_RATES["RSC-1"]),
-        5 * MINUTE_S,
-        30 * MINUTE_S,
-        MINUTE_S,
-        40 * 24 * HOUR_S,
-    )
+    """A by RSC's closed form: the jobs that the loop simulates, and A3 with a minute in a queue."""
+    for job in loop_jobs():
+        if job.setting in ("A1", "A2", "A4", "A5"):
+            failures_per_s = job_failures_per_s(job.nodes, RSC_RATES[job.rate])
+            value = expected_ettr(failures_per_s, job.restart_s, job.interval_s)
+            sweep = job.sweep.removesuffix(" in the queue")
+            yield job.setting, "ETTR", "RSC's form", sweep, 0, value
+    failures_per_s = job_failures_per_s(1000, RSC_RATES["RSC-1"])
+    queued = expected_ettr_with_queue(failures_per_s, 300.0, 1800.0, 60.0, 40 * DAY_S)
     yield "A3", "ETTR", "RSC's form", "", 0, queued
-    for gpus, queue_min in product((2048, 4096), (0, 10)):
-        failures_per_s = job_failures_per_s(gpus / 8, RSC_RATES["RSC-1"])
-        value = expected_ettr(failures_per_s, (5 + queue_min) * MINUTE_S, HOUR_S)
-        yield "A5", "ETTR", "RSC's form", f"{gpus:,} GPUs, {queue_min} min", 0, value
 
 
 def _moves() -> Iterator[SampleRow]:
@@ -85,35 +74,28 @@ def _removals() -> Iterator[SampleRow]:
 # dlrover's GPT of 1.5B on 16 A100 (TP8): state with and without a distributed optimizer, the ranks
 # that hold it, and what Megatron-LM took for the former on storage of 100 MB/s.
 _STATE_BYTES = {"18 GB": (18e9, 8), "24 GB": (24e9, 16)}
-_STORAGE_BYTES_PER_S = 100e6
 _OF_18_GB_S = {"save": 151.0, "load": 205.0}
-_MEMORY_BYTES_PER_S = (3e9, 25e9)
+_MEMORY_BYTES_PER_S = {"3 GB/s": 3e9, "25 GB/s": 25e9}
 """A GPU's copy to the memory of its host: pageable, and pinned over PCIe 4."""
 
 
 def _state_copies() -> Iterator[SampleRow]:
     """H4: bytes over bandwidth."""
     for kind, measured_s in _OF_18_GB_S.items():
-        setting = f"H4 Megatron {kind} 24 GB"
-        by_pace_s = measured_s * _STATE_BYTES["24 GB"][0] / _STATE_BYTES["18 GB"][0]
-        yield setting, "seconds", "bytes", "the pace of 18 GB", 0, by_pace_s
-        by_storage_s = _STATE_BYTES["24 GB"][0] / _STORAGE_BYTES_PER_S
-        yield setting, "seconds", "bytes", "100 MB/s", 0, by_storage_s
-        for (name, (of_bytes, ranks)), rate in product(_STATE_BYTES.items(), _MEMORY_BYTES_PER_S):
-            swept = f"{rate / 1e9:.0f} GB/s"
-            value = of_bytes / ranks / rate
-            yield f"H4 memory {kind} {name}", "seconds", "bytes", swept, 0, value
-
-
-# Defaults of torchft's repository: silence that counts as death, the time-out of operations, the
-# wait for groups that may join. A process group takes 1 s (Gloo) to 10 s (NCCL with a host's GPUs).
-_SILENCE_S, _OPERATION_S, _JOIN_S = 5.0, 60.0, 60.0
+        storage = {"the pace of 18 GB": measured_s * 24e9 / 18e9, "100 MB/s": 24e9 / 100e6}
+        for swept, value in storage.items():
+            yield f"H4 Megatron {kind} 24 GB", "seconds", "bytes", swept, 0, value
+        for size, (of_bytes, ranks) in _STATE_BYTES.items():
+            for swept, rate in _MEMORY_BYTES_PER_S.items():
+                value = of_bytes / ranks / rate
+                yield f"H4 memory {kind} {size}", "seconds", "bytes", swept, 0, value
 
 
 def _time_outs() -> Iterator[SampleRow]:
-    """H5: time-outs between a fault and the next whole step."""
-    for swept, time_outs_s, group_s in (
-        ("no time-out runs out", 0.0, 1.0),
-        ("both run out", _OPERATION_S + _JOIN_S, 10.0),
-    ):
-        yield "H5", "seconds", "time-outs", swept, 0, _SILENCE_S + time_outs_s + group_s
+    """H5: time-outs between a fault and the next whole step, by defaults of torchft's repository.
+
+    Silence counts as death after 5 s; operations, and the wait for groups that may join, time out
+    after 60 s each. A process group takes 1 s (Gloo) to 10 s (NCCL with a host's GPUs).
+    """
+    yield "H5", "seconds", "time-outs", "no time-out runs out", 0, 5.0 + 1.0
+    yield "H5", "seconds", "time-outs", "both run out", 0, 5.0 + 60.0 + 60.0 + 10.0

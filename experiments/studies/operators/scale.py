@@ -12,7 +12,9 @@ the kinds.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,7 @@ from faultline.experiments.config.mix_file import mix_text
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.data import read_rows, settings_of
 from faultline.experiments.studies.operators.incidents import DAY_S
 from faultline.experiments.studies.operators.loop import EVERY_STEP_KEPT, RSC_RATES
@@ -69,8 +69,8 @@ KINDS, FAIL_STOP = "kinds", "fail-stop only"
 """Failures: the mix, or as many that only stop something, independent of each other."""
 
 
-VARIED_GPUS, VARIED_RATE = 98_304, "Llama 3"
-VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
+_VARIED_GPUS, _VARIED_RATE = 98_304, "Llama 3"
+_VARIED_SCHEMES = ("checkpoint", "replica-drop", "spare", "warm-standby")
 VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
 """Other constants of the kinds, one at a time (``data/variants.csv``)."""
 
@@ -135,11 +135,11 @@ def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
             *product(DAYS, RATES, excess, (FAIL_STOP,), SCHEMES, ("scalable",), shipped),
         )
         if cell[4] not in TAKE_OVERS
-        or (cell[1], cell[3], cell[5]) == (VARIED_RATE, KINDS, "scalable")
+        or (cell[1], cell[3], cell[5]) == (_VARIED_RATE, KINDS, "scalable")
     ]
     cells += [
-        (VARIED_GPUS, VARIED_RATE, True, KINDS, label, "scalable", name)
-        for name, label in product(VARIANTS, VARIED_SCHEMES)
+        (_VARIED_GPUS, _VARIED_RATE, True, KINDS, label, "scalable", name)
+        for name, label in product(VARIANTS, _VARIED_SCHEMES)
     ]
     for cell in cells:
         gpus, rate, has_excess, failing, label, prices, variant = cell
@@ -156,7 +156,7 @@ def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return the keys of a variant, whose mix is written to a file if one of its causes changes."""
     if "cause" not in variant:
         return {variant["key"]: variant["value"]}
-    mix = tomlkit.parse(mix_text(MIXES[VARIED_RATE]))
+    mix = tomlkit.parse(mix_text(MIXES[_VARIED_RATE]))
     (table,) = (one for one in mix["cause"] if one["name"] == variant["cause"])
     *tables, key = variant["key"].split(".")
     for name in tables:
@@ -176,9 +176,9 @@ def simulate(stage: Stage) -> pd.DataFrame:
 
 
 def bands(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the goodput of every cell: with scalable communicators, and between which ends.
+    """Return the goodput of every cell with scalable communicators, its ends and its ``setting``.
 
-    These are the lowest and highest end of the 95 % intervals over seeds, by what recoveries take.
+    The ends are the lowest and highest of the 95 % intervals over seeds, by what recoveries take.
     """
     keys = ["gpus", "rate", "excess", "failing", "variant", "label"]
     means = table.groupby([*keys, "prices"], sort=False).goodput.agg(["mean", "std", "count"])
@@ -186,39 +186,11 @@ def bands(table: pd.DataFrame) -> pd.DataFrame:
     low, high = interval_of_mean(means["mean"], half, share=True)
     ends = means.assign(low=low, high=high).groupby(keys, sort=False)
     known = means["mean"].xs("scalable", level="prices").rename("goodput")
-    return ends.agg({"low": "min", "high": "max"}).join(known).reset_index()
-
-
-def rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Yield the goodput of every cell, and its ends."""
-    for one in bands(table).itertuples():
-        setting = f"scale {one.gpus:,} GPUs {one.rate}"
-        setting += " correlated excess" if one.excess else ""
-        setting += f", {FAIL_STOP}" if one.failing == FAIL_STOP else ""
-        setting += f", {one.variant}" if one.variant else ""
-        yield Row("goodput", one.label, setting, None, one.goodput, one.low, one.high, "1")
-
-
-def shown_scale(table: pd.DataFrame) -> Iterator[Table]:
-    """Yield goodput by scheme and scale, then with other constants of the kinds."""
-    by = ["rate", "excess", "label", "failing", "gpus"]
-    grid = bands(table[table.variant == ""]).sort_values(by)
-    cells = grid.assign(
-        excess=grid.excess.map({True: "on", False: ""}),
-        gpus=grid.gpus.map("{:,}".format),
-        text=[f"{low:.0%} to {high:.0%}" for low, high in zip(grid.low, grid.high, strict=True)],
+    cells = ends.agg({"low": "min", "high": "max"}).join(known).reset_index()
+    texts = (
+        "scale " + cells.gpus.map("{:,} GPUs ".format) + cells.rate,
+        cells.excess.map({True: " correlated excess", False: ""}),
+        cells.failing.map({FAIL_STOP: f", {FAIL_STOP}", KINDS: ""}),
+        (", " + cells.variant).where(cells.variant != "", ""),
     )
-    heads = {"rate": "rate", "excess": "excess", "label": "scheme", "failing": "failing"}
-    yield wide_table("Goodput at scale, by GPUs", cells, heads, "gpus")
-    # In the cell that is varied; the shipped mix was simulated first.
-    mine = table[
-        table.gpus.eq(VARIED_GPUS)
-        & table.rate.eq(VARIED_RATE)
-        & table.excess
-        & table.failing.eq(KINDS)
-        & table.prices.eq("scalable")
-        & table.label.isin(VARIED_SCHEMES)
-    ]
-    varied = mine.assign(variant=mine.variant.replace("", "as shipped"))
-    title = f"Other constants at {VARIED_GPUS:,} GPUs, {VARIED_RATE}, correlated excess"
-    yield wide_table(title, varied, {"variant": "variant"}, "label", "goodput", "{:.0%}")
+    return cells.assign(setting=reduce(operator.add, texts))

@@ -6,7 +6,7 @@ Outputs that were withheld from the authors of the study have no published value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -20,14 +20,13 @@ from faultline.experiments.figures.style import (
     pale,
     write_title,
 )
-from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies import claims
 from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
 from faultline.experiments.studies.claims import verdict_of
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.operators import loop, models, scale
 from faultline.experiments.studies.operators.jobs import bloom_rows, loop_jobs
-from faultline.experiments.studies.operators.scale import EXCESS, KINDS, bands
+from faultline.experiments.studies.operators.scale import EXCESS, KINDS
 from faultline.experiments.studies.stage import Stage
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -38,16 +37,6 @@ Test = claims.Test | Literal["unknown", "ours"]
 
 _COLOURS = {"inside": "#0072B2", "partly": "#56B4E9", "too wide": "#999999", "outside": "#D55E00"}
 _PUBLISHED: Mapping[str, Any] = {"color": "black", "markersize": 11, "markeredgewidth": 1.6}
-_SECTIONS = {
-    "A": "RSC's closed form",
-    "B": "torchft's stress test",
-    "C": "FT-HSDP",
-    "D": "ByteRobust",
-    "E": "long runs",
-    "F": "TrainMover",
-    "G": "other simulators",
-    "H": "GLM, Ant and dlrover",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +62,8 @@ def outputs() -> tuple[Output, ...]:
     return tuple(Output(**row) for row in read_rows("operators", "published"))
 
 
-def verdicts(
-    outputs: tuple[Output, ...], samples: pd.DataFrame
-) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Yield a row per output and scheme that has simulated it, with more columns.
+def verdict_table(outputs: Iterable[Output], samples: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per output and scheme that has simulated it, with more columns.
 
     Samples have the columns of `loop.SAMPLE`; the ends of a row are those of the sweep. The columns
     are ``kind`` and ``note`` of the output; ``verdict``: one of `claims.verdict_of`, "withheld",
@@ -84,15 +71,16 @@ def verdicts(
     unit; and ``hits``: the swept values that come nearest to the published one.
     """
     by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
+    rows = []
     for output in outputs:
-        found = by_output.get((output.setting, output.quantity))
-        if found is None:
-            raise LookupError(f"nothing runs {output.setting}, {output.quantity}")
-        for scheme, mine in found.groupby("scheme", sort=False):
+        for scheme, mine in by_output[output.setting, output.quantity].groupby(
+            "scheme", sort=False
+        ):
             row, hits = _swept(output, str(scheme), mine)
             verdict, off = _verdict(output, row)
             printed = {"kind": output.kind, "verdict": verdict, "off": off, "hits": hits}
-            yield row, printed | {"note": output.note}
+            rows.append({**row.as_dict(), **printed, "note": output.note})
+    return pd.DataFrame(rows)
 
 
 def _swept(output: Output, scheme: str, mine: pd.DataFrame) -> tuple[Row, str]:
@@ -191,13 +179,13 @@ def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[i
     name_rows(axis, range(len(names)), names)
 
 
-def draw_scale(table: pd.DataFrame) -> Figure:
+def draw_scale(cells: pd.DataFrame) -> Figure:
     """Draw goodput by GPUs and scheme, a panel per rate of failures and a row per scheme.
 
     Filled: failures of all kinds, bars are recoveries and seeds. Hollow: stops only, at the same
     rate.
     """
-    grid = bands(table[table.variant == ""])
+    grid = cells[cells.variant == ""]
     sizes, rates = sorted(grid.gpus.unique()), list(dict.fromkeys(grid.rate))
     labels = {rate: list(dict.fromkeys(grid.label[grid.rate == rate])) for rate in rates}
     heights = [len(labels[rate]) + 1 for rate in rates]
@@ -239,25 +227,20 @@ class OperatorsStudy(Study):
     default_seeds = 3
     charts: ClassVar = {
         "operators.png": (draw_agreement, "verdicts"),
-        "operators-scale.png": (draw_scale, "scale"),
+        "operators-scale.png": (draw_scale, "bands"),
     }
 
     def simulate(self, stage: Stage) -> Results:
         """Run every row."""
         simulated = bloom_rows(loop.simulate(stage, loop_jobs()))
         samples = pd.concat([simulated, models.simulate(stage)], ignore_index=True)
-        judged = list(verdicts(outputs(), samples))
+        runs = scale.simulate(stage)
         return {
-            "verdicts": pd.DataFrame({**row.as_dict(), **said} for row, said in judged),
+            "verdicts": verdict_table(outputs(), samples),
             "samples": samples,
-            "scale": scale.simulate(stage),
-            "rows": [row for row, _ in judged],
+            "scale": runs,
+            "bands": scale.bands(runs),
         }
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every output, and the goodput of every scheme at scale."""
-        yield from results["rows"]
-        yield from scale.rows(results["scale"])
 
     def verdicts(self, results: Results) -> Verdicts:
         """Return the verdict of every output."""
@@ -273,22 +256,7 @@ class OperatorsStudy(Study):
         judged = list(table.where(table.notna(), None).to_dict(orient="records"))
         printed = {"kind": "prediction", "verdict": "not published", "off": None}
         printed |= {"hits": "", "note": ""}
-        return [*judged, *(row.as_dict() | printed for row in scale.rows(results["scale"]))]
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
-        """Show a table a section."""
-        table = results["verdicts"]
-        for letter, title in _SECTIONS.items():
-            mine = table[table.setting.str.startswith(letter)]
-            columns = ["setting", "quantity", "scheme", "published", "simulated", "low", "high"]
-            yield frame_table(
-                f"{letter}: {title}",
-                mine[[*columns, "unit", "kind", "verdict", "off"]],
-                dict.fromkeys(("published", "simulated", "low", "high", "off"), "{:,.4g}"),
-                {"unit": ""},
-                "; ".join(dict.fromkeys(note for note in mine.note if note)),
-            )
-        yield from scale.shown_scale(results["scale"])
+        return [*judged, *(row.as_dict() | printed for row in rows[len(judged) :])]
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the number of predictions that are met, and those that are not."""

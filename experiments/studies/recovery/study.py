@@ -5,7 +5,7 @@ Prices rest on some of these numbers (role "fitted"); the others are predicted f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,9 +14,8 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import OKABE_ITO
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.recoveries import ExplainedRecovery, explained_recoveries
-from faultline.experiments.report.tables import Columns, Table, columns_of
-from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts, row_of
-from faultline.experiments.studies.data import read_rows
+from faultline.experiments.studies.base import Kind, Kinds, Results, Row, Study, Verdicts
+from faultline.experiments.studies.data import published_value, read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.standbys import excess_of_few, standbys_for
 from faultline.strategies.recovery import RESTART, SHRINK, rejoining
@@ -72,10 +71,6 @@ def with_repeated(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(role=roles)
 
 
-def _setting(one: Any) -> str:
-    return f"{one.system} {one.event} {one.gpus}"
-
-
 def _compared(
     oobleck_s: Mapping[str, float],
     *,
@@ -103,6 +98,8 @@ def _compared(
         "system": system,
         "event": event,
         "gpus": gpus,
+        "setting": f"{system} {event} {gpus}",
+        "published_s": low_s if low_s == high_s else None,
         "published_low_s": low_s,
         "published_high_s": high_s,
         "modelled_s": modelled_s,
@@ -111,47 +108,45 @@ def _compared(
     }
 
 
-_MACHINES, _STANDBYS = (128, 256, 512, 1024), (2, 2, 3, 4)
-"""Machines of ByteRobust's jobs, and as many standbys as P99 of a binomial gave it."""
-
-_PUBLISHED_EXCESS = 0.052
+_MACHINES = (128, 256, 512, 1024)
+"""Of ByteRobust's jobs."""
 _STANDBY_S, _RESCHEDULE_S = 768.0 / 10.87, 768.0 / 10.87 * 5.36
 _QUANTILE, _PER_MACHINE = 0.99, 1e-6
 
 
 def _standby_table() -> pd.DataFrame:
-    """Return standbys by machines, and by how much a recovery takes longer than with any number.
+    """Return standbys by machines, and the share by which recoveries take longer with as many.
 
-    The daily failures of a machine are not published: they are the middle of those that give all
-    four numbers of standbys. Times are ByteRobust's on 1,024 machines, and those of the model.
+    That share is against any number of standbys. The daily failures of a machine are not published:
+    they are the middle of those that give all four numbers of standbys. Times of a recovery are
+    ByteRobust's on 1,024 machines ("measured"), and those of the model ("modelled").
     """
 
-    def counts(rate: float) -> tuple[int, ...]:
-        return tuple(standbys_for(n, rate * n, _QUANTILE) for n in _MACHINES)
+    def counts(rate: float) -> list[int]:
+        return [standbys_for(n, rate * n, _QUANTILE) for n in _MACHINES]
 
+    known = [
+        published_value("recovery", "standbys", "warm-standby", f"ByteRobust {n} machines")
+        for n in _MACHINES
+    ]
     rates = [number * _PER_MACHINE for number in range(1000, 1500)]
-    fitting = [rate for rate in rates if counts(rate) == _STANDBYS]
+    fitting = [rate for rate in rates if counts(rate) == known]
     rate = (fitting[0] + fitting[-1]) / 2
-    prices = recovery_prices(
-        load_scenario(
-            "head-to-head",
-            {"model.name": "stated", "job.gpus": 16_384, "recovery.preset": "standby"},
-        )
-    )
+    job = {"model.name": "stated", "job.gpus": 16_384, "recovery.preset": "standby"}
+    prices = recovery_prices(load_scenario("head-to-head", job))
     modelled_s = prices.duration_s(RESTART) - prices.detect_s
-    return pd.DataFrame(
-        {
-            "machines": n,
-            "failures_per_day": rate * n,
-            "published_standbys": known,
-            "standbys": found,
-            "excess": excess_of_few(n, rate * n, found, _STANDBY_S, _RESCHEDULE_S),
-            "modelled_excess": excess_of_few(
-                n, rate * n, found, modelled_s, modelled_s + prices.without_standby_s
-            ),
-        }
-        for n, known, found in zip(_MACHINES, _STANDBYS, counts(rate), strict=True)
-    )
+    times_s = {
+        "measured": (_STANDBY_S, _RESCHEDULE_S),
+        "modelled": (modelled_s, modelled_s + prices.without_standby_s),
+    }
+    rows: list[tuple[str, str, float]] = []
+    for n, found in zip(_MACHINES, counts(rate), strict=True):
+        setting = f"ByteRobust {n} machines"
+        rows.append(("standbys", setting, found))
+        for times, seconds in times_s.items():
+            excess = excess_of_few(n, rate * n, found, *seconds)
+            rows.append(("over unlimited standbys", f"{setting}, {times} times", excess))
+    return pd.DataFrame(rows, columns=["quantity", "setting", "value"])
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
@@ -196,58 +191,19 @@ class RecoveryStudy(Study):
         rows = [_compared(oobleck_s, **row) for row in read_rows("recovery", "measured")]
         return {"recoveries": with_repeated(pd.DataFrame(rows)), "standbys": _standby_table()}
 
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return each recovery's seconds; a published band has no single value."""
-        for one in results["recoveries"].itertuples():
-            low, high = one.published_low_s, one.published_high_s
-            known = low if low == high else None
-            yield row_of("recovery", one.system, _setting(one), known, [one.modelled_s], "s")
-        for one in results["standbys"].itertuples():
-            setting = f"ByteRobust {one.machines} machines"
-            known = one.published_standbys
-            yield row_of("standbys", "warm-standby", setting, known, [one.standbys], "1")
-            known = _PUBLISHED_EXCESS if one.machines == _MACHINES[-1] else None
-            for times, found in (("measured", one.excess), ("modelled", one.modelled_excess)):
-                printed = f"{setting}, {times} times"
-                yield row_of(
-                    "over unlimited standbys", "warm-standby", printed, known, [found], "1"
-                )
-
     def verdicts(self, results: Results) -> Verdicts:
         """Return which recoveries are met."""
+        table = results["recoveries"]
         return {
-            ("recovery", one.system, _setting(one)): _verdict(one.off)
-            for one in results["recoveries"].itertuples()
+            ("recovery", one.system, one.setting): _verdict(one.off) for one in table.itertuples()
         }
 
     def kinds(self, results: Results) -> Kinds:
         """Return which recoveries prices were fitted on, and which repeat a constant."""
-        return {
-            ("recovery", one.system, _setting(one)): _KINDS[one.role]
-            for one in results["recoveries"].itertuples()
-        }
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table]:
-        """Show every recovery."""
         table = results["recoveries"]
-        published = [
-            f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
-            for low, high in zip(table.published_low_s, table.published_high_s, strict=True)
-        ]
-        columns: Columns = {
-            "system": "system",
-            "event": "event",
-            "gpus": ("GPUs", "{:,}"),
-            "published": "published",
-            "modelled_s": ("modelled", "{:,.1f}"),
-            "off": ("off", "{:+.0%}"),
-            "role": "role",
+        return {
+            ("recovery", one.system, one.setting): _KINDS[one.role] for one in table.itertuples()
         }
-        note = (
-            "fitted: a price was derived from it; repeated: hits with a constant that has hit "
-            "before; off: beyond the published value or band"
-        )
-        yield columns_of("Recoveries, s", table.assign(published=published), columns, note)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say how many predictions are within 15 %, and which are not."""

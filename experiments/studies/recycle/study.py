@@ -11,22 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import ceil
-from typing import ClassVar
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.style import legend_below
-from faultline.experiments.report.tables import Table, wide_table
+from faultline.experiments.figures.palette import title_of
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Results, Row, Study, row_of
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.base import Hit
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import build_strategy, strategy_class
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 SETTINGS = {
     "4 pipelines of 8, 8 micro-batches": (4, 8, 8),
@@ -142,94 +136,51 @@ def ratios_of(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def draw_steps(steps: pd.DataFrame) -> Figure:
-    """Draw the time of a step over the nodes that are down, a panel a setting."""
-    figure, axes = plt.subplots(1, len(SETTINGS), figsize=(13.0, 3.6), sharey=True)
-    dashes = ("-", "--", ":", "-.")
-    for axis, (setting, mine) in zip(axes, steps.groupby("setting", sort=False), strict=True):
-        for way, line in mine.groupby("way", sort=False):
-            scheme = line.scheme.iloc[0]
-            if scheme == "bound":
-                axis.plot(line.down, line.step, color="#999999", lw=5, alpha=0.4, label="bound")
-                continue
-            look = look_of(str(scheme))
-            style = dashes[list(VARIANTS).index(str(way))] if way in VARIANTS else "-"
-            axis.plot(
-                line.down, line.step, color=look.colour, ls=style, marker=look.marker, ms=4,
-                label=str(way),
-            )  # fmt: skip
-        axis.set_title(str(setting).replace(", ", ",\n"), fontsize=9)
-        axis.set_xlabel("nodes down")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes[0].set_ylabel("time of a step over a sound one")
-    legend_below(figure, axes[0])
-    return figure
+def greatest_table(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the most by which ReCycle is faster than others, over settings and nodes down."""
+    by = steps.pivot_table(index=["setting", "down"], columns="way", values="step")
+    return pd.DataFrame(
+        {"over": title, "ratio": (by[title] / by["ReCycle"]).max(), "published": published}
+        for other, published in PUBLISHED.items()
+        for title in [title_of(other)]
+    )
+
+
+def slowdown_table(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return ReCycle's greatest slowdown over all settings, by the share of nodes down.
+
+    Slowdowns by failures are published, and were not found: these are predicted.
+    """
+    mine = steps[steps.way == "ReCycle"]
+    rows = []
+    for share in DOWN:
+        numbers = {round(share * pipelines * stages) for pipelines, stages, _ in SETTINGS.values()}
+        rows.append((100 * share, mine[mine.down.isin(numbers)].step.max() - 1.0))
+    return pd.DataFrame(rows, columns=["percent_down", "slowdown"])
 
 
 class RecycleStudy(Study):
     """Step times by nodes down, and runs with recoveries."""
 
-    charts: ClassVar = {"steps.png": (draw_steps, "steps")}
-
     def simulate(self, stage: Stage) -> Results:
         """Schedule steps, and run the runs."""
         runs = stage.runs("runs", run_points(stage.pick(_HOURS, 5 * _HOURS), stage.seeds))
-        return {"steps": step_table(), "runs": runs, "ratios": ratios_of(runs)}
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return step times, throughputs over others', and the greatest of these."""
-        steps, ratios = results["steps"], results["ratios"]
-        for one in steps.itertuples():
-            where = f"{one.setting}, {one.down} down, {one.way}"
-            yield row_of("step over a sound one", one.scheme, where, None, [one.step], "1")
-        for (other, every), mine in ratios.groupby(["other", "every"], sort=False):
-            where = f"7B on 32 GPUs, a failure every {every}, over {other}"
-            values = list(mine["ratio"])
-            yield row_of("throughput over another's", "recycle", where, None, values, "1")
-        for other, published in PUBLISHED.items():
-            most = greatest(steps, other)
-            where = f"most of all settings, over {title_of(other)}"
-            yield row_of("throughput over another's", "recycle", where, published, [most], "1")
-        for share in DOWN:
-            # Slowdowns by failures are published, and were not found: predicted.
-            where = f"{100 * share:.3g} % of nodes down, worst of all settings"
-            mine = steps[(steps.way == "ReCycle") & steps.down.isin(_numbers(share))]
-            yield row_of("slowdown", "recycle", where, None, [mine.step.max() - 1.0], "1")
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return step times by setting, and throughputs over others'."""
-        steps, ratios = results["steps"], results["ratios"]
-        short = {name: "D{} p{} m{}".format(*numbers) for name, numbers in SETTINGS.items()}
-        cells = steps.assign(setting=steps.setting.map(short))
-        heads = {"setting": "setting", "down": "down"}
-        title = "Time of a step over that of a sound one, by nodes down"
-        yield wide_table(title, cells, heads, "way", "step", "{:.3f}")
-        yield wide_table(
-            "ReCycle's throughput over another's: 7B on 32 GPUs, one fails every",
-            ratios.assign(other=ratios.other.map(title_of)),
-            {"other": "other"},
-            "every",
-            "ratio",
-            "{:.3f}",
-        )
+        steps = step_table()
+        return {
+            "steps": steps,
+            "runs": runs,
+            "ratios": ratios_of(runs),
+            "greatest": greatest_table(steps),
+            "slowdowns": slowdown_table(steps),
+        }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Set the greatest ratios beside the published ones."""
         found = ", ".join(
-            f"{greatest(results['steps'], other):.2f} times {title_of(other)} ({known:g})"
-            for other, known in PUBLISHED.items()
+            f"{one.ratio:.2f} times {one.over} ({one.published:g})"
+            for one in results["greatest"].itertuples()
         )
         return [
             f"ReCycle trains at most {found} with up to {max(DOWN):.0%} of the nodes down "
             "(published, of a setting that is not known here)."
         ]
-
-
-def _numbers(share: float) -> set[int]:
-    return {round(share * pipelines * stages) for pipelines, stages, _ in SETTINGS.values()}
-
-
-def greatest(steps: pd.DataFrame, other: str) -> float:
-    """Return the most by which ReCycle is faster than another, over settings and nodes down."""
-    by = steps.pivot_table(index=["setting", "down"], columns="way", values="step")
-    return float((by[title_of(other)] / by["ReCycle"]).max())

@@ -1,4 +1,4 @@
-"""Cells that are published and simulated, and checks of the study's constants and engines."""
+"""Cells that are published and simulated, and the study's constants beside its platform."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.platform_files import generate_preset, traffic_of
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
-from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.data import read_rows
 from faultline.simulator.job import Durations
 from faultline.simulator.probe_cache import cached_probe
-from faultline.simulator.timeline import Event
 from faultline.strategies.golomb import largest_redundancy
 
 GROUPS = (200, 600, 1000)
@@ -27,11 +25,6 @@ STUDY_SAVE_S = 58.8
 SCHEMES = ("replication", "spare")
 RULES = ("spare-study", "spare-sound")
 DISTRIBUTIONS = ("weibull", "exponential")
-
-
-def trials() -> pd.DataFrame:
-    """Return the means over three published trials at N = 200, Weibull, for every redundancy."""
-    return pd.DataFrame(read_rows("spare", "spare_n200_weibull"))
 
 
 def headline() -> pd.DataFrame:
@@ -46,17 +39,20 @@ def rows_with(table: pd.DataFrame, **values: object) -> pd.DataFrame:
     return table
 
 
-def published(name: str, scheme: str, groups: int, redundancy: int) -> float | None:
-    """Return a published mean: from the trials if they have the cell, else from the headline.
+def published_cells() -> pd.DataFrame:
+    """Return all published cells: means of three trials at N = 200, and the headline of others.
 
-    ``interval_steps`` is the checkpoint interval that the study used, if it is known.
+    The columns of the values begin with ``published_``; the others are those of runs.
     """
-    cell = {"scheme": scheme, "groups": groups, "redundancy": redundancy}
-    for kept in ("spare_n200_weibull", "spare_headline", "spare_intervals"):
-        for row in read_rows("spare", kept):
-            if cell.items() <= row.items() and name in row:
-                return float(row[name])
-    return None
+    trials, others = pd.DataFrame(read_rows("spare", "spare_n200_weibull")), headline()
+    cells = pd.concat([trials, others[others.groups > 200]], ignore_index=True)
+    values = {name: cells[name] for name in ("time_to_train_ratio", "availability")}
+    return cells[["groups", "redundancy"]].assign(
+        strategy=cells.scheme,
+        rules="spare-study",
+        distribution="weibull",
+        **{f"published_{name}": column for name, column in values.items()},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +77,10 @@ class Cell:
             "strategy.redundancy": self.redundancy,
             "failures.distribution": self.distribution,
         }
-        interval = published("interval_steps", self.scheme, self.groups, self.redundancy)
-        if self.rules == "spare-study" and interval is not None:
-            settings["checkpoint.interval_steps"] = int(interval)
+        cell = {"scheme": self.scheme, "groups": self.groups, "redundancy": self.redundancy}
+        for line in read_rows("spare", "spare_intervals"):
+            if self.rules == "spare-study" and cell.items() <= line.items():
+                settings["checkpoint.interval_steps"] = line["interval_steps"]
         return settings
 
 
@@ -151,47 +148,4 @@ def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
         "save_s": measured.save_s,
         "study_save_s": STUDY_SAVE_S,
         "load_s": measured.load_s,
-    }
-
-
-SMALL_JOBS = [
-    (rules, *scheme)
-    for rules, scheme in product(RULES, (("checkpoint", 1), ("replication", 3), ("spare", 3)))
-]
-"""Rules, scheme and redundancy of the jobs that both engines run."""
-
-
-def compare_engines(asked: tuple[str, str, int]) -> dict[str, Any]:
-    """Run one of the `SMALL_JOBS` without jitter on both engines.
-
-    Returned are the job; ``events`` of the replay engine, ``same_events`` in the same order on
-    SimGrid, ``largest_difference`` in time of an event, relative to the time; ``failures``.
-    """
-    rules, scheme, redundancy = asked
-    settings = {
-        "strategy.name": scheme,
-        "strategy.redundancy": redundancy,
-        "job.groups": 24,
-        "job.steps": 100,
-        "job.compute_jitter": 0.0,
-        # Ten times as rare as in the study, so that checkpoint-only gets somewhere too.
-        "failures.mtbf_s": 3000.0,
-        "checkpoint.interval_steps": 10,
-    }
-    scenario = load_scenario(rules, settings)
-    replayed: list[Event] = []
-    simulated: list[Event] = []
-    record = run(scenario, 0, "replay", replayed.append)
-    run(scenario, 0, "simgrid", simulated.append)
-    differences = (
-        abs(one.time_s - other.time_s) / max(one.time_s, 1.0)
-        for one, other in zip(replayed, simulated, strict=False)
-    )
-    return {
-        "rules": rules,
-        "scheme": scheme,
-        "events": len(replayed),
-        "same_events": [event[1:] for event in replayed] == [event[1:] for event in simulated],
-        "largest_difference": max(differences, default=0.0),
-        "failures": record["failures"],
     }

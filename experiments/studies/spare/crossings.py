@@ -1,17 +1,15 @@
-"""The failure rates at which one scheme overtakes another: their rows and their sentence."""
+"""The failure rates at which one scheme overtakes another, and their sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
-from math import isfinite, isnan, nan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.crossings import Change, changes_of_lead
 from faultline.experiments.analysis.quantities import duration_text
-from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.spare.rates import SCHEMES
 
 _JOB = ["rules", "distribution", "groups"]
@@ -63,25 +61,6 @@ def _of_pair(
         times = (float(np.exp(end)) for end in (at, low, high, nan if isnan(at) else nearest))
         rows.append(dict(zip(_CROSSING, (often, seldom, *times), strict=True)))
     return rows
-
-
-def crossing_rows(crossings: pd.DataFrame) -> Iterator[Row]:
-    """Yield a row a crossing, and one for that of the closed forms, in seconds.
-
-    A pair without a crossing between the first and the last rate gives their number, 0.
-    """
-    for row in crossings.itertuples():
-        setting = f"N={row.groups} {row.distribution} {row.rules}"
-        if not isfinite(row.mtbf_s):
-            scheme = f"{row.often} before {row.seldom}"
-            yield Row("crossings", scheme, setting, None, 0.0, 0.0, 0.0, "1")
-            continue
-        scheme = f"{row.seldom} overtakes {row.often}"
-        times = row.mtbf_s, row.low_s, row.high_s
-        yield Row("crossing_mtbf_s", scheme, setting, None, *times, "s")
-        if isfinite(row.closed_form_s):
-            times = (row.closed_form_s,) * 3
-            yield Row("closed_form_crossing_mtbf_s", scheme, setting, None, *times, "s")
 
 
 def crossing_sentence(crossings: pd.DataFrame) -> str:

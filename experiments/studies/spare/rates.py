@@ -35,7 +35,6 @@ LIMIT_S = 365 * 86_400.0
 
 RATES_S = tuple(60.0 * minutes for minutes in (1, 2, 5, 10, 30, 60, 120, 180, 360, 1440))
 """Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
-_BETWEEN_S = tuple(60.0 * each for each in (1.5, 3.5, 7, 17, 45, 75, 90, 105, 150, 240, 720))
 
 REPAIR_S = 3 * 3600.0
 """Repair of a group that rejoins, in seconds: that of the grid `adaptive`."""
@@ -81,10 +80,9 @@ class Setting:
         return resolve(load_scenario(self.rules, settings), known)
 
 
-def settings(full: bool = False) -> list[Setting]:
-    """Return all settings; `full` adds rates between the others."""
-    rates = sorted((*RATES_S, *_BETWEEN_S)) if full else RATES_S
-    jobs = product(GROUPS, RULES, DISTRIBUTIONS, rates)
+def settings() -> list[Setting]:
+    """Return all settings, a job's rates after each other."""
+    jobs = product(GROUPS, RULES, DISTRIBUTIONS, RATES_S)
     return [Setting(rules, lives, groups, mtbf_s) for groups, rules, lives, mtbf_s in jobs]
 
 
@@ -104,8 +102,8 @@ def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.D
     points = [
         (name, point)
         for setting, name, mine in choices
-        for choice in to_simulate(mine, stage.full)
-        for point in points_of(setting, choice, stage.seeds, stage.full)
+        for choice in to_simulate(mine)
+        for point in points_of(setting, choice, stage.seeds)
     ]
     runs = with_finished(stage.runs("failure rates", [point for _, point in points]))
     runs = runs.assign(strategy=[name for name, _ in points])
@@ -149,54 +147,51 @@ def _no_later_than_a_life(choice: Choice) -> Choice:
     return replace(choice, question=at_interval(choice.question, latest))
 
 
-def to_simulate(choices: Sequence[Choice], full: bool) -> list[Choice]:
+def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
     """Return which choices of one scheme and setting to run; the least mean is its best.
 
     The best predicted; and the next best that is not its neighbour, as neighbours differ by less
-    than seeds do, if it is predicted within 1 %: of those up to 3 % few do better. `full`: all
-    within 10 %, each at 0.6 and 1.6 times the interval, too. Of groups that rejoin nothing is
-    predicted: all of theirs are simulated in that way.
+    than seeds do, if it is predicted within 1 %: of those up to 3 % few do better. Of groups that
+    rejoin nothing is predicted: all of theirs are simulated, each at 0.6 and 1.6 times the
+    interval, too.
     """
     best, *others = choices
-    rejoins = best.question.scenario.rejoin.when != "at-restart"
-    if full or rejoins:
-        likely = [other for other in others if rejoins or other.ratio <= 1.1 * best.ratio]
+    if best.question.scenario.rejoin.when != "at-restart":
         return [
             replace(choice, question=at_interval(choice.question, interval))
-            for choice in (best, *likely)
+            for choice in choices
             for interval in sorted(
                 {max(1, round(choice.interval_steps * by)) for by in (0.6, 1.0, 1.6)}
             )
         ]
-    apart = (
+    apart = [
         other
         for other in others
         if abs(other.redundancy - best.redundancy) > 1 and other.ratio <= 1.01 * best.ratio
-    )
-    return [best, *list(apart)[:1]]
+    ]
+    return [best, *apart[:1]]
 
 
-def points_of(setting: Setting, choice: Choice, seeds: int, full: bool) -> Iterator[Point]:
+def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
     """Yield the runs of a choice; jobs are no longer than it takes, with a limit in proportion."""
-    steps = steps_to_simulate(setting, choice, full)
+    steps = steps_to_simulate(setting, choice)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
     job = replace(choice.question, scenario=choice.question.scenario.with_(changes))
     for seed in range(seeds):
         yield Point.of(job, seed, (("rules", setting.rules), ("mtbf_s", setting.mtbf_s)))
 
 
-def steps_to_simulate(setting: Setting, choice: Choice, full: bool) -> int:
+def steps_to_simulate(setting: Setting, choice: Choice) -> int:
     """Return for how many steps to run: enough lives and failures, at most the whole job.
 
-    Lives that end with their first failure scatter most: 200 of them run, and 20 of others
-    (`full`; else 15). Failures count, as all groups are new at first: a Weibull shape of 0.78 gives
-    N / 3 more of them than their mean says, however long the job is: 10 a group (else 8). If
-    checkpoints alone are far behind, fewer suffice: restarts of all groups take long to simulate.
+    Lives that end with their first failure scatter most: 200 of them run, and 15 of others.
+    Failures count, as all groups are new at first: a Weibull shape of 0.78 gives N / 3 more of them
+    than their mean says, however long the job is: 8 a group. If checkpoints alone are far behind,
+    fewer suffice: restarts of all groups take long to simulate.
     """
-    lives, failures = (20, 10 * setting.groups) if full else (15, 8 * setting.groups)
+    lives, failures = 15, 8 * setting.groups
     if choice.redundancy == 1:
-        far = choice.ratio > 5.0
-        lives, failures = (50, 4 * setting.groups) if far else (200, failures)
+        lives, failures = (50, 4 * setting.groups) if choice.ratio > 5.0 else (200, failures)
     step_s = choice.ratio * ideal_s(choice.question) / STEPS
     wanted = max(lives * choice.steps_per_life, failures * setting.mtbf_s / step_s)
     return max(100, min(STEPS, ceil(wanted)))

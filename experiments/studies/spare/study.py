@@ -7,36 +7,34 @@ both and checkpoints alone with a failure every minute to every day.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
-from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of
-from faultline.experiments.studies.data import value_if_published
+from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.spare import cells, figures, rates
 from faultline.experiments.studies.spare.cells import rows_with
-from faultline.experiments.studies.spare.crossings import (
-    crossing_rows,
-    crossing_sentence,
-    crossings,
-)
+from faultline.experiments.studies.spare.crossings import crossing_sentence, crossings
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
 SAVED = "time saved over replication"
-_CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
 
 
 class SpareStudy(Study):
     """SPARe against replication, and what becomes of both at other failure rates."""
 
+    charts: ClassVar = {
+        "headline.png": (figures.draw_headline, "headline", "savings"),
+        "study-weibull.png": (figures.draw_curves, "runs"),
+        "failure-rates.png": (figures.draw_rates, "failure-rates", "failure-rates-crossings"),
+    }
+
     def simulate(self, stage: Stage) -> Results:
         """Run the cells, the shortcuts, what sound rules lean on, and the failure rates."""
         fabric = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
         measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
-        engines = stage.calls("both engines", cells.compare_engines, cells.SMALL_JOBS)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
         runs = stage.runs("runs", cells.cell_points(chosen, stage.seeds))
         shortcuts, sensitivity, alone = (
@@ -47,21 +45,21 @@ class SpareStudy(Study):
                 ("checkpoint-only", "setting"),
             )
         )
-        rate_runs, curves = rates.sweep(stage, rates.settings(stage.full))
+        rate_runs, curves = rates.sweep(stage, rates.settings())
         head = headline_of(runs)
         results: Results = {}
         if stage.full:
             # One seed: 10,000 steps of 200 ranks, with some 6,600 failures, take a few minutes.
             best = cells.cell_points([cells.Cell("spare-study", "spare", 200, 9)], 1)
             points = [replace(point, engine="simgrid") for point in best]
-            results["on_simgrid"] = stage.runs("on SimGrid", points)
+            results["on_simgrid"] = with_published(stage.runs("on SimGrid", points))
         return results | {
-            "runs": runs,
+            "runs": with_published(runs),
             "shortcuts": shortcuts,
-            "sound_sensitivity": sensitivity,
+            "at_best": best_of(sensitivity, "assumption", "strategy"),
+            "sound_sensitivity": best_of_sensitivity(sensitivity),
             "checkpoint_only": alone.assign(completed_fraction=alone.completed_steps / alone.steps),
             "fabric": pd.DataFrame(measured),
-            "engines": pd.DataFrame(engines),
             "headline": head,
             "savings": savings_of(runs, head),
             "failure-rates-runs": rate_runs,
@@ -69,51 +67,11 @@ class SpareStudy(Study):
             "failure-rates-crossings": crossings(rates.best_runs(rate_runs), curves),
         }
 
-    def tables(self, results: Results) -> Tables:
-        """Return the results; of some runs only what they come to."""
-        alone = results["checkpoint_only"].rename(columns={"completed_fraction": "done"})
-        means = alone.groupby(["setting", "strategy"], sort=False)[["done", _RATIO]].mean()
-        return {
-            **results,
-            "cells": summary_of(results["runs"]),
-            "shortcuts": shortcuts_of(results["shortcuts"]),
-            "sound_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
-            "checkpoint_only": means.reset_index(),
-        }
-
     def row_tables(self, results: Results) -> Mapping[str, Any]:
-        """Return the results, beside what is published of the runs, and the best redundancies."""
-        runs, engines = with_published(results["runs"]), results["engines"]
-        on_simgrid = with_published(results.get("on_simgrid", runs[:0]))
-        return {
-            **results,
-            "runs": runs,
-            "on_simgrid": on_simgrid,
-            "engines": engines.assign(
-                whose=engines.same_events.map({True: "same", False: "OTHER"})
-            ),
-            "best_cells": best_of(runs, "rules", "distribution", "groups", "strategy"),
-            "at_best": best_of(results["sound_sensitivity"], "assumption", "strategy"),
-            "best_of_sensitivity": best_of_sensitivity(results["sound_sensitivity"]),
-            "shortcut_means": shortcuts_of(results["shortcuts"]),
-        }
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return what ``data/rows.csv`` lists, and the crossings."""
-        yield from super().rows(results)
-        yield from crossing_rows(results["failure-rates-crossings"])
-
-    def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return the headline, the curves, and which scheme leads at which failure rate."""
-        runs = with_published(results["runs"])
-        drawn: dict[str, Draw] = {
-            "headline.png": partial(figures.draw_headline, results["headline"], results["savings"])
-        }
-        for (rules, distribution), _ in runs.groupby(["rules", "distribution"], sort=False):
-            name = f"{rules.removeprefix('spare-')}-{distribution}.png"
-            drawn[name] = partial(figures.draw_curves, runs, rules, distribution)
-        found = results["failure-rates"], results["failure-rates-crossings"]
-        return {**drawn, **figures.rate_figures(*found)}
+        """Return the results, and 0 ``crossings`` where the lead never changes."""
+        changes = results["failure-rates-crossings"]
+        never = changes[changes.mtbf_s.isna()].assign(crossings=0.0)
+        return {**results, "never": never}
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""
@@ -123,27 +81,12 @@ class SpareStudy(Study):
 
 def with_published(runs: pd.DataFrame) -> pd.DataFrame:
     """Return runs beside published values, which are of the study's rules and Weibull failures."""
-    comparable = (runs.rules == "spare-study") & (runs.distribution == "weibull")
-    jobs = list(zip(comparable, runs.strategy, runs.groups, runs.redundancy, strict=True))
-    return runs.assign(
-        **{
-            f"published_{name}": [cells.published(name, *job) if ok else None for ok, *job in jobs]
-            for name in (_RATIO, "availability")
-        }
-    )
+    return runs.merge(cells.published_cells(), how="left")
 
 
 def best_of(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """Return the runs of each setting and scheme (`keys`) at the best redundancy."""
     return rates.best_runs(runs, keys, ["redundancy"])
-
-
-def summary_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds of the study's quantities, a row a cell."""
-    quantities = [_RATIO, "availability", "mean_stacks", "restarts", "failures"]
-    grouped = runs.groupby(_CELL, sort=False)[quantities].agg(["mean", "std"])
-    grouped.columns = [f"{name}_{kind}".removesuffix("_mean") for name, kind in grouped.columns]
-    return grouped.reset_index()
 
 
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -219,21 +162,6 @@ def closing_sentence(savings: pd.DataFrame) -> str:
         f"study (published: {saved('spare-study', 'published')}), and by {saved('spare-sound')} "
         f"under sound ones, each scheme at its best redundancy ({each})."
     )
-
-
-def published_shortcut(shortcut: str, scheme: str) -> float | None:
-    """Return the ratio of the published simulator with a shortcut undone, if it is known."""
-    return value_if_published("spare", _RATIO, scheme, f"N=200 shortcut: {shortcut}")
-
-
-def shortcuts_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a shortcut and scheme: mean ratio beside that of the published simulator."""
-    found = [
-        (*simulated, ratios.mean(), ratios.std(), published_shortcut(*simulated))
-        for simulated, ratios in runs.groupby(["shortcut", "strategy"], sort=False)[_RATIO]
-    ]
-    columns = ["shortcut", "scheme", "simulated", "standard_deviation", "published"]
-    return pd.DataFrame(found, columns=columns)
 
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:

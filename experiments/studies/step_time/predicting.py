@@ -154,21 +154,18 @@ class Group:
     fitted: Case  # The row that the efficiency is fitted on.
     # Efficiency by choices for the fitted row, where it is known already.
     efficiencies: Mapping[Choice, float] = field(default_factory=dict)
-    # Whether all legal choices are simulated, or the ends of each alone.
-    sweeps: bool = True
 
-    def choices(self, case: Case) -> tuple[Choice, ...]:
-        """Return the choices of a case that are simulated, the one that is taken first."""
-        every = case.choices
-        taken = every[0]
-        if self.sweeps:
-            return every
-        ends = [taken]
-        for place in range(len(taken)):
-            rest = (*taken[:place], *taken[place + 1 :])
-            alone = [one for one in every if (*one[:place], *one[place + 1 :]) == rest]
-            ends += (min(alone), max(alone))
-        return tuple(dict.fromkeys(ends))
+
+def simulated_choices(case: Case) -> tuple[Choice, ...]:
+    """Return the choices of a case that are simulated: the one that is taken, and ends of each."""
+    every = case.choices
+    taken = every[0]
+    ends = [taken]
+    for place in range(len(taken)):
+        rest = (*taken[:place], *taken[place + 1 :])
+        alone = [one for one in every if (*one[:place], *one[place + 1 :]) == rest]
+        ends += (min(alone), max(alone))
+    return tuple(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +189,14 @@ def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
     time_job = WindowTimer(platform, timer)
     fitted = group.fitted
     efficiencies = dict(group.efficiencies) or {
-        choice: fit(fitted, choice, time_job) for choice in group.choices(fitted)
+        choice: fit(fitted, choice, time_job) for choice in simulated_choices(fitted)
     }
     usual = efficiencies[fitted.choices[0]]
     rows: list[dict[str, Any]] = []
     for case in group.cases:
         alike = case.model.layers == fitted.model.layers
         alike = alike and case.layout.pipeline == fitted.layout.pipeline
-        for choice in group.choices(case):
+        for choice in simulated_choices(case):
             # If the fitted row has the same choice, both share its efficiency.
             efficiency = efficiencies.get(choice, usual) if alike else usual
             time = expected_step(case, case.job(efficiency, choice), time_job)

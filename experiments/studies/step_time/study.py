@@ -7,7 +7,7 @@ computations, which is fitted on one row while the study runs. Every other row i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import nan
 from typing import ClassVar
@@ -21,8 +21,7 @@ from faultline.experiments.figures.style import (
     stack_bars,
     write_title,
 )
-from faultline.experiments.report.tables import Table, frame_table
-from faultline.experiments.studies.base import Kinds, Results, Row, Study, listed_rows, shown_rows
+from faultline.experiments.studies.base import Kinds, Results, Row, Study, listed_rows
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time.predicting import (
@@ -56,7 +55,7 @@ QUANTITIES = {
 }
 
 SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
-"""Tables of the rows: title, short name, and what errors were to be at most, mean and worst."""
+"""Sources of the rows: name, and what errors were to be at most, mean and worst."""
 
 _DEEP = 16
 """Stages of a pipeline above which a row is simulated alone: it takes as long as many others."""
@@ -141,22 +140,6 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
 def judged(table: pd.DataFrame) -> pd.DataFrame:
     """Return what counts: rows that are published and not fitted, each in its first unit."""
     return table[~table.fitted & table.error.notna()].drop_duplicates("case")
-
-
-def printed_errors(table: pd.DataFrame) -> Table:
-    """Return the errors beside their goals."""
-    return frame_table(
-        "Errors of the predicted rows, in %",
-        table,
-        dict.fromkeys(("mean", "mean_goal", "worst", "worst_goal", "constant"), "{:.1f}"),
-        {
-            "mean_goal": "goal",
-            "worst_goal": "goal ",
-            "worst_case": "worst row",
-            "constant": "mean at the fitted row's rate",
-            "better": "model is better",
-        },
-    )
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
@@ -247,7 +230,7 @@ class StepTimeStudy(Study):
     """Step times of published runs, from kernels, links and one efficiency per software."""
 
     default_seeds = 1
-    scaled_by: ClassVar = frozenset({"full"})
+    scaled_by: ClassVar = frozenset()
     within = 0.1
     charts: ClassVar = {
         "step-time.png": (draw_agreement, "predictions"),
@@ -260,11 +243,7 @@ class StepTimeStudy(Study):
         fitted = {case.label: case for case in every if case.is_fitted}
         shallow = [case for case in every if case.layout.pipeline <= _DEEP]
         groups = [
-            Group(
-                tuple(one for one in shallow if one.software.fitted_on == label),
-                case,
-                sweeps=stage.full,
-            )
+            Group(tuple(one for one in shallow if one.software.fitted_on == label), case)
             for label, case in fitted.items()
         ]
         known: dict[str, Predicted] = dict(
@@ -291,17 +270,6 @@ class StepTimeStudy(Study):
         fitted = {"predictions": table[table.fitted & table.published.notna()]}
         rows = listed_rows(self.folder(), fitted)
         return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return a table per section, and the errors."""
-        for section, mine in results["predictions"].groupby("section", sort=False):
-            stacks = mine.drop_duplicates("software").itertuples()
-            yield shown_rows(
-                SECTIONS[str(section)]["title"],
-                [row for row in rows if row.setting in set(mine["case"])],
-                "; ".join(f"{one.software}: efficiency {one.efficiency:.3f}" for one in stacks),
-            )
-        yield printed_errors(results["errors"])
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the errors of the predictions, over all sections."""

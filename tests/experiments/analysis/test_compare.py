@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -404,25 +403,6 @@ def test_csv_begins_with_each_scheme_at_its_best(directory: Path, tmp_path: Path
     assert list(best.index) == list(range(4))
     assert set(best[SCHEME]) == {"spare", "replication"}
     assert (best["goodput"] > 0).all()
-
-
-def test_latex_has_the_digits_and_units_of_the_screen(
-    directory: Path, tmp_path: Path, ask: Ask
-) -> None:
-    path = tmp_path / "tables.tex"
-    printed = ask(directory, "--latex", path)
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 4
-    assert text.count("\\caption{") == 4
-    # Captions of differences name the metric and the baseline.
-    assert text.count("\\caption{time-to-train ratio (lower is better): differences from") == 3
-    assert "r = 3" in text
-    assert "MTBF of the system (s)" in text
-    share = re.search(r"([\d.]+) %", printed)
-    assert share is not None
-    assert f"{share[1]} \\%" in text
-    # An unescaped sign of these ends a cell, begins a comment or is an error.
-    assert not re.search(r"(?<!\\)[%#_]", text)
 
 
 def test_fewer_than_three_seeds_are_pointed_out() -> None:

@@ -11,7 +11,6 @@ from faultline.experiments.analysis.decision import (
     bands,
     expected_regret,
     judge,
-    leads_over_input,
     probability_of_best,
     probability_within,
     ranking,
@@ -84,12 +83,6 @@ def test_a_linear_race_switches_at_its_analytic_points(race: SimulatedCosts) -> 
     assert point.value == pytest.approx(-0.5, abs=0.15)
     assert point.unit == pytest.approx(norm.cdf(-0.5), abs=0.05)
     assert [one for one in switch_points(race) if one.name == "input2"] == []
-
-
-def test_leads_follow_the_input(race: SimulatedCosts) -> None:
-    quantiles = np.array([0.1, 0.5, 0.9])
-    leads = leads_over_input(race, 0, quantiles)
-    assert leads == pytest.approx(1.0 + 2.0 * norm.ppf(quantiles), abs=0.3)
 
 
 def test_one_scheme_under_two_names_ties() -> None:

@@ -268,7 +268,7 @@ def test_help_says_the_conditions() -> None:
 def test_help_names_what_is_shipped(ask: Ask) -> None:
     printed = " ".join(ask("run", "--help").split())
     assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in printed
-    assert "hierarchical" in ask("platform", "probe", "--help")
+    assert "double-tree" in ask("platform", "probe", "--help")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

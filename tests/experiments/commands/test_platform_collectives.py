@@ -52,7 +52,7 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
         (["--bytes", "2EB"], "write a size from 1B to 1EB"),
         (["--bytes", "1000"], "has no unit"),
         (["--bytes", "1Gb"], "is in bits"),
-        (["all-gather", "tree"], "use one of ring"),
+        (["broadcast", "ring"], "use one of binomial, chain"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )

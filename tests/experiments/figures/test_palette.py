@@ -16,7 +16,6 @@ from faultline.experiments.figures.palette import (
     looks_of_schemes,
     title_of,
 )
-from faultline.experiments.figures.style import graded_looks
 from faultline.strategies.mecefo import Mecefo
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.registry import all_strategies
@@ -116,8 +115,3 @@ def test_names_that_nobody_knows_spread_over_all_looks() -> None:
     assert len({(look.colour, look.dashes) for look in looks}) == len(FREE_COLOURS) * 3
     assert {look.marker for look in looks} == set(FREE_MARKERS)
     assert "-" not in {look.dashes for look in looks}
-
-
-def test_graded_looks_do_not_run_out() -> None:
-    looks = graded_looks([f"value {number:02}" for number in range(18)])
-    assert len({look.colour for look in looks}) == 18

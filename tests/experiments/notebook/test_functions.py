@@ -89,14 +89,11 @@ def test_numbers_of_numpy_are_seeds_too() -> None:
 
 def test_a_record_says_first_what_the_field_judges_by() -> None:
     record = fl.run("spare-study", SHORT)
-    assert record.goodput == record["goodput"]
-    assert record.mfu is record["mfu"] is None  # It names no model.
-    assert fl.Record({"mfu": 0.5}).mfu == 0.5
-    assert record.gpu_hours == pytest.approx(record["gpus"] * record.time_s / 3600)
+    assert record["mfu"] is None  # It names no model.
+    assert record["gpu_hours"] == pytest.approx(record["gpus"] * record["time_s"] / 3600)
     lines = repr(record).splitlines()
     assert lines[1].startswith("goodput (ETTR)")
     assert "time-to-train ratio" in repr(record)
-    assert "<table>" in record._repr_html_()
 
 
 def test_the_mfu_is_that_of_the_models_flop() -> None:
@@ -124,7 +121,6 @@ def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
     means = frame.groupby("strategy.name")["time_to_train_ratio"].mean()
     assert change == pytest.approx(means["spare"] - means["replication"])
     assert repr(found) == repr(fl.compare(tmp_path / "kept", baseline="replication"))
-    assert "<caption>" in found._repr_html_()
 
 
 def test_a_sweep_in_which_nothing_works_says_why() -> None:
@@ -145,7 +141,7 @@ def test_a_plan_advises_and_shows_what_it_costs() -> None:
     )
     assert plan.sentence in repr(plan)
     assert plan.scheme in (None, "spare")
-    shown = plan._repr_html_()
+    shown = repr(plan)
     assert "M cost" in shown
     row = plan.table.loc[plan.table["scheme"] == "spare"].iloc[0]
     assert f"{row['gpu_hours'] * 2.0 / 1e6:,.2f}" in shown
@@ -158,9 +154,9 @@ def test_a_plan_for_no_gpus_is_refused_in_its_own_words() -> None:
 
 def test_a_timeline_is_drawn_and_saved(tmp_path: Path) -> None:
     course = fl.timeline("spare-study", SHORT)
-    assert course.record.time_s == pytest.approx(fl.run("spare-study", SHORT).time_s)
-    assert course.activities["end_s"].iloc[-1] == pytest.approx(course.record.time_s)
-    assert course._repr_html_().startswith("<svg")
+    assert course.record["time_s"] == pytest.approx(fl.run("spare-study", SHORT)["time_s"])
+    assert course.activities["end_s"].iloc[-1] == pytest.approx(course.record["time_s"])
+    assert "<svg" in course._repr_svg_()
     assert course.save(tmp_path / "run.json").stat().st_size > 1000
 
 
@@ -173,7 +169,7 @@ def test_a_platform_is_read_changed_and_drawn(tmp_path: Path) -> None:
         fl.Platform(copy, domains=3)
     with pytest.raises(fl.UserError, match=r"nope\.xml: cannot be read"):
         fl.Platform(tmp_path / "nope.xml")
-    assert small._repr_html_().startswith("<svg")
+    assert "<svg" in small._repr_svg_()
 
 
 def test_a_platform_is_kept_in_the_cache_whatever_it_is_called(

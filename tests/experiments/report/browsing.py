@@ -56,22 +56,5 @@ class Opened:
             if not request.url.startswith("data:") and request.failure != "csp"
         ]
 
-    def cells(self, heading: str) -> list[str]:
-        """Return a column of the table of all points, as far as it is shown."""
-        texts: list[str] = self.page.evaluate(
-            """(heading) => {
-                const table = document.getElementById("points-table");
-                const headings = [...table.tHead.rows[0].cells].map((cell) => cell.innerText);
-                const place = headings.findIndex((text) => text.trim().startsWith(heading));
-                const rows = [...table.tBodies[0].rows].filter((row) => row.offsetParent !== null);
-                return rows.map((row) => row.cells[place].innerText.trim());
-            }""",
-            heading,
-        )
-        return texts
-
-    def heading(self, name: str) -> Any:
-        return self.page.locator("#points-table th").filter(has_text=name)
-
 
 Open = Callable[..., Opened]

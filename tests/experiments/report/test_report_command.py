@@ -12,13 +12,10 @@ import pytest
 from faultline.experiments.analysis.selection import caveats
 from faultline.experiments.cli import main
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.figures.palette import look_of
 from faultline.experiments.report.page import report_page
 from faultline.experiments.report.question import grid_text, notices
-from faultline.experiments.report.result_tables import MOST_POINTS, points, points_table
 from faultline.experiments.runs.sweep_plan import make_plan
 from faultline.experiments.runs.table import read_sweep
-from faultline.simulator.badput import CAUSES, MEANINGS
 
 from tests.experiments.asking import Ask, in_a_process
 from tests.experiments.report.conftest import copy_with_errors, report
@@ -52,7 +49,7 @@ def test_the_page_is_sound_and_asks_the_network_for_nothing(
 
 def test_the_answer_comes_first(page: Document) -> None:
     assert page.text.index("looks soonest") < page.text.index("The question")
-    assert "SPARe + checkpoint looks soonest whatever the MTBF of the system" in page.text
+    assert "SPARe + checkpoint looks soonest under 2 of 2 conditions" in page.text
 
 
 def test_the_commands_name_the_files_of_schemes(
@@ -62,28 +59,6 @@ def test_the_commands_name_the_files_of_schemes(
     markup = report_page(read_sweep(page_file.parent / "sweep"))
     asked = "faultline &#39;--scheme-file=twin stages.py&#39;"
     assert f"{asked} sweep grid.toml -o sweep\n{asked} report sweep" in markup
-
-
-def test_points_are_means_over_seeds(page: Document, runs: pd.DataFrame) -> None:
-    headings, *rows = page.tables["points-table"]
-    assert len(rows) == 14
-    row = dict(zip(headings, rows[-1], strict=True))
-    assert row["Scheme"] == look_of("checkpoint").label
-    assert row["Redundancy r"] == "–"
-    mine = runs[(runs["strategy"] == "checkpoint") & (runs["failures.mtbf_s"] == 1200.0)]
-    assert len(mine) == 3
-    assert row["MTBF of the system (s)"] == "1,200"
-    assert row["Runs"] == "3"
-    assert row["Time-to-train ratio"] == f"{mine['time_to_train_ratio'].mean():.3f}"
-    assert row["Spread ±"] == f"{mine['time_to_train_ratio'].std():.3f}"
-    assert row["Availability"] == f"{100 * mine['availability'].mean():.1f} %"
-    assert row["Goodput"] == f"{100 * mine['goodput'].mean():.1f} %"
-    steps = int(mine["checkpoint_interval_steps"].iloc[0])
-    assert row["Checkpoint every"].startswith(f"{steps} steps (")
-    named = [name for name in headings if name in ("Goodput", "Time-to-train ratio")]
-    assert named == ["Goodput", "Time-to-train ratio"]
-    assert row["Restarts"] == f"{mine['restarts'].mean():.1f}"
-    assert row["Scenario"] == mine["scenario_hash"].iloc[0]
 
 
 def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataFrame) -> None:
@@ -97,27 +72,13 @@ def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataF
     assert printed in page.text
 
 
-def test_where_the_time_went_is_told_for_each_scheme(page: Document) -> None:
-    headings, *rows = page.tables["badput-table"]
-    assert len(rows) == 6
-    first = headings.index("Useful in all") + 1
-    assert set(headings[first:]) <= {
-        MEANINGS[cause][0].upper() + MEANINGS[cause][1:] for cause in CAUSES
-    }
-    for row in rows:
-        shares = [float(cell.removesuffix(" %").replace("−", "-")) for cell in row[first:]]
-        # Each is rounded to a tenth, and causes below it everywhere are left out.
-        assert sum(shares) == pytest.approx(100.0, abs=0.05 * len(CAUSES))
-
-
-def test_the_whole_scenario_is_told_with_units_and_meanings(page: Document) -> None:
+def test_the_scenario_is_told_with_units_and_meanings(page: Document) -> None:
     settings = {row[0]: row for table in page.tables.values() for row in table}
-    assert settings["times.restart_s"][1].startswith("600 s (10 minutes)")
+    assert settings["times.restart_s"][1] == "600 s (10 minutes)"
     assert settings["job.parameter_bytes"][1].startswith("20 TB")
     assert "Training steps" in settings["job.steps"][2]
-    assert settings["failures.mtbf_s"][1] == ("300 s (5 minutes), 1,200 s (20 minutes) (varied)")
-    filled_in = settings["checkpoint.interval_steps"][1]
-    assert re.fullmatch(r"left open \(filled in: \d+ to \d+\)", filled_in)
+    assert settings["failures.mtbf_s"][1] == "300 s (5 minutes), 1,200 s (20 minutes)"
+    assert settings["checkpoint.interval_steps"][1] == "left open"
 
 
 def test_the_grid_on_the_page_asks_for_the_very_same_runs(page_file: Path, tmp_path: Path) -> None:
@@ -158,7 +119,6 @@ def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> 
     page = read_page(report(copy, tmp_path / "page.html"))
     assert "No answer: all 42 runs failed." in page.text
     assert len(page.tables["failed-table"]) == 43
-    assert "points-table" not in page.tables
     assert page.unclosed == []
 
 
@@ -171,17 +131,7 @@ def test_a_single_run_makes_a_page_in_the_sweep_s_folder(tmp_path: Path, ask: As
     assert ask(sweep).strip() == str(sweep / "report.html")
     page = read_page(sweep / "report.html")
     assert "The sweep has no other choice to compare it with." in page.text
-    assert "Each setting was simulated once, with seed 0." in page.text
     assert all(len(table) > 1 for table in page.tables.values())
-
-
-def test_very_many_points_are_cut_and_counted(swept: Path) -> None:
-    frame = read_sweep(swept).frame
-    many = pd.concat([frame.assign(**{"times.compute_s": float(count)}) for count in range(200)])
-    axes = ["strategy.name", "strategy.redundancy", "failures.mtbf_s", "times.compute_s"]
-    table = points(many, axes)
-    assert len(table) == 14 * 200
-    assert len(points_table(table, axes).rows) == MOST_POINTS
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import pytest
 from faultline.experiments.analysis.comparison import compare
-from faultline.experiments.report.result_tables import comparison_table, shares
+from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, answer, standings
 from faultline.simulator.badput import CAUSES
 from hypothesis import given, settings
@@ -36,6 +35,8 @@ def runs_of(*choices: Made, steps: int = 100) -> pd.DataFrame:
             "goodput": 1.0 / ratio,
             "checkpoint_interval_steps": 12,
             "checkpoint_interval_s": 1200.0,
+            "gpu_hours": ratio * 24.0,
+            "mfu": None,
             METRIC: ratio,
             **{f"{cause}_s": ratio * 86400.0 / len(CAUSES) for cause in CAUSES},
         }
@@ -65,7 +66,6 @@ def test_a_clear_winner_is_told_with_its_interval() -> None:
 def test_what_chance_may_have_made_is_not_called_a_lead() -> None:
     printed = answer(standings(runs_of(ONE, ("replication", 3, 300.0, [2.1, 2.2, 2.1]))))
     assert printed.sentence.startswith("SPARe + checkpoint, r = 8 looks soonest")
-    assert printed.confidence.startswith("Its lead over the next best")
     assert "not significant" in printed.confidence
 
 
@@ -83,7 +83,7 @@ def test_one_choice_under_many_conditions_is_not_called_the_soonest() -> None:
     assert "soonest" not in printed.sentence + printed.confidence
 
 
-def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
+def test_protections_are_choices() -> None:
     storage = runs_of(("checkpoint", 1, 300.0, [2.0, 2.1])).assign(**{"protection.name": "storage"})
     reft = runs_of(("checkpoint", 1, 300.0, [1.5, 1.4])).assign(**{"protection.name": "reft"})
     both = pd.concat([storage, reft], ignore_index=True)
@@ -92,7 +92,6 @@ def test_protections_are_choices_and_so_is_an_axis_that_is_named() -> None:
     assert order.best().iloc[0]["protection.name"] == "reft"
     rates = pd.concat([both, both.assign(**{"failures.mtbf_s": 900.0})], ignore_index=True)
     assert standings(rates).conditions == ("failures.mtbf_s",)
-    assert standings(rates, by="failures.mtbf_s").conditions == ()
 
 
 def test_a_single_choice_is_compared_with_nothing() -> None:
@@ -108,12 +107,6 @@ def test_each_scheme_stands_at_its_best() -> None:
         ("spare", 8),
         ("replication", 3),
     ]
-
-
-def test_settings_that_do_as_well_are_named() -> None:
-    peer = ("spare", 9, 300.0, [2.1, 2.0, 2.3])
-    printed = answer(standings(runs_of(ONE, peer, ("spare", 2, 300.0, [8.0, 8.1, 8.2]), LATER)))
-    assert "Its lead over its other settings (r = 9) is not significant." in printed.confidence
 
 
 def test_a_single_scheme_is_compared_with_its_own_settings() -> None:
@@ -132,7 +125,7 @@ def test_a_job_that_gave_up_never_wins() -> None:
     assert list(order.best()["strategy"]) == ["spare", "replication", "checkpoint"]
     table = comparison_table(order)
     place = [column.title for column in table.columns].index("verdict")
-    verdicts = [row.cells[place].text for row in table.rows]
+    verdicts = [row.cells[place] for row in table.rows]
     assert verdicts == ["soonest", "later", "did not finish"]
     assert (
         "does not finish" in answer(standings(runs[runs["strategy"] != "replication"])).confidence
@@ -150,20 +143,19 @@ def test_a_setting_that_lost_its_worst_seed_does_not_win_by_that() -> None:
 
 def test_winners_are_counted_over_conditions() -> None:
     far = ("spare", 8, 9000.0, [1.5, 1.6, 1.5])
-    always = standings(runs_of(ONE, LATER, far, ("replication", 2, 9000.0, [2.5, 2.6, 2.8])))
-    assert answer(always).sentence == (
-        "SPARe + checkpoint trains soonest whatever the MTBF of the system, with r = 8."
-    )
-    assert "is always significant" in answer(always).confidence
+    runs = runs_of(ONE, LATER, far, ("replication", 2, 9000.0, [2.5, 2.6, 2.8]))
+    always = standings(runs)
+    assert answer(always).sentence == ("SPARe + checkpoint trains soonest under 2 of 2 conditions.")
+    assert "significant under 2 of 2 conditions" in answer(always).confidence
     assert list(always.best()["failures.mtbf_s"]) == [300.0, 300.0, 9000.0, 9000.0]
-    turned = standings(always.runs.iloc[::-1].drop(columns="place"))
+    turned = standings(runs.iloc[::-1])
     assert list(turned.best()["failures.mtbf_s"]) == [9000.0, 9000.0, 300.0, 300.0]
     mixed = standings(runs_of(ONE, LATER, far, ("replication", 2, 9000.0, [1.4, 1.7, 1.3])))
     assert answer(mixed).sentence == (
-        "It depends: SPARe + checkpoint looks soonest under 1 of 2 conditions, "
-        "replication + checkpoint under 1 of 2 conditions."
+        "SPARe + checkpoint looks soonest under 1 of 2 conditions, "
+        "replication + checkpoint under 1."
     )
-    assert "significant under only 1 of 2 conditions" in answer(mixed).confidence
+    assert "significant under 1 of 2 conditions" in answer(mixed).confidence
 
 
 ratios = st.lists(st.floats(1.0, 50.0), min_size=3, max_size=3)
@@ -191,14 +183,6 @@ def test_standings_agree_with_the_paired_comparison(
         assert row["change"] >= 0
 
 
-def test_shares_of_the_time_add_up() -> None:
-    table = shares(standings(runs_of(ONE, LATER)))
-    total = table[[f"{cause}_share" for cause in CAUSES]].sum(axis="columns")
-    assert total.to_numpy() == pytest.approx(np.ones(2))
-    assert table["useful_share"].to_numpy() == pytest.approx(np.full(2, 2 / len(CAUSES)))
-    assert not any(math.isnan(value) for value in table["time_s"])
-
-
 def test_what_decides_comes_before_details() -> None:
     """A window of 900 pixels shows the first columns only."""
     order = standings(runs_of(ONE, LATER).assign(mfu=0.4, gpu_hours=1e4))
@@ -210,12 +194,3 @@ def test_what_decides_comes_before_details() -> None:
     assert places == sorted(places)
     assert titles.index("checkpoint every") > places[-1]
     assert titles.index("MFU") > places[-1]
-
-
-def test_no_share_of_the_time_is_negative() -> None:
-    """Groups that are faster than the nominal pace need less compute."""
-    runs = runs_of(ONE, LATER)
-    whole = shares(standings(runs))
-    fast = shares(standings(runs.assign(waiting_s=-0.5 * runs["waiting_s"])))
-    assert (fast["waiting_share"] == 0.0).all()
-    assert (fast["compute_share"] < whole["compute_share"]).all()

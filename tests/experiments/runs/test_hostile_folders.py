@@ -392,7 +392,7 @@ def test_a_forged_table_is_not_believed(forgery: str, results: Path, plan: Plan,
         assert "Traceback" not in "".join(map(str, ask.all(command, results)))
 
 
-def test_rows_are_counted_before_they_are_read(tmp_path: Path, ask: Ask) -> None:
+def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
     """Two millions of them weigh some kilobytes."""
     path = tmp_path / "events.parquet"
     empty = pd.DataFrame({"step": np.zeros(2_000_001, "i1")})
@@ -400,7 +400,6 @@ def test_rows_are_counted_before_they_are_read(tmp_path: Path, ask: Ask) -> None
     assert path.stat().st_size < 20_000
     with pytest.raises(OSError, match="2,000,001 rows"):
         parquet_from(path.read_bytes(), 2_000_000)
-    assert "this is no timeline: 2,000,001 rows" in ask.refused("plot", path)
 
 
 HOSTILE_PLANS: dict[str, dict[str, Any]] = {

@@ -47,7 +47,7 @@ def row(simulated: float, published: float | None, setting: str = "here", **ends
 
 
 def verdict(claim: Mapping[str, Any], rows: list[Row], stated: Verdicts | None = None) -> str:
-    table = judged([{"claim": "it is so", **claim}], rows, ["runs"], stated or {}, 0.05)
+    table = judged([{"claim": "it is so", **claim}], rows, stated or {}, {}, 0.05, ["runs"])
     return str(table.verdict[0])
 
 
@@ -183,7 +183,7 @@ def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
     rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
     claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
     stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
-    (printed,) = judged([claim], rows, (), {}, 0.05, stated).verdict
+    (printed,) = judged([claim], rows, {}, stated, 0.05, ()).verdict
     assert printed == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
     table = judged_rows([claim], rows, {}, stated, 0.05)
     assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
@@ -231,11 +231,11 @@ def test_systems_are_printed_one_by_one() -> None:
         {"system": "torchft", "claim": "a", "not_simulated": "why"},
         {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
     ]
-    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], (), {}, 0.05)))
+    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], {}, {}, 0.05, ())))
     assert [one.caption for one in tables] == [
         "What is claimed: torchft",
         "What is claimed: FT-HSDP",
     ]
     assert "verdict" not in [column.title for column in tables[0].columns]
     (cells,) = (row.cells for row in tables[1].rows)
-    assert [cell.text for cell in cells][-1] == "1 inside"
+    assert cells[-1] == "1 inside"

@@ -30,11 +30,11 @@ from faultline.experiments.studies.spare.cells import (
     default_cells,
     full_cells,
     headline,
-    published,
-    trials,
+    published_cells,
     variant_points,
 )
 from faultline.experiments.studies.spare.figures import draw_curves, draw_headline
+from faultline.experiments.studies.stage import Stage
 from faultline.simulator.timeline import Event, EventKind
 from matplotlib.figure import Figure
 
@@ -85,6 +85,15 @@ def test_the_list_does_not_wait_for_what_studies_draw_with() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_no_folder_of_a_study_is_a_link(stage: Stage, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (stage.directory / "traces").symlink_to(elsewhere)
+    with pytest.raises(OSError, match="a symbolic link, and no folder"):
+        stage.folder("traces")
+    assert stage.folder("mixes").is_dir()
+
+
 def test_a_row_carries_the_confidence_interval_of_the_mean() -> None:
     row = row_of("ratio", "spare", "here", 2.0, [1.0, 2.0, 3.0], "1")
     assert list(row.as_dict()) == ROW_KEYS
@@ -123,6 +132,7 @@ def test_every_redundancy_has_a_cell_at_full_scale() -> None:
     assert len(counts) == 2 * 2 * 3
     assert all(number == 2 * (largest[job[2]] - 1) for job, number in counts.items())
     assert (len(default_cells()), len(full_cells())) == (129, 440)
+    assert set(default_cells()) <= set(full_cells())
 
 
 @pytest.mark.slow
@@ -149,20 +159,13 @@ def test_the_sensitivity_takes_each_scheme_at_its_best() -> None:
     assert len({(row.scheme, row.setting) for row in rows}) == 2 * len(names)
 
 
-def test_the_full_grid_is_that_of_the_study() -> None:
-    """660 runs: 55 redundancies over the three N, two schemes, two distributions, three seeds."""
-    of_study = [cell for cell in full_cells() if cell.rules == "spare-study"]
-    assert len(of_study) * 3 == 660
-    assert set(default_cells()) <= set(full_cells())
-
-
 def test_published_numbers_are_found() -> None:
-    assert published("time_to_train_ratio", "spare", 200, 9) == 2.927
-    assert published("availability", "spare", 600, 8) == 0.939
-    assert published("availability", "spare", 600, 7) is None
-    assert published("interval_steps", "replication", 1000, 3) == 10
-    assert len(trials()) == 22
-    assert len(headline()) == 6
+    found = published_cells().set_index(["strategy", "groups", "redundancy"])
+    assert found.published_time_to_train_ratio["spare", 200, 9] == 2.927
+    assert found.published_availability["spare", 600, 8] == 0.939
+    assert len(found) == 22 + 4
+    cell = Cell("spare-study", "replication", 1000, 3)
+    assert cell.settings()["checkpoint.interval_steps"] == 10
 
 
 def small_runs(workers: int) -> pd.DataFrame:
@@ -195,7 +198,7 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     assert study.closing_sentence(savings).startswith("SPARe trains sooner than replication by")
     assert "(published: 40% to 52%)" in study.closing_sentence(savings)
     assert saved_bytes(draw_headline(head, savings)) > 10_000
-    assert saved_bytes(draw_curves(beside, "spare-study", "weibull")) > 10_000
+    assert saved_bytes(draw_curves(beside)) > 10_000
 
 
 def test_schemes_live_through_the_same_failures() -> None:
@@ -219,13 +222,7 @@ def test_schemes_live_through_the_same_failures() -> None:
 def test_the_whole_reproduction_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     rows = ask.reproduced("spare", tmp_path, "--seeds", "2")
     assert all(list(row) == ROW_KEYS for row in rows)
-    assert {path.name for path in tmp_path.glob("*.png")} >= {"headline.png", "study-weibull.png"}
     assert (tmp_path / "headline.csv").is_file()
-    engines = [row for row in rows if row["quantity"] == "engine_difference"]
-    assert len(engines) == 6
-    assert all("same events" in row["setting"] for row in engines)
-    assert all(row["simulated"] < 1e-6 for row in engines)
-    assert (tmp_path / "failure-rates.png").is_file()
     crossings = [row for row in rows if row["quantity"] == "crossing_mtbf_s"]
     # Checkpoints alone overtake both others: two kinds of rules, two distributions, three N.
     overtakes = [row for row in crossings if row["scheme"].startswith("checkpoint overtakes")]

@@ -21,7 +21,6 @@ from faultline.strategies.nonuniform.throughput import (
     available_fraction,
     batch_sequences,
     packed,
-    spare_domains,
     unpacked,
     worst_first,
 )
@@ -59,20 +58,6 @@ def best_batch(
         mine = plans[worst].sequences
         best = max(best, mine + best_batch(rest, domains_per_replica, plans))
     return best
-
-
-def spares(
-    failed: Sequence[int],
-    domains_per_replica: int,
-    plans: Sequence[ReplicaPlan],
-    wanted: int,
-    step: int,
-) -> int:
-    """The fewest healthy domains, in steps, that bring the job to a batch."""
-    more = 0
-    while plain_batch([*failed, *[0] * more], domains_per_replica, plans, packing=True) < wanted:
-        more += step
-    return more
 
 
 def available(gpus: int, domain_gpus: int, failed: int) -> Fraction:
@@ -140,41 +125,6 @@ def test_many_states_at_once_are_each_alone(states: list[list[int]], scheme: Sch
     together = batch_sequences(worst, domains // 3, PLANS[scheme])
     alone = [batch(list(row), 3, scheme, packing=True) for row in table.tolist()]
     assert together.tolist() == alone
-
-
-@given(domain_lists, st.integers(1, 6), st.sampled_from(Scheme), st.booleans())
-def test_spares_are_as_few_as_can_be(
-    failed: list[int], per_replica: int, scheme: Scheme, whole_replicas: bool
-) -> None:
-    step = per_replica if whole_replicas else 1
-    wanted = len(failed) // per_replica * 8
-    hit = worst_first(np.array([failed, [0] * len(failed)]))
-    found = spare_domains(hit, len(failed), per_replica, PLANS[scheme], wanted, step=step)
-    expected = spares(failed, per_replica, PLANS[scheme], wanted, step)
-    assert found.tolist() == [expected, 0]
-
-
-def test_spares_by_hand() -> None:
-    """70 hit domains of 1,024 in replicas of eight.
-
-    DP-DROP needs a spare for each. NTP packs them into nine replicas, which lack nine sequences:
-    two replicas of eight sequences are more than enough; or fourteen spares, of which six take the
-    places of hit domains, so that eight replicas lack the eight sequences of the one more.
-    """
-    hit = np.ones((1, 70), dtype=np.int16)
-    needed = {
-        (scheme, step): int(spare_domains(hit, 1024, 8, PLANS[scheme], 1024, step=step)[0])
-        for scheme in Scheme
-        for step in (1, 8)
-    }
-    assert needed == {
-        (Scheme.DP_DROP, 1): 70,
-        (Scheme.DP_DROP, 8): 72,
-        (Scheme.NTP, 1): 14,
-        (Scheme.NTP, 8): 16,
-        (Scheme.NTP_PW, 1): 0,
-        (Scheme.NTP_PW, 8): 0,
-    }
 
 
 def test_worst_first_sorts_every_state() -> None:

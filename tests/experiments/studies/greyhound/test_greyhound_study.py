@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.greyhound import study
-from faultline.experiments.studies.greyhound.study import GreyhoundStudy, draw, injected, swept
+from faultline.experiments.studies.greyhound.study import draw, injected
 from matplotlib.figure import Figure
 
 
@@ -40,26 +40,23 @@ def test_something_is_slow_all_the_time(links: int, at_once: int) -> None:
         assert 1 <= slow <= at_once + 2
 
 
-def test_rows_and_figure(
+def test_bands_and_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved_bytes: Callable[[Figure], int]
 ) -> None:
     """32 micro-batches: one replica that is slow leaves 1.275, 1.125 and 1.25, by hand."""
     monkeypatch.setattr(study, "MICRO_BATCHES", (32,))
     points = list(study.one_slow(tmp_path))
     runs = [{**dict(one.labels), **run(one.scenario, 0)} for one in points]
-    left = study.shares_left(pd.DataFrame(runs))
-    speeds = pd.DataFrame(
-        [{"reaction": name, "speed": 20.0} for name in study.REACTIONS]
-        + [{"reaction": "ski-rental", "speed": value} for value in (20.0, 30.0)]
+    left = study.left_table(pd.DataFrame(runs))
+    dealt = study.band_table(left[left.reaction == "redeal"], "left", ["replicas", "published"])
+    assert list(dealt["mean"]) == pytest.approx([1.275, 1.125, 1.25], rel=2e-3)
+    assert list(dealt.published) == [1.3, 1.1, 1.2]
+    # Steps in 60 s.
+    done = [20.0] * len(study.REACTIONS) + [20.0, 30.0]
+    reactions = [*study.REACTIONS, "ski-rental", "ski-rental"]
+    speeds = study.speed_table(
+        pd.DataFrame({"reaction": reactions, "completed_steps": done, "time_s": 60.0})
     )
-    rows = list(GreyhoundStudy().rows({"left": left, "speeds": speeds}))
-    dealt = [
-        one.simulated
-        for one in rows
-        if one.quantity == "step over a sound one" and one.scheme == "redeal"
-    ]
-    assert dealt == pytest.approx([1.275, 1.125, 1.25], rel=2e-3)
-    band = next(one for one in rows if one.setting.endswith("swept"))
-    assert (band.published, band.simulated, band.low, band.high) == (29.8, 25.0, 20.0, 30.0)
-    assert len(swept(speeds)) == 2
+    band = study.band_table(speeds, "speed", ["inputs", "reaction", "published"]).iloc[-1]
+    assert band.tolist() == ["swept", "ski-rental", 29.8, 25.0, 20.0, 30.0]
     assert saved_bytes(draw(left, speeds)) > 10_000

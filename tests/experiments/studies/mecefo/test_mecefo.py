@@ -1,10 +1,10 @@
-"""`faultline reproduce mecefo`: its setting, its rows, a drop by hand, and the ablation."""
+"""`faultline reproduce mecefo`: its setting, a drop by hand, the headline, and the ablation."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +13,21 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
+from faultline.experiments.studies.data import published_value
 from faultline.experiments.studies.mecefo import ablation, study
 from faultline.experiments.studies.mecefo.runs import (
-    ALL_SHARED,
-    DROPS_PERCENT,
     MODELS,
     SCENARIOS,
-    SYSTEMS,
-    THOUSAND_TOKENS_PER_S,
     Cell,
     all_reduce_s,
     cells,
     course_of,
     doubled_cost,
-    drop_rows,
     hours_of,
-    plateau_rows,
-    published,
-    resilience_rows,
+    plateau_table,
+    resilience_table,
     scenario_of,
-    step_s,
-    throughput_rows,
+    with_drops,
 )
 from faultline.strategies.stage_work import low_rank_share
 from faultline.strategies.takeover.node_costs import (
@@ -47,33 +41,24 @@ from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask
 
-GPU_BYTES = 80e9
+GPU_GB = 80.0
 
 
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
-    """A table of runs as `drop_table` returns it, with drops that are made up."""
-    return pd.DataFrame(
-        [
-            {
-                "system": cell.system,
-                "model": cell.model,
-                "scenario_name": cell.scenario,
-                "variant": cell.variant,
-                "drop": (published(DROPS_PERCENT, cell.system, cell.model, cell.scenario) or 1.0)
-                / 100,
-            }
-            for cell in cells(full=True)
-            for _ in range(2)
-        ]
-    )
+    """A table of two seeds as `drop_table` returns it, with drops that are made up."""
+    rows = [{**cell._asdict(), "drop": 0.01} for cell in cells() for _ in range(2)]
+    table = pd.DataFrame(rows)
+    high = (table.model == "7B") & (table.scenario_name == "high")
+    return table.assign(drop=table["drop"].where(~high, 0.05))
 
 
 def test_published_throughputs_and_drops_are_of_one_table() -> None:
-    for (system, model), drops in DROPS_PERCENT.items():
-        no_fault = MODELS[model].no_fault_tokens_per_s[system] / 1000
-        found = [100 * (1 - k / no_fault) for k in THOUSAND_TOKENS_PER_S[system, model]]
-        assert found == pytest.approx(drops, abs=0.05)
+    for name, system, scenario in product(("350M", "7B"), study.SYSTEMS, ("low", "mid", "high")):
+        setting = system, f"{name} {scenario}"
+        no_fault = MODELS[name].no_fault_tokens_per_s[system] / 1000
+        drop = 100 * (1 - published_value("mecefo", "throughput", *setting) / no_fault)
+        assert drop == pytest.approx(published_value("mecefo", "drop", *setting), abs=0.05)
 
 
 def test_steps_follow_from_throughput() -> None:
@@ -82,8 +67,8 @@ def test_steps_follow_from_throughput() -> None:
     for cell in (Cell("mecefo", "350M", "low"), Cell("bamboo", "7B", "high")):
         question = resolve(scenario_of(cell))
         whole_s = question.scenario.compute_s + question.durations.all_reduce_s(4)
-        assert whole_s == pytest.approx(step_s(cell.system, MODELS[cell.model]), rel=1e-9)
-        assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario].mtbf_s
+        assert whole_s == pytest.approx(MODELS[cell.model].step_s(cell.system), rel=1e-9)
+        assert question.scenario.failures.mtbf_s == SCENARIOS[cell.scenario_name].mtbf_s
     assert 0 < all_reduce_s(MODELS["7B"]) < 0.02 * MODELS["7B"].step_s("mecefo")
 
 
@@ -101,39 +86,19 @@ def test_costs_of_other_models_come_from_no_fault_throughput_alone() -> None:
     assert 2 / 3 < costs[0] < costs[1] < costs[2]
 
 
-def test_every_row_can_be_told_from_the_others(runs: pd.DataFrame) -> None:
-    results = [
-        *drop_rows(runs),
-        *throughput_rows(runs),
-        *resilience_rows(runs),
-        *ablation.slowdown_rows(),
-        *plateau_rows(),
-    ]
-    names = [(row.quantity, row.scheme, row.setting) for row in results]
-    assert len(names) == len(set(names))
-    json.dumps([row.as_dict() for row in results], allow_nan=False)
-    assert ("drop", "mecefo", "1B low") in names
-    assert all(factor == pytest.approx(1) for _, factor in study.drops_within(results).values())
-
-
 @pytest.mark.paper("MeCeFO", "ablation of its techniques", "reproduce-mecefo")
 def test_the_ablation() -> None:
-    found = {(row.quantity, row.setting): row for row in ablation.slowdown_rows()}
-    naive = found["slowdown by FLOP", "7B naive doubling"]
-    assert naive.simulated == pytest.approx(22 / 15)
+    found = ablation.slowdown_table().set_index(["quantity", "setting"])
+    naive = found.loc[("slowdown by FLOP", "7B naive doubling")]
+    assert naive.slowdown == pytest.approx(22 / 15)
     assert naive.published == pytest.approx(1.4715, abs=1e-4)
     for name in ("naive doubling", "skip + recompute", "full"):
-        row = found["slowdown, calibrated", f"7B {name}"]
-        assert row.simulated == pytest.approx(row.published)
+        row = found.loc[("slowdown, calibrated", f"7B {name}")]
+        assert row.slowdown == pytest.approx(row.published)
 
 
-def test_tables_and_the_figure_of_drops(
-    runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
-) -> None:
-    results = list(drop_rows(runs))
-    assert len(study.shown_drops(results).rows) == len(MODELS) * len(SYSTEMS) + 1
-    assert "350M 0.90" in study.account(results)
-    assert saved_bytes(study.draw_drops(runs)) > 10_000
+def test_the_figure_of_drops(runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
+    assert saved_bytes(study.draw_drops(with_drops(runs))) > 10_000
 
 
 @pytest.mark.parametrize(("model", "share"), [("7B", 12_410 / 111_120), ("350M", 438 / 1199.23)])
@@ -149,42 +114,29 @@ def test_oobleck_s_drop_is_a_plateau() -> None:
     (8 - 1) 4 + 32 = 60 with all. With 12 to 15 nodes T/S is 11.6 to 10.5 and 16.5 for the short
     ones: times vary least with 14, 9 and 9 of them, in (14 - 1) 3 + 32 = 71.
     """
-    drops = [row for row in plateau_rows() if int(row.setting.split()[1]) <= 4]
-    assert len(drops) == 4
-    for row in drops:
-        assert row.low == row.high == pytest.approx(row.simulated)
-        assert row.simulated == pytest.approx(100 * (1 - 60 / 71))
-
-
-def test_the_headline_says_what_becomes_of_the_published_one(runs: pd.DataFrame) -> None:
-    said = study.times_over_mecefo(resilience_rows(runs))
-    assert "under Bamboo 5.0 times (published 5.0)" in said
-    assert "under Oobleck 6.7 times (published 6.7)" in said
+    drops = plateau_table().query("down <= 4")
+    assert list(drops.down) == [1, 2, 3, 4]
+    for column in ("low", "drop", "high"):
+        assert list(drops[column]) == pytest.approx([100 * (1 - 60 / 71)] * 4)
 
 
 def test_each_published_drop_is_tried_alone(runs: pd.DataFrame) -> None:
     """Bamboo's 5 % for 20.84 is a factor of 4; MeCeFO's 5 % for 4.18 is one of 1.2."""
-    changed = runs.copy()
-    high = (changed.model == "7B") & (changed.scenario_name == "high")
-    changed.loc[high & changed.system.isin(["bamboo", "mecefo"]), "drop"] = 0.05
-    found = {(row.scheme, row.setting): row.simulated for row in resilience_rows(changed)
-             if row.quantity.endswith("one drop published")}  # fmt: skip
-    assert found["bamboo", "7B high, bamboo's published"] == pytest.approx(20.84 / 5)
-    assert found["bamboo", "7B high, mecefo's published"] == pytest.approx(5 / 4.18)
-
-
-def test_bamboo_s_drop_grows_if_nodes_share_all_of_its_step() -> None:
-    cell = Cell("bamboo", "7B", "high", ALL_SHARED)
-    assert scenario_of(cell).strategy.bamboo.spread_share == 1.0
-    assert sum(one.variant == ALL_SHARED for one in cells(full=False)) == 3
-    assert {one.system for one in cells(full=True) if one.variant == ALL_SHARED} == {"bamboo"}
+    table = resilience_table(runs)
+    found = table.set_index(["quantity", "system", "setting"])
+    alone = "drop over MeCeFO's, one drop published"
+    assert found.times[alone, "bamboo", "7B high, bamboo's published"] == pytest.approx(20.84 / 5)
+    assert found.times[alone, "bamboo", "7B high, mecefo's published"] == pytest.approx(5 / 4.18)
+    (said,) = study.MecefoStudy().headline({"resilience": table}, ())
+    assert "under Bamboo 1.0 times (published 5.0)" in said
+    assert "under Oobleck 1.0 times (published 6.7)" in said
 
 
 def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
     cell = Cell("mecefo", "7B", "higher")
     course = course_of(cell, 1, 2.0)
     record = run(scenario_of(cell).with_({"job.time_limit_s": 7200.0}), 1)
-    trained_s = record["completed_steps"] * step_s("mecefo", MODELS["7B"])
+    trained_s = record["completed_steps"] * MODELS["7B"].step_s("mecefo")
     assert course.relative.sum() * 300 == pytest.approx(trained_s, abs=5.0)
     assert len(course.failures_h) > 3
     courses = {"mecefo": course, "bamboo": course_of(Cell("bamboo", "7B", "higher"), 1, 2.0)}
@@ -205,24 +157,24 @@ def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
     k = 32 * (1 - np.exp(-down / 32))
     shared = MODELS["350M"].bamboo_work_share
     expected_s = record["time_s"] * shared * (1 - (32 - k) / 32) + stalls
-    lost_s = record["time_s"] - record["completed_steps"] * step_s("bamboo", MODELS["350M"])
+    lost_s = record["time_s"] - record["completed_steps"] * MODELS["350M"].step_s("bamboo")
     assert lost_s == pytest.approx(expected_s, rel=0.25)
 
 
 def test_the_ablation_s_memory_is_predicted() -> None:
-    table = ablation.memory_table(256).set_index("technique")
+    table = ablation.memory_table().query("batch == 256").set_index("technique")
     error = (table.predicted / table.measured - 1).abs()
     assert error["no fault"] == pytest.approx(0.0, abs=1e-12)  # calibrated on this one
     within = {"none": 0.06, "skip": 0.07, "skip + recompute": 0.02, "full": 0.02}
     for name, most in within.items():
         assert error[name] < most
-    assert (table.predicted <= GPU_BYTES).all()
+    assert (table.predicted <= GPU_GB).all()
 
 
 @pytest.mark.paper("MeCeFO", "memory of the ablation", "reproduce-mecefo")
 def test_who_runs_out_of_memory_at_the_larger_batch() -> None:
-    table = ablation.memory_table(512)
-    assert list(table.predicted > GPU_BYTES) == list(table.ran_out)
+    table = ablation.memory_table().query("batch == 512")
+    assert list(table.predicted > GPU_GB) == list(table.ran_out)
     assert (table.least <= table.predicted).all()
     assert (table.predicted <= table.most).all()
 
@@ -236,19 +188,7 @@ def test_halves_of_the_activations_are_those_of_the_workload() -> None:
     assert stage.attention_bytes + stage.ffn_bytes == pytest.approx(34 * numbers)
 
 
-def test_costs_of_the_ablation_next_to_flop() -> None:
-    table = ablation.cost_table().set_index("technique")
-    naive = table.loc["none"]
-    assert naive.slowdown_by_flop == pytest.approx(naive.slowdown_measured, rel=0.005)
-    full = table.loc["skip + recompute + low rank"]
-    # The finding: FLOP predict a drop of a fifth and more, measured is a fifth of a percent.
-    assert full.slowdown_by_flop > 1.2
-    assert full.slowdown_measured < 1.01
-    assert list(table.measured_last) == pytest.approx(list(table.measured), rel=0.03)
-    assert (table.measured_first >= table.measured - 1e-9).all()
-
-
-def test_what_the_measured_cost_say_of_attention_and_of_the_rank() -> None:
+def test_what_the_measured_costs_say_of_attention_and_of_the_rank() -> None:
     skip, recompute, full = (measured_cost(256, row) for row in (SKIP, SKIP_RECOMPUTE, FULL))
     # Two tasks without attention's backward pass are 2 (a + 3 b) of 3 (a + b); by FLOP a/b is 0.51.
     assert (6 - 3 * skip) / (3 * skip - 2) > 3

@@ -19,7 +19,7 @@ from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import listed_rows
 from faultline.experiments.studies.ntp import figures, tables
-from faultline.experiments.studies.ntp.failures import traces
+from faultline.experiments.studies.ntp.failures import lost_shares, traces
 from faultline.experiments.studies.ntp.loop import (
     DOMAIN_SCHEMES,
     REPAIR,
@@ -31,11 +31,9 @@ from faultline.experiments.studies.ntp.loop import (
     loop_points,
     loop_table,
     modelled_settings,
-    placed_loss,
     scenario_of,
 )
 from faultline.experiments.studies.ntp.setting import study_job
-from faultline.simulator.badput import CAUSES
 from faultline.strategies.nonuniform.replica_plan import Scheme
 from faultline.strategies.ntp import Ntp, NtpPw
 from matplotlib.figure import Figure
@@ -84,9 +82,15 @@ def test_traces_are_written_as_they_were_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param("dp-drop", marks=pytest.mark.slow), "ntp, resharding hidden"]
+    ("variant", "scheme"),
+    [
+        pytest.param("dp-drop", Scheme.DP_DROP, marks=pytest.mark.slow),
+        ("ntp, resharding hidden", Scheme.NTP),
+    ],
 )
-def test_the_loop_loses_what_the_placement_study_finds(tmp_path: Path, variant: str) -> None:
+def test_the_loop_loses_what_the_placement_study_finds(
+    tmp_path: Path, variant: str, scheme: Scheme
+) -> None:
     """The same four traces in both: the mean ratio, within three standard errors over traces.
 
     Beyond these the loop is to be off by what it does otherwise. Repairs wait for the next restart,
@@ -102,9 +106,11 @@ def test_the_loop_loses_what_the_placement_study_finds(tmp_path: Path, variant: 
         scenario = scenario_of(trace, path, variant, *COARSE)
         record = run(scenario, 0)
         trained_s = sum(record[f"{cause}_s"] for cause in ("compute", "all_reduce", "degraded"))
-        placed = placed_loss(trace, study_job(), variant)
+        job = study_job()
+        shares = lost_shares(trace.domain_counts(job.domains, job.domain_gpus), job, scheme)
+        placed = float(shares @ trace.lengths_s / trace.duration_s)
         ratios.append(record["degraded_s"] / trained_s / placed)
-        away = max(away, placed if variant == Scheme.DP_DROP.value else 0.0)
+        away = max(away, placed if scheme is Scheme.DP_DROP else 0.0)
         assert record["restarts"] > 100
     error = 3 * np.std(ratios, ddof=1) / sqrt(len(ratios))
     assert 1 - 2 * away - error < np.mean(ratios) < 1.025 + error
@@ -122,19 +128,13 @@ def test_fifteen_days_take_less_than_two_seconds() -> None:
 
 @pytest.mark.slow
 def test_larger_domains_lose_more_of_themselves_and_train_more(tmp_path: Path) -> None:
-    """The same GPUs fail at every size; the loop and the placements agree on what that costs.
-
-    But for domains of 72: 32,768 - 56 * 8 * 72 GPUs are idle, and spares for the placements.
-    """
+    """The same GPUs fail at every size."""
     table = domain_table(pd.DataFrame(simulate(list(domain_points(tmp_path, 1, 1)))))
     by_size = table.pivot_table(index="domain_gpus", columns="strategy", values="degraded")
     assert by_size["dp-drop"].is_monotonic_increasing
     assert (by_size["ntp"] < by_size["dp-drop"])[16:].all()
-    dropped = table[(table.strategy == "dp-drop") & (table.idle_gpus == 0)]
-    assert list(dropped.degraded) == pytest.approx(list(dropped.placed), rel=0.1)
     batches = table.pivot_table(index="domain_gpus", columns="strategy", values="batches_per_day")
     assert (batches.loc[32] > 1.2 * batches.loc[8]).all()
-    assert set(table.idle_gpus[table.domain_gpus == 72]) == {512}
     assert len(table) == len(batches) * len(DOMAIN_SCHEMES)
 
 
@@ -156,45 +156,28 @@ def test_every_variant_is_simulated(tmp_path: Path) -> None:
     assert free * (1 - 2e-3) < goodput["ntp, in memory"] < free
 
 
-@pytest.fixture
-def loop() -> pd.DataFrame:
-    """Made up, to be drawn."""
+def test_rows_sentence_and_figures(saved_bytes: Callable[[Figure], int]) -> None:
+    """Of made-up runs: each variant or size has its rows, and its place in a figure."""
     rng = np.random.default_rng(1)
-    rows = []
-    for variant in VARIANTS:
-        for seed in range(2):
-            causes = {f"{cause}_s": float(rng.uniform(1e4, 1e5)) for cause in CAUSES}
-            plain = variant == "dp-drop"
-            more = {"goodput": 0.8, "degraded": 0.02, "placed": 0.02 if plain else float("nan")}
-            rows.append(
-                {"variant": variant, "seed": seed, "restarts": 200, "time_s": 1e6, **more, **causes}
-            )
-    return pd.DataFrame(rows)
-
-
-def test_rows_tables_and_figures(loop: pd.DataFrame, saved_bytes: Callable[[Figure], int]) -> None:
-    made = {"loop": tables.loop_by_seed(loop)}
+    columns = ("compute", "all_reduce", "degraded", "repeated", "checkpoint", "restart", "time")
+    runs = pd.DataFrame(
+        {"variant": variant, "seed": seed, "time_to_train_ratio": 1.25, "restarts": 200}
+        | {f"{column}_s": float(rng.uniform(1e4, 1e5)) for column in columns}
+        for variant in VARIANTS
+        for seed in range(2)
+    )
+    loop = loop_table(runs.assign(strategy=runs.variant.str.partition(",")[0]))
+    plain = loop[loop.variant.isin(DOMAIN_SCHEMES)]
+    sizes = pd.concat(plain.assign(domain_gpus=size, stages=8) for size in (8, 32))
+    domains = sizes.assign(batches_per_day=20_000.0)
+    made = {
+        "loop": tables.by_seed(loop, ["strategy", "how"]),
+        "domains": tables.by_seed(domains, ["domain_gpus", "stages", "strategy"]),
+    }
     found = list(listed_rows("ntp", made))
     json.dumps([row.as_dict() for row in found], allow_nan=False)
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
-    beside = [row for row in found if row.quantity == "degraded_over_placement_study"]
-    assert [row.scheme for row in beside] == ["dp-drop"]
-    assert beside[0].simulated == pytest.approx(1.0)
+    assert len(found) == 3 * len(VARIANTS) + 2 * 3 * len(DOMAIN_SCHEMES)
     assert "NTP 80.0%" in tables.loop_sentence(loop)
     assert saved_bytes(figures.draw_loop(loop)) > 10_000
-
-
-def test_domain_sizes_are_told_in_rows_tables_and_a_figure(
-    saved_bytes: Callable[[Figure], int],
-) -> None:
-    rows = [
-        {"domain_gpus": size, "stages": 8, "strategy": scheme, "seed": seed, "trace": 0}
-        for size in (8, 32)
-        for scheme in DOMAIN_SCHEMES
-        for seed in range(2)
-    ]
-    made_up = {"placed": 0.02, "degraded": 0.02, "goodput": 0.8, "batches_per_day": 20_000.0}
-    table = pd.DataFrame(rows).assign(**made_up, restarts=200, idle_gpus=0)
-    printed = list(listed_rows("ntp", {"domains": table}))
-    assert len(printed) == 2 * len(DOMAIN_SCHEMES) * 3
-    assert saved_bytes(figures.draw_domains(table)) > 10_000
+    assert saved_bytes(figures.draw_domains(domains)) > 10_000

@@ -75,9 +75,7 @@ def test_the_model_whose_speeds_are_printed_needs_no_calibration(
     oobleck_67b: pd.DataFrame,
 ) -> None:
     assert study.steps_of("oobleck", "6.7B") == tuple(1_024 / one for one in SAMPLES_PER_S)
-    for row in study.step_rows(oobleck_67b):
-        assert row.published is not None
-        assert abs(row.simulated - row.published) <= 1
+    assert (oobleck_67b.steps - oobleck_67b.published_steps).abs().max() <= 1
     assert (oobleck_67b.effective - oobleck_67b.published_effective).abs().max() < 0.5
     ratio = oobleck_67b.samples_per_s / oobleck_67b.published_samples_per_s
     assert (ratio - 1).abs().max() < 0.05

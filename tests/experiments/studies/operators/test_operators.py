@@ -17,7 +17,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.job.failure_model import failure_model
 from faultline.experiments.runs import single_run
-from faultline.experiments.studies.base import Row
 from faultline.experiments.studies.claims import tally
 from faultline.experiments.studies.operators import loop, scale
 from faultline.experiments.studies.operators.incidents import (
@@ -39,7 +38,7 @@ from faultline.experiments.studies.operators.study import (
     draw_scale,
     outputs,
     run_name,
-    verdicts,
+    verdict_table,
 )
 from faultline.experiments.studies.stage import Stage
 from faultline.simulator.failures.failure import STOPPING, Failure
@@ -66,7 +65,7 @@ def test_no_mark_of_a_scheme_at_scale_hides_another() -> None:
         columns=["gpus", "rate", "excess", "failing", "label", "prices", "variant", "seed",
                  "goodput"],
     )  # fmt: skip
-    for axis in draw_scale(table).axes:
+    for axis in draw_scale(scale.bands(table)).axes:
         marks = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axis.lines]
         assert len(marks) == len(set(marks)) == 4
 
@@ -168,19 +167,14 @@ def test_verdicts(
     off: float | None,
 ) -> None:
     output = Output("X1", "goodput", published, test=test)
-    ((row, said),) = verdicts((output,), _samples(values))
-    assert said["verdict"] == printed
-    assert said["off"] == (None if off is None else pytest.approx(off))
+    row = verdict_table((output,), _samples(values)).iloc[0]
+    assert row.verdict == printed
+    assert row.off == (None if off is None else pytest.approx(off))
     assert row.published == published
     if len(values) > 1:
         means = [float(np.mean(each)) for each in values.values()]
         assert (row.low, row.high) == pytest.approx((min(means), max(means)))
-        assert said["hits"] in values
-
-
-def test_an_output_that_nothing_simulates_is_told() -> None:
-    with pytest.raises(LookupError, match="nothing runs Y9, hours"):
-        list(verdicts((Output("Y9", "hours", 1.0),), _samples({"": [1.0]})))
+        assert row.hits in values
 
 
 def test_outputs_are_named_once_and_withheld_ones_have_no_value() -> None:
@@ -333,7 +327,6 @@ def test_the_whole_study(
         r"(\d+) that chose something and (\d+) that repeat",
     ) == [judged[0], sum(judged), *judged[1:], met, met + missed, *others]
     rows = list(study.rows(results))
-    assert all(isinstance(row, Row) for row in rows)
     records = study.records(results, rows)
     assert {one["published"] for one in records if one["verdict"] == "withheld"} == {None}
     assert saved_bytes(draw_agreement(table)) > 20_000

@@ -17,12 +17,9 @@ import pytest
 from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
-from faultline.experiments.studies.spare.crossings import (
-    crossing_rows,
-    crossing_sentence,
-    crossings,
-)
-from faultline.experiments.studies.spare.figures import rate_figures
+from faultline.experiments.studies.base import Row, listed_rows
+from faultline.experiments.studies.spare.crossings import crossing_sentence, crossings
+from faultline.experiments.studies.spare.figures import draw_rates
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
     RATES_S,
@@ -38,6 +35,7 @@ from faultline.experiments.studies.spare.rates import (
     to_simulate,
     with_finished,
 )
+from faultline.experiments.studies.spare.study import SpareStudy
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -55,7 +53,6 @@ def test_settings_cover_a_minute_to_a_day() -> None:
     rates = {n: sorted({s.mtbf_s for s in settings() if s.groups == n}) for n in (200, 600, 1000)}
     assert all((min(mine), max(mine), len(mine)) == (60.0, 86_400.0, 10) for mine in rates.values())
     assert len(settings()) == 2 * 2 * 3 * 10
-    assert set(settings()) < set(settings(full=True))
 
 
 def test_closed_forms_are_empty_outside_their_range() -> None:
@@ -73,24 +70,21 @@ def test_what_is_simulated_is_the_best_predicted_and_one_that_is_not_its_neighbo
     found = choices(SOUND, "spare")
     assert [choice.ratio for choice in found] == sorted(choice.ratio for choice in found)
     assert min(choice.redundancy for choice in found) == 2
-    simulated = to_simulate(found, full=False)
+    simulated = to_simulate(found)
     assert simulated[0] is found[0]
     assert all(abs(c.redundancy - 7) > 1 for c in simulated[1:])
-    more = {(c.redundancy, c.interval_steps) for c in to_simulate(found, True)}
-    best = found[0]
-    assert {(best.redundancy, round(best.interval_steps * by)) for by in (0.6, 1.0, 1.6)} <= more
 
 
 def test_jobs_are_shortened_with_their_limit() -> None:
     """50 lives of 3 steps, far from leading: 1.5 % of the 10,000 steps, and of the year."""
     (mine,) = choices(SOUND, "checkpoint")
-    (point,) = points_of(SOUND, mine, seeds=1, full=True)
+    (point,) = points_of(SOUND, mine, seeds=1)
     job = point.scenario.job
-    assert job.steps == steps_to_simulate(SOUND, mine, full=True)
+    assert job.steps == steps_to_simulate(SOUND, mine)
     assert 100 < job.steps < 200
     assert job.time_limit_s == pytest.approx(LIMIT_S * job.steps / 10_000)
     seldom = replace(SOUND, mtbf_s=3600.0)
-    assert steps_to_simulate(seldom, choices(seldom, "checkpoint")[0], full=True) > 5000
+    assert steps_to_simulate(seldom, choices(seldom, "checkpoint")[0]) > 5000
 
 
 def record(redundancy: int, seed: int, ratio: float, done: int = 100) -> dict[str, object]:
@@ -123,6 +117,11 @@ def runs_of(ratios: dict[str, list[float]]) -> tuple[pd.DataFrame, pd.DataFrame]
     return runs, runs[runs.seed == 0].assign(closed_form_ratio=runs.time_to_train_ratio)
 
 
+def rows_of(table: pd.DataFrame) -> list[Row]:
+    made = SpareStudy().row_tables({"failure-rates-crossings": table})
+    return list(listed_rows("spare", made))
+
+
 def test_every_pair_has_its_row_and_a_lead_that_never_changes_says_so() -> None:
     """Checkpoints: 8, 4, 1; replication 4, 4, 4 is level at 10 min; SPARe leads until 2 = 2."""
     runs, curves = runs_of(
@@ -138,7 +137,7 @@ def test_every_pair_has_its_row_and_a_lead_that_never_changes_says_so() -> None:
     assert isnan(found.loc[("spare", "replication"), "mtbf_s"])
     assert len(table) == 3
 
-    rows = list(crossing_rows(table))
+    rows = rows_of(table)
     assert [row.quantity for row in rows].count("crossing_mtbf_s") == 2
     assert [row.quantity for row in rows].count("closed_form_crossing_mtbf_s") == 2
     (never,) = (row for row in rows if row.quantity == "crossings")
@@ -233,13 +232,10 @@ def test_time_to_train_is_the_ratio_of_the_time_without_failures(core: Found) ->
 def test_tables_figures_and_rows_are_made_of_it(
     core: Found, saved_bytes: Callable[[Figure], int]
 ) -> None:
-    drawn = rate_figures(core.curves, core.crossings)
-    assert len(drawn) == 5
-    for draw in drawn.values():
-        assert saved_bytes(draw()) > 10_000
+    assert saved_bytes(draw_rates(core.curves, core.crossings)) > 10_000
     # Groups rejoin under sound rules.
     assert len(core.curves) == 6 * 3 + 4
-    json.dumps([row.as_dict() for row in crossing_rows(core.crossings)], allow_nan=False)
+    json.dumps([row.as_dict() for row in rows_of(core.crossings)], allow_nan=False)
 
 
 def test_the_grid_of_failure_rates_is_valid() -> None:

@@ -20,6 +20,7 @@ from faultline.experiments.studies.step_time.predicting import (
     expected_step,
     fit,
     simulate,
+    simulated_choices,
     slowest_gpu,
 )
 from faultline.experiments.studies.step_time.published import STACKS, Choice, Unit, cases
@@ -215,8 +216,7 @@ def test_what_nobody_states_takes_every_legal_value(
 
 
 def test_the_ends_of_each_open_decision_are_simulated_alone() -> None:
-    case = CASES["A3 16384 131K"]
-    assert Group((case,), CASES["A3 8192 8K"], sweeps=False).choices(case) == (
+    assert simulated_choices(CASES["A3 16384 131K"]) == (
         Choice(8, 1, "flash-2"),
         Choice(2, 1, "flash-2"),
         Choice(8, 1, "flash-3"),
@@ -240,7 +240,7 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
 
 def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
     named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES))}
-    rows = list(listed_rows("step_time", named, named))
+    rows = list(listed_rows("step_time", named))
     assert [row.setting for row in rows] == list(SMALL)
     assert {row.scheme for row in rows} == {"Megatron-LM 2021, A100, fitted on A1 7.5B"}
     assert [row.published is None for row in rows] == [False, True, False, False]

@@ -5,6 +5,7 @@ Whole jobs beside their prediction, and recorded samples beside those that are d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -26,9 +27,12 @@ from faultline.experiments.studies.theory.comparisons import (
     compare_counts,
     compare_jobs,
     compare_redundancies,
+    compare_times,
+    compare_work,
     published_jobs,
     with_errors,
 )
+from faultline.experiments.studies.theory.study import draw_errors
 from faultline.simulator.failures.distributions import Weibull
 from faultline.strategies.base import WipeOut
 from faultline.strategies.closed_forms.lifetimes import GroupLifetimes
@@ -38,6 +42,7 @@ from faultline.strategies.registry import build_strategy
 from faultline.strategies.spare import Spare
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from tests.experiments.asking import Ask
 from tests.experiments.studies.theory.monte_carlo import (
@@ -164,6 +169,21 @@ def test_recorded_work_is_that_of_the_real_matching() -> None:
     recorded = {(row["groups"], row["redundancy"]): row for row in read_rows("theory", "work")}
     assert tuple(recorded) == PUBLISHED
     assert recorded[1000, 9] == sampled_work(1000, 9)
+
+
+def test_closed_forms_meet_the_recorded_work_and_times() -> None:
+    """Patch compute within 6 %; times within four standard errors and what SPARe's form omits."""
+    for row in map(compare_work, read_rows("theory", "work")[::6]):
+        assert abs(row["one_stack_error"]) < 0.06
+        assert abs(row["as_needed_error"]) < 0.06
+    for row in map(compare_times, read_rows("theory", "times")[::7]):
+        noise = 4 * row["standard_error_s"] / row["simulated_s"]
+        assert abs(row["closed_error"]) < noise + 0.003 / row["shape"]
+
+
+def test_the_figure_of_errors(saved_bytes: Callable[[Figure], int]) -> None:
+    few = [row for row in read_rows("theory", "counts") if row["groups"] == 50]
+    assert saved_bytes(draw_errors(with_errors(list(map(compare_counts, few))))) > 10_000
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 1.7])

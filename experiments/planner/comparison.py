@@ -1,0 +1,149 @@
+"""Plans of several scenarios side by side: what another cluster brings, in days and in money."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from faultline.experiments.analysis.decision import judge
+from faultline.experiments.analysis.printing import text_table
+from faultline.experiments.config.model_numbers import tokens_of_step
+from faultline.experiments.planner.advice import pair_name
+from faultline.experiments.planner.over_priors import OverPriors
+from faultline.experiments.planner.plan import Plan
+from faultline.experiments.planner.situation import DAY_S
+from rich.box import SIMPLE
+from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The answer to one scenario.
+
+    Attributes
+    ----------
+    scenario : str
+        Its name.
+    gpus : int
+        GPUs that are paid for.
+    scheme : str or None
+        The scheme of the least expected regret, or without samples of the priors the soonest; None
+        if no scheme finishes.
+    days : float or None
+        Expected time to train.
+    band_days : tuple of float or None
+        80 % band of one run, from the samples of the priors.
+    gpu_hours : float or None
+        GPU-hours in that time.
+    cost : float or None
+        Their cost, if there is a price.
+    tokens : float or None
+        Tokens of the whole training; None without a named model.
+    """
+
+    scenario: str
+    gpus: int
+    scheme: str | None
+    days: float | None
+    band_days: tuple[float, float] | None
+    gpu_hours: float | None
+    cost: float | None
+    tokens: float | None
+
+
+def summary_of(plan: Plan, over: OverPriors | None, price_per_gpu_hour: float | None) -> Summary:
+    """Return the answer of a plan: over the priors where these were simulated."""
+    situation = plan.situation
+    scenario = situation.scenario
+    scheme, days, band = _answer(plan, over)
+    hours = None if days is None else situation.gpu_hours(days * DAY_S / situation.ideal_s)
+    price = price_per_gpu_hour
+    return Summary(
+        scenario.name,
+        situation.gpus,
+        scheme,
+        days,
+        band,
+        hours,
+        None if hours is None or price is None else hours * price,
+        None if scenario.model.name == "stated" else scenario.job.steps * tokens_of_step(scenario),
+    )
+
+
+def _answer(
+    plan: Plan, over: OverPriors | None
+) -> tuple[str | None, float | None, tuple[float, float] | None]:
+    """Return the scheme with its protection, and its time with an 80 % band, in days."""
+    if over is not None and isfinite((first := judge(over.costs)[0]).bands.mean):
+        choice = over.choices[over.costs.candidates.index(first.candidate)]
+        band = first.bands.low / DAY_S, first.bands.high / DAY_S
+        return pair_name(choice.scheme, choice.protection), first.bands.mean / DAY_S, band
+    soonest = next((line for line in plan.lines if line.finished), None)
+    if soonest is None:
+        return None, None, None
+    name = pair_name(soonest.choice.scheme, soonest.choice.protection)
+    return name, plan.situation.days(soonest.ratio), None
+
+
+def print_comparison(console: Console, summaries: Sequence[Summary]) -> None:
+    """Print a row per scenario, and which of them is the soonest and the cheapest."""
+    names = ["scenario", "GPUs", "scheme", "days", "80 % band", "M GPU-hours"]
+    has_costs = any(one.cost is not None for one in summaries)
+    names += ["M cost"] * has_costs
+    columns = [
+        {"header": name, "justify": "left" if name in ("scenario", "scheme") else "right"}
+        for name in names
+    ]
+    rows = [_row(one)[: len(names)] for one in summaries]
+    console.print(text_table(rows, columns, box=SIMPLE, pad_edge=False))
+    for text in comparison_texts(summaries):
+        console.print(text, style="bold", soft_wrap=True)
+
+
+def _row(one: Summary) -> list[str]:
+    band = "-" if one.band_days is None else "{:,.1f} to {:,.1f}".format(*one.band_days)
+    return [
+        one.scenario,
+        f"{one.gpus:,}",
+        one.scheme or "none finishes",
+        "-" if one.days is None else f"{one.days:,.1f}",
+        band,
+        "-" if one.gpu_hours is None else f"{one.gpu_hours / 1e6:,.3f}",
+        "-" if one.cost is None else f"{one.cost / 1e6:,.3f}",
+    ]
+
+
+def comparison_texts(summaries: Sequence[Summary]) -> list[str]:
+    """Return sentences: which scenario is the soonest, which the cheapest, and what differs."""
+    finished = [(one.days, one) for one in summaries if one.days is not None]
+    texts = []
+    if len({one.tokens for one in summaries}) > 1:
+        tokens = ", ".join(
+            f"{one.scenario} {'unknown' if one.tokens is None else format(one.tokens, '.3g')}"
+            for one in summaries
+        )
+        texts.append(
+            f"The scenarios train on different numbers of tokens ({tokens}): their days do not "
+            "compare. State job.tokens in each."
+        )
+    elif len(finished) > 1:
+        (days, soonest), (later_days, later) = sorted(finished, key=lambda pair: pair[0])[:2]
+        texts.append(
+            f"Soonest: {soonest.scenario} in {days:,.1f} days, {later_days - days:,.1f} days "
+            f"before {later.scenario}{_bands_meet(soonest, later)}."
+        )
+        costs = [(one.cost, one) for one in summaries if one.cost is not None]
+        if len(costs) > 1:
+            (cost, cheapest), (more, dearer) = sorted(costs, key=lambda pair: pair[0])[:2]
+            texts.append(
+                f"Cheapest: {cheapest.scenario} for {cost:,.0f}, {more - cost:,.0f} less than "
+                f"{dearer.scenario}."
+            )
+    return texts
+
+
+def _bands_meet(soonest: Summary, later: Summary) -> str:
+    if soonest.band_days is None or later.band_days is None:
+        return ""
+    return "; their bands overlap" if soonest.band_days[1] >= later.band_days[0] else ""
