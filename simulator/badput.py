@@ -32,7 +32,7 @@ detection
     after the nominal passes.
 reconfigure, checkpoint, restart, load
     The controller and the shrinking of the communicator; writing checkpoints, as far as a group
-    waits for it; global restarts; loading checkpoints.
+    waits for it, and mirrors of state that a scheme sends; global restarts; loading checkpoints.
 """
 
 MEANINGS = {

@@ -239,8 +239,10 @@ class Contract:
             )
         if plan.pipelines:
             self._check_pipelines(plan)
+        if plan.mirrors:
+            self._check_mirrors(plan)
         self._checked = plan
-        depends_on_members = plan.approximate or plan.pipelines or not plan.members
+        depends_on_members = plan.approximate or plan.pipelines or plan.mirrors or not plan.members
         self._sound_numbers = None if depends_on_members else plan.all_but_members
 
     def _check_pipelines(self, plan: StepPlan) -> None:
@@ -288,6 +290,31 @@ class Contract:
         groups = tuple(dict.fromkeys(stage.group for stage in one.stages))
         works = tuple((stage.layers, stage.forward, stage.backward) for stage in one.stages)
         return _Stages(one.stages, groups, self._kinds.setdefault(works, len(self._kinds)))
+
+    def _check_mirrors(self, plan: StepPlan) -> None:
+        """Check the mirrors that members send to each other between steps."""
+        for one in plan.mirrors:
+            if not _is_count(one.every_steps, 1):
+                self._breach(
+                    f"plan() has a mirror every {one.every_steps} steps",
+                    f"use a whole number from 1 to {_MOST:,}",
+                )
+            if not one.moves:
+                self._breach("plan() has a mirror without moves", "use a tuple of SentMove")
+            for move, sender in one.moves:
+                stages = range(move.stages)
+                if not (move.receiver in stages and move.of in stages and 0.0 < move.share <= 1.0):
+                    self._breach(
+                        f"plan() has a mirror that cannot be sent: {move}",
+                        "use numbers below Move.stages for its stages, and a share above 0, up to "
+                        "1",
+                    )
+                ends = [group for group in (sender, move.group) if group is not None]
+                if len(set(ends)) < 2 or not all(_has(plan.members, group) for group in ends):
+                    self._breach(
+                        f"plan() has a mirror from group {sender} to group {move.group}",
+                        "let a member send to another member",
+                    )
 
     def _check_work(self, plan: StepPlan) -> None:
         """Refuse a step of which a stage is computed for less than what the step trains.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from faultline.simulator.background import Write
 from faultline.simulator.conditions import UNDISTURBED, Slowdown
 from faultline.simulator.failures.failure import Failure
-from faultline.strategies.recovery import RESTART, SHRINK, Recovery
+from faultline.strategies.recovery import RESTART, SHRINK, Recovery, SentMove
 from faultline.strategies.step_shares import Pipeline
 
 
@@ -192,6 +192,17 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """State moves between members, which all wait for it.
+
+    The failure of a sender or receiver goes unnoticed until the transfer should have ended; the
+    next all-reduce lacks that member.
+    """
+
+    moves: tuple[SentMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
     """All groups are restarted, except those that stay away.
 
@@ -250,6 +261,7 @@ Phase = (
     | Save
     | Background
     | Stall
+    | Send
     | Restart
     | Load
     | Rejoin

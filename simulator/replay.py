@@ -36,6 +36,7 @@ from faultline.simulator.phases import (
     Restart,
     Save,
     Saves,
+    Send,
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
@@ -86,6 +87,7 @@ class ReplayEngine(BesideCopies):
             Save: self._save,
             Background: self._begin_write,
             Stall: self._stall,
+            Send: self._send,
             Restart: self._restart,
             Load: self._load,
             Rejoin: self._rejoin,
@@ -447,6 +449,10 @@ class ReplayEngine(BesideCopies):
 
     def _stall(self, phase: Stall) -> Outcome:
         self.now_s += phase.duration_s
+        return Outcome(self.now_s)
+
+    def _send(self, phase: Send) -> Outcome:
+        self.now_s += self._sent_s(phase.moves, self._job.sent_s(phase.moves))
         return Outcome(self.now_s)
 
     def _load(self, phase: Load) -> Outcome:

@@ -23,6 +23,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Send,
     Stall,
 )
 from faultline.strategies.recovery import SentMove
@@ -33,6 +34,7 @@ _PARTS: dict[type[Phase], Meets] = {
     Compute: "passes",
     AllReduce: "sync",
     Save: "save",
+    Send: "send",
 }
 """The kind of traffic that a write may share links with, by phase."""
 

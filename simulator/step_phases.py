@@ -83,7 +83,7 @@ class StepCosts:
     def depend_on_members(plan: StepPlan, work: Work) -> bool:
         """Return whether a plan that differs only in its members may have other costs."""
         is_simulated = work.member_times is not None or work.detour_times is not None
-        return bool(is_simulated or plan.approximate or plan.pipelines)
+        return bool(is_simulated or plan.approximate or plan.pipelines or plan.mirrors)
 
 
 class StepPhases:
@@ -112,6 +112,8 @@ class StepPhases:
         Their bookings.
     down : int
         Groups that take no part.
+    mirrors : tuple of Mirror
+        State that members send to each other between steps.
     slow : Slowdown
         What slows members where each computation takes as long as usual.
     """
@@ -122,6 +124,7 @@ class StepPhases:
         "compute",
         "costs",
         "down",
+        "mirrors",
         "repeated",
         "slow",
     )
@@ -134,7 +137,7 @@ class StepPhases:
         slow: Slowdown = UNDISTURBED,
         before: StepPhases | None = None,
     ) -> None:
-        members, stacks, size, *_, pipelines = plan
+        members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
         if slow.compute:
             given = parts_down, None, 1 + twice, work.least_pace(plan)
@@ -166,6 +169,7 @@ class StepPhases:
             1 + twice,
         )
         self.down = work.groups - len(members)
+        self.mirrors = mirrors
 
 
 def patch_compute(

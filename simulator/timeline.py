@@ -14,6 +14,7 @@ class EventKind(str, Enum):
     REORDERED = "reordered"
     CHECKPOINT = "checkpoint"
     CHECKPOINT_SKIPPED = "checkpoint-skipped"
+    MIRRORED = "mirrored"
     WIPE_OUT = "wipe-out"
     FAILURE_IN_RESTART = "failure-in-restart"
     RESTARTED = "restarted"

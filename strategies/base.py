@@ -30,6 +30,7 @@ from faultline.strategies.recovery import (
     RESTART,
     RESTART_AS_IS,
     SHRINK,
+    Mirror,
     Recovery,
     RecoveryKind,
 )
@@ -71,6 +72,8 @@ class StepPlan(NamedTuple):
     pipelines : tuple of Pipeline
         Work of the members that differ from an undisturbed step, by group in ascending order. If
         steps are simulated on the platform, it determines their time instead of `pace`.
+    mirrors : tuple of Mirror
+        State that members send to each other between steps.
     """
 
     members: tuple[int, ...]
@@ -83,6 +86,7 @@ class StepPlan(NamedTuple):
     stages: int = 1
     idle: tuple[int, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
 
     @property
     def all_but_members(self) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """The actions of a recovery, without times and sizes.
 
 A scheme states which communicators are rebuilt, whether processes start, and which state moves
-between groups. The scenario and the platform determine the time of
+between groups, in recoveries and between steps. The scenario and the platform determine the time of
 each action (`simulator.recovery_times`).
 """
 
@@ -53,6 +53,23 @@ class SentMove(NamedTuple):
 
     move: Move
     sender: int | None
+
+
+class Mirror(NamedTuple):
+    """State that members send to each other every `every_steps` steps, all at once.
+
+    All members wait until it has arrived.
+
+    Attributes
+    ----------
+    moves : tuple of SentMove
+        The moves, each from another member.
+    every_steps : int
+        They happen at the end of each step whose number is a multiple of this.
+    """
+
+    moves: tuple[SentMove, ...]
+    every_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)

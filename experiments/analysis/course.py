@@ -31,14 +31,15 @@ repair
 lost
     Both of the above, where a restart took them back.
 checkpoint, rejoin, restart, load
-    Writing a checkpoint (as far as somebody waits for it), taking groups back, the restart,
-    loading.
+    Writing a checkpoint (as far as somebody waits for it) or sending a mirror of state, taking
+    groups back, the restart, loading.
 """
 
 # Events other than a step that precede a step; events within a step are not among them.
 _ENDS_OF_PHASES = {
     EventKind.CHECKPOINT: "checkpoint",
     EventKind.CHECKPOINT_SKIPPED: "checkpoint",
+    EventKind.MIRRORED: "checkpoint",
     EventKind.RESTARTED: "restart",
     EventKind.LOADED: "load",
     EventKind.REJOINED: "rejoin",

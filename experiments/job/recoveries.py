@@ -19,7 +19,7 @@ from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_mo
 from faultline.strategies.base import Continue, Hit
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import loses_a_share
-from faultline.strategies.recovery import Recovery, SentMove, rejoining
+from faultline.strategies.recovery import Mirror, Recovery, SentMove, rejoining
 
 _KEY_OF_PHASE = {
     "detect": "detect_s",
@@ -60,7 +60,8 @@ def explained_recoveries(
 ) -> Iterator[ExplainedRecovery | str]:
     """Yield the recoveries from the failure of one GPU under each scheme, and after its repair.
 
-    A scheme that the job cannot use has one line with the reason.
+    The state that members send to each other without a failure comes first. A scheme that the job
+    cannot use has one line with the reason.
     """
     for name in schemes:
         changes: dict[str, object] = {"strategy.name": name}
@@ -72,6 +73,8 @@ def explained_recoveries(
         except (StrategyError, UserError) as error:
             yield f"{name}: {error}"
             continue
+        for mirror in strategy.plan().mirrors:
+            yield _mirror(question, mirror)
         groups = question.scenario.job.groups
         broken = groups // 2
         hit = Hit(broken, 0, 0, question.scenario.job.gpus_of_group)
@@ -113,6 +116,15 @@ def _recovery(
         phases.append(_moved(moves, sent, moves.duration_s(sent)))
     name = question.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
+
+
+def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
+    """Explain the periodic transfers between members."""
+    times, every = question.durations.moves, mirror.every_steps
+    assert times is not None
+    phase = _moved(times, mirror.moves, times.duration_s(mirror.moves))
+    event = "each step" if every == 1 else f"every {every:,} steps"
+    return ExplainedRecovery(question.scenario.strategy.name, event, "mirror", (phase,))
 
 
 def _moved(times: MoveTimes, sent: Sequence[SentMove], took_s: float) -> RecoveryPhase:

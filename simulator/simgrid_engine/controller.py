@@ -25,6 +25,7 @@ from faultline.simulator.phases import (
     Rejoin,
     Restart,
     Save,
+    Send,
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
@@ -115,6 +116,7 @@ class SimgridEngine:
             Save: self._save,
             Background: self._begin_write,
             Stall: self._stall,
+            Send: self._send,
             Restart: self._restart,
             Load: self._load,
             Rejoin: self._rejoin,
@@ -482,6 +484,13 @@ class SimgridEngine:
             # Gradients of a discarded step are still in flight.
             self._simulated_steps.settle()
         self._sleep_until(start_s + phase.duration_s)
+        return Outcome(simgrid.Engine.clock)
+
+    def _send(self, phase: Send) -> Outcome:
+        start_s, flows = simgrid.Engine.clock, self._traffic.state.flows(phase.moves)
+        self._activities[0] += len(flows)
+        if not transfer(flows):
+            self._sleep_until(start_s + self._job.sent_s(phase.moves))
         return Outcome(simgrid.Engine.clock)
 
     def _save(self, phase: Save) -> Outcome:

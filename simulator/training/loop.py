@@ -221,6 +221,8 @@ class Training:
         for slot in () if every else memory.slots:
             slot_step, slot_s = slot.not_due_before(done, now_s, down)
             due_step, until_s = min(due_step, slot_step), min(until_s, slot_s)
+        for mirror in step.mirrors:
+            due_step = min(due_step, done - done % mirror.every_steps + mirror.every_steps)
         if down and memory.holds_last_step and state.readmits:
             # After each step groups may come back.
             until_s = min(until_s, self.machines.groups.next_ready_s)
@@ -250,7 +252,7 @@ class Training:
         state, every = self.state, self.state.saves_every
         if state.record or first + every >= steps_left or not self.strategy.checkpoint_waits:
             return None
-        if state.readmits and step.down:
+        if step.mirrors or (state.readmits and step.down):
             return None
         if state.conditions.storage_back_s > self.progress.now_s:
             return None

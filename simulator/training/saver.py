@@ -1,4 +1,4 @@
-"""How training saves: checkpoints, snapshots, and storage that is away for a while."""
+"""How training saves: checkpoints, snapshots, mirrors, and storage that is away for a while."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from itertools import count
 
 from faultline.simulator.background import Write
-from faultline.simulator.phases import Background, Outcome, Phase, Save, Snapshots, Stall
+from faultline.simulator.phases import Background, Outcome, Phase, Save, Send, Snapshots, Stall
 from faultline.simulator.snapshots import SnapshotSlot
 from faultline.simulator.timeline import EventKind
 from faultline.simulator.training.state import TrainingState
@@ -41,11 +41,13 @@ class Saver:
         self._postponed.clear()
 
     def save_if_due(self, down: int) -> Generator[Phase, Outcome, bool]:
-        """Take snapshots and write a checkpoint after a step, if due.
+        """Send mirrors, take snapshots and write a checkpoint after a step, if due.
 
         Returns whether there is a new state that groups may rejoin with.
         """
         state, progress = self._state, self._state.progress
+        if state.strategy.plan().mirrors:
+            yield from self._send_mirrors()
         # If survivors can supply the last step, all completed work counts as saved.
         saved = state.memory.holds_last_step
         if state.memory.slots:
@@ -114,6 +116,16 @@ class Saver:
         state.restarts_since_save = 0
         if self._on_checkpoint:
             self._on_checkpoint(progress.completed_steps, progress.now_s)
+
+    def _send_mirrors(self) -> Generator[Phase, Outcome, None]:
+        """Send the mirrors of state that are due at the end of a step."""
+        state = self._state
+        for mirror in state.strategy.plan().mirrors:
+            if state.progress.completed_steps % mirror.every_steps == 0:
+                state.spend("checkpoint", (yield Send(mirror.moves)))
+                if state.record:
+                    groups = tuple(sorted({sent.move.group for sent in mirror.moves}))
+                    state.log(EventKind.MIRRORED, groups=groups)
 
     def _take_snapshots(self, down: int) -> Generator[Phase, Outcome, bool]:
         """Take the snapshots that are due; return whether there was one."""

@@ -99,7 +99,7 @@ class TrainingState:
         """Make the phases of the next steps from the scheme's plan."""
         self.plan = self.strategy.plan()
         self.step = self.step_phases()
-        if not self.saves_every:
+        if not self.saves_every or self.step.mirrors:
             # Other members may have other due dates.
             self.due_step = 0
 

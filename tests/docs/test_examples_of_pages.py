@@ -14,6 +14,7 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.protected import protected_job
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
+from faultline.simulator.contract import Contract
 from faultline.strategies.base import Continue, Hit, StrategyOptions, WipeOut
 from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move
@@ -66,6 +67,13 @@ def test_a_scheme_with_pipelines_keeps_what_schemes_promise() -> None:
 @pytest.mark.slow
 def test_a_scheme_with_pipelines_does_on_both_engines() -> None:
     check_scheme(script("lean_on").LeanOn)
+
+
+def test_mirrors_of_a_page_keep_the_contract() -> None:
+    scheme = example("adding-a-scheme").Buddies(24, 2, StrategyOptions())
+    contract = Contract(scheme, 24)
+    scheme._plan = example("adding-a-scheme", 1).plan
+    assert contract.replanned().mirrors[0].every_steps == 50
 
 
 def test_runs_of_a_page_name_the_scheme_that_it_shows() -> None:

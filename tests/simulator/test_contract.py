@@ -31,7 +31,7 @@ from faultline.strategies.base import (
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.recovery import rejoining
+from faultline.strategies.recovery import Mirror, Move, SentMove, rejoining
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.step_shares import Pipeline, StageShare, idle, reduced_pipeline
 
@@ -58,6 +58,12 @@ def computing(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
 
 ON_THE_DEAD = replace(FREE, stages=(*_STAGES[:-1], StageShare(1, 7)))
 NOT_A_NUMBER = replace(FREE, stages=(*_STAGES[:-1], StageShare(2, 7, None, float("nan"), 1.0)))
+
+SENT = SentMove(Move(0, 0, 0, 1), 2)
+
+
+def sending(sender: int | None = 2, **changes: Any) -> tuple[Mirror, ...]:
+    return (Mirror((SentMove(SENT.move._replace(**changes), sender),)),)
 
 
 class Pliant(Strategy):
@@ -142,6 +148,18 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"plan": {"pipelines": (idle(3), idle(2))}}, "ascending order"),
         ({"plan": {"pipelines": (reduced_pipeline(4, 1, 1, 1),)}}, r"pipelines of groups \[4\]"),
         ({"plan": {"pipelines": (reduced_pipeline(2, 1, 0, 1),)}}, "pipeline that cannot be"),
+        ({"plan": {"mirrors": (Mirror((SENT,), 0),)}}, "mirror every 0 steps"),
+        ({"plan": {"mirrors": (Mirror(()),)}}, "mirror without moves"),
+        ({"plan": {"mirrors": sending(sender=None)}}, "mirror from group None to group 0"),
+        ({"plan": {"mirrors": sending(sender=1)}}, "mirror from group 1 to group 0"),
+        ({"plan": {"mirrors": sending(sender=0)}}, "mirror from group 0 to group 0"),
+        ({"plan": {"mirrors": sending(group=4)}}, "mirror from group 2 to group 4"),
+        ({"plan": {"mirrors": sending(group=-1)}}, "mirror from group 2 to group -1"),
+        ({"plan": {"mirrors": sending(of=1)}}, "mirror that cannot be sent"),
+        ({"plan": {"mirrors": sending(receiver=-1)}}, "mirror that cannot be sent"),
+        ({"plan": {"mirrors": sending(stages=0)}}, "mirror that cannot be sent"),
+        ({"plan": {"mirrors": sending(share=float("nan"))}}, "mirror that cannot be sent"),
+        ({"plan": {"mirrors": sending(share=1.5)}}, "a share above 0, up to 1"),
         ({"verdict": {"dropped": ()}}, "missing for ever"),
         ({"verdict": {"dropped": (1, 1)}}, "each once"),
         ({"verdict": {"carried_on": (2,)}}, "members that are missing"),

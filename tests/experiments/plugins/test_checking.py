@@ -13,6 +13,7 @@ from faultline.simulator.contract import ContractError
 from faultline.strategies.base import Continue, Hit, StepPlan, StrategyOptions, Verdict, WipeOut
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.mecefo import Mecefo
+from faultline.strategies.recovery import Mirror, Move, SentMove
 from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
 from faultline.strategies.step_shares import reduced_pipeline
@@ -87,6 +88,21 @@ class KeepsTheDead(Broken):
         before = self._plan
         verdict = super().on_failures(missing)
         self._plan = before
+        return verdict
+
+
+class MirrorsTheDead(Broken):
+    """Goes on sending state to groups that have left."""
+
+    def restart(self) -> None:
+        super().restart()
+        sent = tuple(SentMove(Move(group ^ 1, 0, 0, 1), group) for group in range(self.groups))
+        self._mirrors = (Mirror(sent),)
+        self._plan = self._plan._replace(mirrors=self._mirrors)
+
+    def on_failures(self, missing: Sequence[int]) -> Verdict:
+        verdict = super().on_failures(missing)
+        self._plan = self._plan._replace(mirrors=self._mirrors)
         return verdict
 
 
@@ -178,6 +194,7 @@ class NeverSaidSo(Broken):
         (BeginsAnewEachTime, "plan.. returns another object although nothing changed"),
         (MasksLessThanNothing, "masked_failures.. is 0.5"),
         (KeepsTheDead, "still has dropped groups as members"),
+        (MirrorsTheDead, "mirror from group .* let a member send to another member"),
         (TrainsForFree, "trains 12 of 12 shard types, while 10 members compute 10"),
         (RollsDice, "returns different verdicts for the same failures"),
         (Remembers, "returns different verdicts for the same failures"),
