@@ -130,7 +130,7 @@ def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
         matches = study._matches(tuple(all_candidates(names)), 8)
         rows = [row for match in matches for row in simulate_match(match)]
         of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
-        return candidate_table(rows).drop(columns=of_all)
+        return candidate_table(rows).drop(columns=[*of_all, "above_best", "above_best_half"])
 
     return now
 

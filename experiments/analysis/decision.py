@@ -16,7 +16,6 @@ from math import inf, sqrt
 import numpy as np
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import (
-    CONFIDENCE,
     Interval,
     half_width,
     interval_of,
@@ -94,37 +93,42 @@ class SwitchPoint:
     above: str
 
 
-def expected_costs(costs: SimulatedCosts) -> Floats:
+def _expected_costs(costs: SimulatedCosts) -> Floats:
     """Return mean costs over seeds, infinite without an end: shape (candidates, samples)."""
     means = costs.costs.mean(axis=2)
     return np.where(np.isnan(means), inf, means)
 
 
-def regrets(costs: SimulatedCosts) -> Floats:
-    """Return the excess over the best in hindsight, in seconds: shape (candidates, samples).
+def judge(costs: SimulatedCosts) -> list[Judgement]:
+    """Return all candidates, the advised one first: that of the least expected regret.
 
-    It is 0 for all candidates of a sample in which none finishes: no choice would help.
+    Candidates that may not finish are last. Those with equal costs share a sample equally. No
+    candidate has a regret at a sample in which none finishes: no choice would help.
     """
-    means = expected_costs(costs)
+    means = _expected_costs(costs)
     least = means.min(axis=0)
     hopeless = np.isinf(least)
-    return np.where(hopeless, 0.0, means - np.where(hopeless, 0.0, least))
-
-
-def probability_of_best(costs: SimulatedCosts) -> list[Interval]:
-    """Return each candidate's probability of the least cost, with its 95 % interval.
-
-    Candidates with equal costs share a sample equally.
-    """
-    best = regrets(costs) == 0.0
-    return [_proportion(shares) for shares in best / best.sum(axis=0)]
-
-
-def probability_within(costs: SimulatedCosts, margin: float = INDIFFERENCE) -> list[Interval]:
-    """Return each candidate's probability of a cost of at most 1 + `margin` times the least."""
-    means = expected_costs(costs)
-    close = means <= (1.0 + margin) * means.min(axis=0)
-    return [_proportion(shares) for shares in close.astype(float)]
+    regrets = np.where(hopeless, 0.0, means - np.where(hopeless, 0.0, least))
+    best = regrets == 0.0
+    best_shares = best / best.sum(axis=0)
+    within = (means <= (1.0 + INDIFFERENCE) * least).astype(float)
+    worst = np.quantile(regrets, 0.95, axis=1, method="higher")
+    unfinished = np.isnan(costs.costs).any(axis=2).mean(axis=1)
+    finite = np.where(np.isinf(regrets), 0.0, regrets).mean(axis=1)
+    order = np.lexsort((finite, np.isinf(regrets).mean(axis=1)))
+    return [
+        Judgement(
+            costs.candidates[place],
+            _proportion(best_shares[place]),
+            _proportion(within[place]),
+            interval_of(regrets[place].tolist()),
+            float(worst[place]),
+            _bands(costs.costs[place], costs.simulated_share),
+            float(unfinished[place]),
+            _is_tied(means[place], means[order[0]]),
+        )
+        for place in order
+    ]
 
 
 def _proportion(shares: Floats) -> Interval:
@@ -133,18 +137,8 @@ def _proportion(shares: Floats) -> Interval:
     return Interval(mean, *interval_of_proportion(float(shares.sum()), len(shares)))
 
 
-def expected_regret(costs: SimulatedCosts) -> list[Interval]:
-    """Return each candidate's mean regret over the samples, in seconds, with its 95 % interval."""
-    return [interval_of(row.tolist()) for row in regrets(costs)]
-
-
-def regret_quantile(costs: SimulatedCosts, quantile: float = 0.95) -> Floats:
-    """Return a quantile of each candidate's regret, in seconds; infinite if it may not finish."""
-    return np.quantile(regrets(costs), quantile, axis=1, method="higher")
-
-
-def bands(costs: SimulatedCosts) -> list[Bands]:
-    """Return the band of each candidate, split into unknown inputs and luck.
+def _bands(runs: Floats, simulated_share: float) -> Bands:
+    """Return the bands of a candidate's runs of shape (samples, seeds): unknown inputs and luck.
 
     Notes
     -----
@@ -153,12 +147,7 @@ def bands(costs: SimulatedCosts) -> list[Bands]:
     unknown: it is NaN, and the band of the inputs includes it. A run that simulates a share of the
     job has more luck than the whole job, whose failures are more: by 1 / sqrt(share).
     """
-    share = costs.simulated_share
-    return [_bands_of(rows[~np.isnan(rows).any(axis=1)], len(rows), share) for rows in costs.costs]
-
-
-def _bands_of(finished: Floats, samples: int, simulated_share: float) -> Bands:
-    """Return the bands of the finished samples of one candidate: shape (samples, seeds)."""
+    finished = runs[~np.isnan(runs).any(axis=1)]
     if len(finished) == 0:
         return Bands(inf, inf, inf, (inf, inf), (inf, inf), 1.0)
     seeds = finished.shape[1]
@@ -176,69 +165,30 @@ def _bands_of(finished: Floats, samples: int, simulated_share: float) -> Bands:
         luck = _pair(np.quantile(rests, BAND))
         expected = mean + shrinking * (means[:, None] - mean)
         low, high = np.quantile(expected + rests, BAND)
-    parameters = mean + shrinking * (np.quantile(means, BAND) - mean)
-    return Bands(
-        mean if len(finished) == samples else inf,
-        float(low),
-        float(high),
-        _pair(parameters),
-        luck,
-        share,
-    )
+    parameters = _pair(mean + shrinking * (np.quantile(means, BAND) - mean))
+    expected_s = mean if len(finished) == len(runs) else inf
+    return Bands(expected_s, float(low), float(high), parameters, luck, share)
 
 
 def _pair(two: Floats) -> tuple[float, float]:
     return float(two[0]), float(two[1])
 
 
-def ranking(costs: SimulatedCosts) -> list[int]:
-    """Return candidates by expected regret; those that may not finish are last."""
-    excess = regrets(costs)
-    unfinished = np.isinf(excess).mean(axis=1)
-    finite = np.where(np.isinf(excess), 0.0, excess).mean(axis=1)
-    return [int(place) for place in np.lexsort((finite, unfinished))]
+def _is_tied(row: Floats, first: Floats) -> bool:
+    """Return whether samples do not separate costs from the first's: both of shape (samples,).
 
-
-def tied_with(costs: SimulatedCosts, first: int, confidence: float = CONFIDENCE) -> list[bool]:
-    """Return for each candidate whether it may cost as little as the first.
-
-    Tied are those whose paired interval of the mean difference contains 0, and those that cost at
-    most `INDIFFERENCE` more, as share of the first's expected cost. One that fails to finish in
-    other samples than the first does not tie.
+    Their paired interval of the mean difference contains 0, or the difference is at most
+    `INDIFFERENCE` of the first's expected cost. A candidate that fails to finish in other samples
+    than the first does not tie.
     """
-    means = expected_costs(costs)
-    return [_is_tied(row, means[first], confidence) for row in means]
-
-
-def _is_tied(row: Floats, first: Floats, confidence: float) -> bool:
-    """Return whether costs are not separated from the first's: both of shape (samples,)."""
     ends = np.isfinite(row)
     if not np.array_equal(ends, np.isfinite(first)):
         return False
     if not ends.any():
         return True
-    lead = interval_of((row[ends] - first[ends]).tolist(), confidence)
+    lead = interval_of((row[ends] - first[ends]).tolist())
     close = abs(lead.mean) <= INDIFFERENCE * float(first[ends].mean())
     return close or lead.low <= 0.0 <= lead.high
-
-
-def judge(costs: SimulatedCosts) -> list[Judgement]:
-    """Return all candidates, the advised one first: that of the least expected regret."""
-    order = ranking(costs)
-    ties = tied_with(costs, order[0])
-    unfinished = np.isnan(costs.costs).any(axis=2).mean(axis=1)
-    columns = (
-        costs.candidates,
-        probability_of_best(costs),
-        probability_within(costs),
-        expected_regret(costs),
-        regret_quantile(costs).tolist(),
-        bands(costs),
-        unfinished.tolist(),
-        ties,
-    )
-    rows = list(zip(*columns, strict=True))
-    return [Judgement(*rows[place]) for place in order]
 
 
 def finishing(costs: SimulatedCosts) -> SimulatedCosts:
@@ -268,7 +218,7 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     if len(usable.candidates) < 2:
         zero = Interval(0.0, 0.0, 0.0)
         return [Information(name, zero) for name in design.names]
-    means = expected_costs(usable)
+    means = _expected_costs(usable)
     advised = int(means.mean(axis=1).argmin())
     extra = (means - means[advised]).T
     found = []
@@ -319,7 +269,7 @@ def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
     the difference somewhere on its side.
     """
     usable = finishing(costs)
-    means = expected_costs(usable)
+    means = _expected_costs(usable)
     design = costs.design
     return [
         point

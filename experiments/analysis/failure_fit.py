@@ -26,7 +26,7 @@ from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import Kind, Level
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 # What a mix may have; the dispersion of a lesser shape is beyond all numbers.
@@ -266,7 +266,7 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
     if len(gaps) < LEAST_GAPS:
         mean_s = float(gaps.mean()) if len(gaps) else span_s
         return Gaps(gaps, same, None, mean_s, None, None)
-    shape = weibull_shape(gaps, max(0.0, span_s - float(ordered[-1])))
+    shape = weibull_shape(gaps, [span_s - float(ordered[-1])])
     longest_s = float(gaps[-1])
     scale_s = longest_s * float(np.mean((gaps / longest_s) ** shape) ** (1.0 / shape))
     # Of the logarithm of the shape, by Fisher's information.
@@ -285,19 +285,19 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
     )
 
 
-def weibull_shape(gaps: Floats, unfinished: float = 0.0) -> float:
-    """Return the shape of greatest likelihood (Cohen 1965) of positive times, not all alike.
+def weibull_shape(ended: ArrayLike, under_way: ArrayLike = ()) -> float:
+    """Return the shape of greatest likelihood (Cohen 1965, equation 2.5) of positive times.
 
-    One more may be unfinished: a time that had not ended yet.
+    Times under way last at least so long. Equal times have an infinite shape: it is 1,000 at most.
     """
-    largest = max(float(gaps.max()), unfinished)
-    logs = np.log(gaps / largest)
-    every = np.append(logs, log(unfinished / largest)) if unfinished > 0.0 else logs
-    mean = float(logs.mean())
+    done, going = np.asarray(ended, dtype=float), np.asarray(under_way, dtype=float)
+    every = np.concatenate([done, going[going > 0.0]])
+    logs = np.log(every / every.max())
+    mean = float(logs[: len(done)].mean())
 
-    def slope(of: float) -> float:
-        weights = np.exp(of * every)
-        return 1.0 / of + mean - float(weights @ every / weights.sum())
+    def slope(shape: float) -> float:
+        weights = np.exp(shape * logs)
+        return 1.0 / shape + mean - float(weights @ logs / weights.sum())
 
     return float(optimize.brentq(slope, 1e-3, 1e3)) if slope(1e3) < 0.0 else 1e3
 

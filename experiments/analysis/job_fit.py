@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from math import gamma, log
 
 import numpy as np
+from faultline.experiments.analysis.failure_fit import weibull_shape
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.logs.goodput_log import GoodputLog, Life
 from numpy.typing import NDArray
-from scipy import optimize
 
 _LEAST_LIVES = 3
 _MOST_SPREAD = 1.5
@@ -160,24 +160,11 @@ def fit_start_times(ended_s: Sequence[float], under_way_s: Sequence[float]) -> S
     """
     ended = np.maximum(np.asarray(ended_s, dtype=float), 1e-3)
     every = np.concatenate([ended, np.maximum(np.asarray(under_way_s, dtype=float), 1e-3)])
-    logs, logs_ended = np.log(every), np.log(ended)
-    largest = float(logs.max())
-
-    def slope(log_shape: float) -> float:
-        """Return the likelihood's slope by the shape, at the best scale (Cohen 1965, eq. 2.5)."""
-        shape = np.exp(log_shape)
-        weights = np.exp(shape * (logs - largest))
-        return float(1.0 / shape + logs_ended.mean() - (weights @ logs) / weights.sum())
-
-    least, most = log(0.01), log(1000.0)
-    # Equal times have an infinite shape.
-    log_shape = most if slope(most) >= 0.0 else float(optimize.brentq(slope, least, most))
-    shape = np.exp(log_shape)
-    weights = np.exp(shape * (logs - largest))
-    log_scale = largest + log(weights.sum() / len(ended)) / shape
-    return StartTimes(
-        float(log_scale), log_shape, _covariance(log_scale, shape, logs, len(ended)), len(ended)
-    )
+    shape = weibull_shape(ended, under_way_s)
+    log_scale = log(float(np.mean((every / every.max()) ** shape)) * len(every) / len(ended))
+    log_scale = float(np.log(every.max())) + log_scale / shape
+    covariance = _covariance(log_scale, shape, np.log(every), len(ended))
+    return StartTimes(log_scale, log(shape), covariance, len(ended))
 
 
 def _covariance(

@@ -117,7 +117,6 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
         "mtbf_s": drawing.mtbf_s,
         "drawn_mtbf_s": drawing.drawn_mtbf_s if drawing.failures else None,
         "failures": len(drawing.failures),
-        "expected": drawing.expected.mean if drawing.expected else None,
         "share_on_many_groups": drawing.share_on_many,
         "causes": [
             {
@@ -126,8 +125,6 @@ def _as_json(drawing: Drawing, drawn_with: int) -> dict[str, Any]:
                 "kind": cause.kind,
                 "failures": cause.drawn,
                 "failures_on_many_groups": cause.drawn_on_many,
-                "expected": cause.expected.mean if cause.expected else None,
-                "interval": [cause.expected.least, cause.expected.most] if cause.expected else None,
             }
             for cause in drawing.causes
         ],
@@ -149,8 +146,6 @@ def _print(drawing: Drawing, scenario: Scenario, arguments: argparse.Namespace) 
 
 def _table(drawing: Drawing, days: float) -> Table:
     numbers = ["a day", "share", "drawn"]
-    if drawing.course:
-        numbers += ["expected", "95 %"]
     if drawing.share_on_many:
         numbers.append("shared")
     rows = []
@@ -176,18 +171,13 @@ def _print_written(console: Screen, **paths: Path | None) -> None:
 
 
 def _cells(cause: CauseSummary, drawing: Drawing, days: float) -> dict[str, str]:
-    expected = cause.expected
-    a_day = (expected.mean if expected else cause.drawn) / days
-    cells = {
+    a_day = cause.drawn / days
+    return {
         "a day": f"{a_day:,.0f}" if a_day >= 100 else f"{a_day:.2g}",
         "share": f"{cause.drawn / max(1, len(drawing.failures)):.0%}",
         "drawn": f"{cause.drawn:,}",
         "shared": f"{cause.drawn_on_many:,}",
     }
-    if expected is not None:
-        cells["expected"] = f"{expected.mean:,.1f}"
-        cells["95 %"] = f"{expected.least:,.0f}–{expected.most:,.0f}"
-    return cells
 
 
 def execute_import(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -35,19 +35,14 @@ from faultline.experiments.planner.over_priors_printing import (
     over_priors_page,
     print_over_priors,
 )
-from faultline.experiments.planner.plan import (
-    Plan,
-    chosen_protections,
-    chosen_schemes,
-    make_plan,
-)
+from faultline.experiments.planner.plan import Plan, make_plan
 from faultline.experiments.planner.printing import print_plan
 from faultline.experiments.planner.search import (
     Optimised,
     check_searchable,
     optimise_schemes,
 )
-from faultline.experiments.planner.situation import Situation, read_situation
+from faultline.experiments.planner.situation import read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, write_file
@@ -99,8 +94,6 @@ def _planned(
         mtbf_s=arguments.mtbf,
         restart_s=arguments.restart,
     )
-    protections = chosen_protections(arguments.protections)
-    schemes, not_named = chosen_schemes(arguments.schemes, situation)
     if arguments.optimise:
         check_searchable(situation)
     of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
@@ -120,15 +113,14 @@ def _planned(
 
         plan = make_plan(
             situation,
-            schemes,
-            protections,
+            arguments.schemes,
+            arguments.protections,
             range(arguments.seeds),
             arguments.verify,
             arguments.steps,
             on_done,
             on_chosen,
         )
-        plan = replace(plan, left_out=(*plan.left_out, *not_named))
         optimised = []
         if arguments.optimise:
             optimised = optimise_schemes(plan, arguments.steps, on_done)
@@ -189,18 +181,14 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _split(arguments: argparse.Namespace) -> int:
     """Split a fleet into groups and standbys, and print what each split trains."""
-
-    def candidates(situation: Situation) -> tuple[list[str], list[str]]:
-        schemes, _ = chosen_schemes(arguments.schemes, situation)
-        return schemes, chosen_protections(arguments.protections)
-
     with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task("simulating splits of the fleet", total=None)
         fleet = split_fleet(
             arguments.scenarios[0],
             arguments.settings,
             arguments.nodes,
-            candidates,
+            arguments.schemes,
+            arguments.protections,
             range(arguments.seeds),
             arguments.steps,
             arguments.mtbf,

@@ -78,17 +78,15 @@ def _draw_causes(axis: Axes, drawing: Drawing) -> None:
 
 
 def _draw_count(axis: Axes, drawing: Drawing) -> None:
-    """Draw the cumulative count of failures, and its expectation."""
+    """Draw the cumulative count of failures, and that of the model's mean rate."""
     times = [0.0, *(failure.time_s / _DAY_S for failure in drawing.failures)]
     times.append(drawing.span_s / _DAY_S)
     counts = [*range(len(drawing.failures) + 1), len(drawing.failures)]
     axis.step(times, counts, where="post", color="black", lw=1.4, label="drawn", zorder=3)
-    if drawing.course:
-        days = np.linspace(0.0, drawing.span_s / _DAY_S, len(drawing.course))
-        bounds = [(until.mean, until.least, until.most) for until in drawing.course]
-        means, least, most = np.transpose(bounds)
-        axis.plot(days, means, color="#777777", lw=1.2, ls="--", label="expected")
-        axis.fill_between(days, least, most, color="#dddddd", label="95 %", zorder=1)
+    axis.plot(
+        (0.0, times[-1]), (0.0, drawing.span_s / drawing.mtbf_s),
+        color="#777777", lw=1.2, ls="--", label="model's mean rate",
+    )  # fmt: skip
     axis.set_ylim(0, None)
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

@@ -35,8 +35,8 @@ from faultline.strategies.recovery import Move, SentMove
 if TYPE_CHECKING:
     from faultline.simulator.background import WriteBesideSteps
     from faultline.simulator.simgrid_engine.probes import ProbeResult
-    from faultline.simulator.simgrid_engine.scenes import Flow
     from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
+    from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 def durations_of(scenario: Scenario) -> Durations:
@@ -224,8 +224,8 @@ class MovesOnPlatform:
         from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
 
         path = platform_file(self.scenario)
-        state = traffic_of(self.scenario, path).state
-        return SimulatedMoves(path, state, partial(symmetry_of, path))
+        traffic = traffic_of(self.scenario, path)
+        return SimulatedMoves(path, traffic, partial(symmetry_of, path))
 
     def read_ahead(self) -> None:
         """Read the platform, which takes seconds if it is large, and find its symmetry."""
@@ -287,7 +287,7 @@ class MovesOfMoreGroups:
 
 def measure(scenario: Scenario) -> ProbeResult:
     """Return the times that SimGrid measures for this job on its platform."""
-    from faultline.simulator.probe_cache import cached_probe
+    from faultline.simulator.simgrid_engine.probes import cached_probe
 
     path = platform_file(scenario)
     with explaining_aborts(path):

@@ -44,7 +44,7 @@ from faultline.strategies.protection.storage import Storage
 if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec
     from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.simgrid_engine.scenes import Flow
+    from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 _OF_FLOWS = ("copy_s", "copy_interference_s", "send_s", "send_interference_s")

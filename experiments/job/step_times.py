@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.model_numbers import parallel_job, platform_at
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from faultline.simulator.chords import Chords
     from faultline.simulator.pattern.activity_graph import Rank
     from faultline.simulator.pattern.placed_step import PlacedStep
-    from faultline.simulator.simgrid_engine.scenes import Flow
-    from faultline.simulator.simgrid_engine.traffic import Traffic
+    from faultline.simulator.simgrid_engine.traffic import Flow, Traffic
 
 
 # Raise it if the method of measuring changes; raise `PlacedStep.version` if the step changes.
@@ -295,12 +294,11 @@ class MeasuredMemberTimes:
         return _narrower(left, self.slow.links)
 
     def _reduced_s(self, members: Sequence[int], left: Mapping[str, float]) -> float:
-        from faultline.simulator.simgrid_engine.simulated_times import cached_all_reduce
+        from faultline.simulator.simgrid_engine.simulated_times import all_reduce_s
 
         traffic, links = self.traffic, tuple(sorted(left.items()))
         hosts = tuple(tuple(traffic.hosts[group]) for group in members)
-        size_bytes, fidelity = traffic.bytes_per_rank, traffic.fidelity
-        return cached_all_reduce(self.platform, hosts, size_bytes, fidelity, links).duration_s
+        return all_reduce_s(self.platform, hosts, traffic.bytes_per_rank, links)
 
 
 def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
@@ -388,13 +386,6 @@ def _step_time(
     from faultline.simulator.simgrid_engine.kept_platform import look_up_on, simulate_on
     from faultline.simulator.simgrid_engine.step_timing import look_up_step, time_step
 
-    def from_cache(stored: dict[str, Any]) -> StepTime:
-        if set(stored) != {one.name for one in fields(StepTime)}:
-            raise ValueError("is of another version")
-        if not all(value >= 0.0 for value in stored.values()):
-            raise ValueError("the entry has a time out of range")
-        return StepTime(**stored)
-
     def simulate() -> StepTime:
         bandwidths = _narrower(bandwidths_with_parts_down(platform_at(path), parts_down), slow)
 
@@ -408,8 +399,8 @@ def _step_time(
         # Any rail of some servers may be down: their GPUs share the other rails alike.
         left = map(repr, sorted(bandwidths.items()))
         same = [_SIMULATE_VERSION, repr(step), repr(shares), "left", *left, *map(repr, ranks)]
-        return cached(path, same, simulate_with_left, from_cache)
+        return cached(path, same, simulate_with_left, StepTime)
 
     key = [_SIMULATE_VERSION, repr(step), repr(shares), *parts_down, *map(repr, (*slow, *ranks))]
     with explaining_aborts(path):
-        return cached(path, key, simulate, from_cache)
+        return cached(path, key, simulate, StepTime)

@@ -10,7 +10,7 @@ import json
 import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -256,10 +256,8 @@ def plan(
     /,
     *,
     gpus: int | None = None,
-    groups: int | None = None,
     mtbf_s: float | None = None,
     restart_s: float | None = None,
-    save_s: float | None = None,
     schemes: Sequence[str] | None = None,
     protections: Sequence[str] | None = None,
     seeds: int = 3,
@@ -274,11 +272,10 @@ def plan(
     ----------
     scenario : str or Path
         A shipped scenario's name, or a TOML file.
-    gpus, groups : int, optional
+    gpus : int, optional
         Size of the job, instead of the scenario's.
-    mtbf_s, restart_s, save_s : float, optional
-        Mean time between failures of the whole job, time of a restart, time to write a checkpoint,
-        in seconds.
+    mtbf_s, restart_s : float, optional
+        Mean time between failures of the whole job, and time of a restart, in seconds.
     schemes, protections : sequence of str, optional
         Candidates; by default all for which the scenario has enough data.
     seeds, verify, steps : int
@@ -290,11 +287,7 @@ def plan(
         Values of the scenario, as ``failures__clock="survives"``.
     """
     from faultline.experiments.planner.advice import advise
-    from faultline.experiments.planner.plan import (
-        chosen_protections,
-        chosen_schemes,
-        make_plan,
-    )
+    from faultline.experiments.planner.plan import make_plan
     from faultline.experiments.planner.situation import read_situation
 
     seeds, verify = whole("seeds", seeds, 1), whole("verify", verify)
@@ -304,11 +297,8 @@ def plan(
         f"~{key}" if value is None else f"{key}={json.dumps(value)}"
         for key, value in keys_of(changes).items()
     ]
-    situation = read_situation(str(scenario), settings, gpus, groups, mtbf_s, restart_s, save_s)
-    chosen, not_named = chosen_schemes(schemes, situation)
-    kept = chosen_protections(protections)
-    planned = make_plan(situation, chosen, kept, range(seeds), verify, steps)
-    planned = replace(planned, left_out=(*planned.left_out, *not_named))
+    situation = read_situation(str(scenario), settings, gpus, mtbf_s, restart_s)
+    planned = make_plan(situation, schemes, protections, range(seeds), verify, steps)
     return Plan(planned, advise(planned), price_per_gpu_hour)
 
 

@@ -92,7 +92,8 @@ def split_fleet(
     name: str,
     settings: Sequence[str],
     machines: int,
-    candidates: Callable[[Situation], tuple[Sequence[str], Sequence[str]]],
+    schemes: Sequence[str] | None,
+    protections: Sequence[str] | None,
     seeds: Sequence[int],
     steps: int | None = None,
     mtbf_s: float | None = None,
@@ -107,8 +108,8 @@ def split_fleet(
         The scenario, and changes of it. Its machines for replacement are those of the split.
     machines : int
         Machines of the fleet.
-    candidates : callable
-        Returns the schemes and protections to plan for a job.
+    schemes, protections : sequence of str, optional
+        The candidates; by default all for which the scenario states enough.
     seeds : sequence of int
         Seeds of the runs.
     steps : int, optional
@@ -126,8 +127,8 @@ def split_fleet(
         If the fleet is smaller than a group, or no scheme finishes.
     """
     read = partial(read_situation, name, restart_s=restart_s)
-    job = read(settings).scenario.job
-    per_machine = gpus_per_machine(read(settings).scenario)
+    own = read(settings).scenario
+    job, per_machine = own.job, gpus_per_machine(own)
     most = machines * per_machine // job.gpus_of_group
     if most < 1:
         raise UserError(
@@ -137,12 +138,10 @@ def split_fleet(
 
     def at(groups: int, standbys: int, every_s: float | None) -> Situation:
         scaled_s = None if every_s is None else every_s * most / groups
-        return read(
-            [*settings, *_standby_settings(standbys)],
-            groups * job.gpus_of_group,
-            groups,
-            mtbf_s=scaled_s,
-        )
+        changes = [*settings, *_standby_settings(standbys)]
+        if own.model.name == "stated":  # Otherwise the groups follow from the GPUs.
+            changes.append(f"job.groups={groups}")
+        return read(changes, groups * job.gpus_of_group, scaled_s)
 
     whole = at(most, 0, mtbf_s)
     # Failures of a trace happen when they happened, whatever the number of groups.
@@ -156,7 +155,7 @@ def split_fleet(
         (one for one, (_, standbys) in zip(situations, sizes, strict=True) if standbys >= enough),
         situations[-1],
     )
-    plan = make_plan(planned, *candidates(planned), seeds, 1, steps, on_done)
+    plan = make_plan(planned, schemes, protections, seeds, 1, steps, on_done)
     leading = [lines[0].choice for lines in leading_lines(plan)[:MOST_SCHEMES]]
     if not leading:
         raise UserError(f"{name}: no scheme finishes the job on {machines:,} machines")

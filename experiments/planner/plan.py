@@ -131,7 +131,7 @@ def _firsts(lines: Iterable[Line]) -> list[Line]:
     return list(firsts.values())
 
 
-def chosen_schemes(
+def _chosen_schemes(
     names: Sequence[str] | None, situation: Situation
 ) -> tuple[list[str], list[LeftOut]]:
     """Return the schemes to plan and those left out.
@@ -152,7 +152,7 @@ def chosen_schemes(
     return chosen, [LeftOut(name, None, _NEEDS_LAYOUT) for name in known if name not in chosen]
 
 
-def chosen_protections(names: Sequence[str] | None) -> list[str]:
+def _chosen_protections(names: Sequence[str] | None) -> list[str]:
     """Return the protections to plan: those named, or all; an unknown name is a UserError."""
     known = list(all_protections())
     return _named("--protections", "protection", names, known) if names else known
@@ -167,8 +167,8 @@ def _named(option: str, kind: str, names: Sequence[str], known: list[str]) -> li
 
 def make_plan(
     situation: Situation,
-    schemes: Sequence[str],
-    protections: Sequence[str],
+    schemes: Sequence[str] | None,
+    protections: Sequence[str] | None,
     seeds: Sequence[int],
     verified: int,
     steps: int | None = None,
@@ -179,8 +179,10 @@ def make_plan(
 
     Parameters
     ----------
-    situation, schemes, protections
-        The job, and the candidates.
+    situation : Situation
+        The job.
+    schemes, protections : sequence of str, optional
+        The candidates; by default all for which the scenario states enough.
     seeds : sequence of int
         Seeds of the verification.
     verified : int
@@ -196,14 +198,16 @@ def make_plan(
     Raises
     ------
     UserError, StrategyError, PlatformError
-        If the scheme whose redundancy the scenario states cannot be built with it, or no requested
-        scheme can be built.
+        If a name is unknown, the scheme whose redundancy the scenario states cannot be built with
+        it, or no requested scheme can be built.
     """
+    chosen, not_chosen = _chosen_schemes(schemes, situation)
+    pairs = list(product(chosen, _chosen_protections(protections)))
     bests: list[Choice] = []
     others: list[Choice] = []
     left_out: list[LeftOut] = []
     refused: list[UserError | StrategyError | PlatformError] = []
-    for scheme, protection in product(schemes, protections):
+    for scheme, protection in pairs:
         try:
             choices = choices_of(situation, scheme, protection)
         except (UserError, StrategyError, PlatformError) as error:
@@ -221,7 +225,7 @@ def make_plan(
             continue
         bests.append(finishing[0])
         others += finishing[1:]
-    if refused and len(refused) == len(schemes) * len(protections):
+    if refused and len(refused) == len(pairs):
         raise refused[0]
     bests.sort(key=_prediction_order)
     others.sort(key=_prediction_order)
@@ -243,7 +247,7 @@ def make_plan(
     return Plan(
         situation,
         tuple(sorted(lines, key=lambda line: (not line.finished, line.ratio, line.choice.ratio))),
-        tuple(left_out),
+        (*left_out, *not_chosen),
         tuple(seeds),
         len(bests) + len(others) - len(lines),
     )

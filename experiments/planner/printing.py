@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
 from faultline.experiments.analysis.intervals import Interval, interval_of
 from faultline.experiments.analysis.printing import text_table
@@ -20,6 +19,8 @@ from rich.table import Table
 
 _MANY_GPU_HOURS = 1e5
 _WIDER_THAN_ANY = 10_000
+_LEAST_WIDTHS = {"scheme": 11, "state kept by": 8}
+_OF_WIDE_TABLES = ("ratio", "predicted", "error")
 _TIED = "≈"
 """Marks the rows of choices that the seeds do not separate."""
 
@@ -115,77 +116,61 @@ def choices_table(
     Rows of tied lines are marked. A brief table fits into 80 columns: it has neither the ratio nor
     the prediction.
     """
-    in_millions = "M " if plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS else ""
-    hours_name = f"{in_millions}GPU-h"
-    names = [
-        "r",
-        plan.situation.unit,
-        "goodput",
-        "every",
-        hours_name,
-        "ratio",
-        "predicted",
-        "error",
-    ]
     lines = plan.lines if shown is None else shown
-    rows = [_cells(plan, line, _is_among(line, tied)) for line in lines]
-    if price_per_gpu_hour is not None:
-        place = names.index("ratio")
-        names.insert(place, f"{in_millions}cost")
-        for row, line in zip(rows, lines, strict=True):
-            hours = plan.situation.gpu_hours(line.ratio)
-            cost = _counted(plan, hours * price_per_gpu_hour) if line.finished else "-"
-            row.insert(2 + place, cost)
-    if brief:
-        kept = names.index("ratio")
-        names, rows = names[:kept], [row[: 2 + kept] for row in rows]
-    columns: list[dict[str, Any]] = [
-        {"header": "scheme", "min_width": 11},
-        {"header": "state kept by", "min_width": 8},
+    rows = [_cells(plan, line, price_per_gpu_hour, _is_among(line, tied)) for line in lines]
+    left_out = _OF_WIDE_TABLES if brief else ()
+    names = [name for name in (rows[0] if rows else ()) if name not in left_out]
+    columns = [
+        {"header": name, "min_width": _LEAST_WIDTHS[name]}
+        if name in _LEAST_WIDTHS
+        else {"header": name, "justify": "right", "no_wrap": True}
+        for name in names
     ]
-    columns += [{"header": name, "justify": "right", "no_wrap": True} for name in names]
-    return text_table(rows, columns, box=SIMPLE, pad_edge=False)
+    texts = ([row[name] for name in names] for row in rows)
+    return text_table(texts, columns, box=SIMPLE, pad_edge=False)
 
 
 def _is_among(line: Line, lines: Sequence[Line]) -> bool:
     return any(line is each for each in lines)
 
 
-def _cells(plan: Plan, line: Line, is_tied: bool) -> list[str]:
-    choice, situation = line.choice, plan.situation
+def _cells(
+    plan: Plan, line: Line, price_per_gpu_hour: float | None, is_tied: bool
+) -> dict[str, str]:
+    """Return the cells of a choice by their headers; without simulation most are empty."""
+    choice, situation, simulated = line.choice, plan.situation, line.simulated
+    in_millions = situation.gpu_hours(1.0) >= _MANY_GPU_HOURS
+    unit = "M " if in_millions else ""
     error, predicted = line.error(), choice.predicted_ratio
-    return [
-        f"{_TIED} " * is_tied + look_of(choice.scheme).label,
-        choice.protection,
-        str(choice.redundancy),
-        *_simulated_cells(plan, line),
-        "-" if predicted is None else f"{situation.span(predicted):,.1f}{'*' * choice.rough}",
-        "-" if error is None else f"{error.mean:+.1%}" + _half(error, ".1%"),
-    ]
+    took = goodput = gpu_hours = cost = ratio = "-"
+    if simulated is not None and not simulated.finished:
+        took = "stopped" if simulated.stopped_at else "gave up"
+    elif simulated is not None:
+        mean = interval_of(line.ratios)
+        span = Interval(*map(situation.span, (mean.mean, mean.low, mean.high)))
+        hours = situation.gpu_hours(mean.mean)
+        took, goodput = f"{span.mean:,.1f}" + _half(span, ".1f"), f"{line.goodput:.1%}"
+        gpu_hours, ratio = _counted(hours, in_millions), f"{mean.mean:.3f}"
+        cost = _counted(hours * (price_per_gpu_hour or 0.0), in_millions)
+    return {
+        "scheme": f"{_TIED} " * is_tied + look_of(choice.scheme).label,
+        "state kept by": choice.protection,
+        "r": str(choice.redundancy),
+        situation.unit: took,
+        "goodput": goodput,
+        "every": _every(line),
+        f"{unit}GPU-h": gpu_hours,
+        **({} if price_per_gpu_hour is None else {f"{unit}cost": cost}),
+        "ratio": ratio,
+        "predicted": "-"
+        if predicted is None
+        else f"{situation.span(predicted):,.1f}{'*' * choice.rough}",
+        "error": "-" if error is None else f"{error.mean:+.1%}" + _half(error, ".1%"),
+    }
 
 
-def _simulated_cells(plan: Plan, line: Line) -> list[str]:
-    """Return time, goodput, interval, GPU-hours and ratio; without simulation the interval only."""
-    simulated, situation, every = line.simulated, plan.situation, _every(line)
-    if simulated is None:
-        return ["-", "-", every, "-", "-"]
-    if not simulated.finished:
-        return ["stopped" if simulated.stopped_at else "gave up", "-", every, "-", "-"]
-    ratio = interval_of(line.ratios)
-    took = Interval(*map(situation.span, (ratio.mean, ratio.low, ratio.high)))
-    return [
-        f"{took.mean:,.1f}" + _half(took, ".1f"),
-        f"{line.goodput:.1%}",
-        every,
-        _counted(plan, situation.gpu_hours(ratio.mean)),
-        f"{ratio.mean:.3f}",
-    ]
-
-
-def _counted(plan: Plan, number: float) -> str:
-    """Write GPU-hours or their cost: in millions if the job takes many."""
-    many = plan.situation.gpu_hours(1.0) >= _MANY_GPU_HOURS
-    return f"{number / 1e6:,.2f}" if many else f"{number:,.0f}"
+def _counted(number: float, in_millions: bool) -> str:
+    return f"{number / 1e6:,.2f}" if in_millions else f"{number:,.0f}"
 
 
 def _every(line: Line) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.analysis.race import Rules, changes_from, race
@@ -25,6 +26,7 @@ from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -221,6 +223,8 @@ _INTERVAL, _REDUNDANCY, _RATIO = (
 )
 _FACTORS = (0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0)
 _REACH = 3
+# The scale of colours spans at least this ratio; from this share of it on, numbers are white.
+_LEAST_SPREAD, _DARK = 1.05, 0.55
 
 
 def landscape(
@@ -261,11 +265,18 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
     simulated panel.
     """
     # Importing Matplotlib takes a second: only a command that draws imports it.
-    from faultline.experiments.figures.maps import draw_heat_map
-    from faultline.experiments.figures.style import in_order, write_title
+    from faultline.experiments.analysis.quantities import quantity
+    from faultline.experiments.figures.style import (
+        figure_style,
+        in_order,
+        label_outer,
+        panels_by,
+        run_notes,
+        write_notes,
+        write_title,
+    )
     from matplotlib.patches import Rectangle
 
-    runs = frame.assign(status="ok", error=None)
     steps = int(frame["steps"].iloc[0])
     notes = [
         "Framed: the least ratio of the panel; dashed: the closed forms' choice in the simulation.",
@@ -273,21 +284,54 @@ def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
     ]
     if frame[_RATIO].isna().any():
         notes.append("Empty: the closed form does not hold.")
-    shown = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
-    figure = draw_heat_map(shown, _INTERVAL, _REDUNDANCY, _RATIO, "source", notes)
-    label = f"{look_of(best.scheme).label}, state kept by {best.protection}"
-    write_title(figure, f"{label}: time-to-train ratio")
+    runs = frame.assign(status="ok", error=None)
+    runs = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
     columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
-    for source, axis in zip((CLOSED_FORM, SIMULATION), figure.axes, strict=False):
-        of_source = frame[frame["source"] == source]
-        means = of_source.groupby([_REDUNDANCY, _INTERVAL])[_RATIO].mean()
-        # Without a closed form that holds, there is no least point.
-        frames = [(means.idxmin(), "solid")] if means.notna().any() else []
-        if source == SIMULATION and (tuple(point_of(best)), "solid") not in frames:
-            frames.append((tuple(point_of(best)), "dashed"))
-        for (redundancy, interval), line in frames:
-            corner = (columns.index(interval), rows.index(redundancy))
-            # The least ratio is the lightest cell.
-            look: dict[str, Any] = {"fill": False, "edgecolor": "black", "linewidth": 2.6}
-            axis.add_patch(Rectangle(corner, 1, 1, linestyle=line, zorder=5, **look))
+    means = frame.groupby(["source", _REDUNDANCY, _INTERVAL])[_RATIO].mean()
+    finite = means[np.isfinite(means)]
+    least, most = (finite.min(), finite.max()) if len(finite) else (1.0, 1.0)
+    with figure_style():
+        figure, panels = panels_by(frame, frame, "source")
+        figure.set_size_inches(3.2 + 1.1 * len(columns), 2.2 + 0.42 * len(rows))
+        for axis, part in panels:
+            source = part["source"].iloc[0]
+            mine = means[source]
+            grid = mine.unstack().reindex(index=rows, columns=columns)
+            _draw_ratios(axis, grid, least, max(most, _LEAST_SPREAD * least))
+            # Without a closed form that holds, there is no least point.
+            frames = [(mine.idxmin(), "solid")] if mine.notna().any() else []
+            if source == SIMULATION and (tuple(point_of(best)), "solid") not in frames:
+                frames.append((tuple(point_of(best)), "dashed"))
+            for (redundancy, interval), line in frames:
+                corner = (columns.index(interval), rows.index(redundancy))
+                # The least ratio is the lightest cell.
+                look: dict[str, Any] = {"fill": False, "edgecolor": "black", "linewidth": 2.6}
+                axis.add_patch(Rectangle(corner, 1, 1, linestyle=line, zorder=5, **look))
+        axes = [axis for axis, _ in panels]
+        label_outer(axes, quantity(_INTERVAL).with_unit, quantity(_REDUNDANCY).with_unit)
+        label = f"{look_of(best.scheme).label}, state kept by {best.protection}"
+        write_title(figure, f"{label}: time-to-train ratio")
+        drawn = (_INTERVAL, _REDUNDANCY, "source")
+        write_notes(figure, [*notes, *run_notes(runs, drawn, "Mean")])
     return figure
+
+
+def _draw_ratios(axis: Axes, grid: pd.DataFrame, least: float, most: float) -> None:
+    """Draw a cell with its number per ratio, the least lightest; NaN leaves it empty."""
+    from matplotlib.colors import LogNorm
+
+    ratios = grid.to_numpy(dtype=float)
+    norm = LogNorm(least, most)
+    axis.set_facecolor("#EEEEEE")
+    axis.pcolormesh(
+        np.ma.masked_invalid(ratios), norm=norm, cmap="cividis_r", edgecolors="white", linewidth=1
+    )
+    for (row, column), ratio in np.ndenumerate(ratios):
+        if not np.isnan(ratio):
+            colour = "white" if np.isfinite(ratio) and norm(ratio) > _DARK else "black"
+            text = f"{ratio:.4g}".replace("inf", "∞")
+            axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour)
+    axis.set_xticks(np.arange(len(grid.columns)) + 0.5, [f"{steps:,}" for steps in grid.columns])
+    axis.set_yticks(np.arange(len(grid.index)) + 0.5, [str(count) for count in grid.index])
+    axis.tick_params(length=0)
+    axis.grid(visible=False)

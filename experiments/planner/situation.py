@@ -158,27 +158,24 @@ def read_situation(
     name: str,
     settings: Sequence[str] = (),
     gpus: int | None = None,
-    groups: int | None = None,
     mtbf_s: float | None = None,
     restart_s: float | None = None,
-    save_s: float | None = None,
 ) -> Situation:
     """Read a scenario and resize it; None leaves a value as the scenario states it.
 
     The mean time between failures, unless stated, scales with 1 / GPUs. A job that trains a named
     model has as many groups as the GPUs make, and is measured at that size. Any other job keeps
-    its groups unless `groups` changes them, and all times per GPU stay: the model and the storage
-    bandwidth are assumed to grow with the GPUs.
+    its groups, and all times per GPU stay: the model and the storage bandwidth are assumed to grow
+    with the GPUs.
 
     Parameters
     ----------
     name, settings
         Name of a shipped scenario, or a TOML file; and ``key=value`` settings.
-    gpus, groups : int, optional
+    gpus : int, optional
         Size of the job.
-    mtbf_s, restart_s, save_s : float, optional
-        Mean time between failures of the whole job, time of a restart and of writing a checkpoint,
-        in seconds.
+    mtbf_s, restart_s : float, optional
+        Mean time between failures of the whole job, and time of a restart, in seconds.
 
     Raises
     ------
@@ -187,21 +184,18 @@ def read_situation(
     """
     source = read_source(name, settings)
     source.change({"times.restart_s": restart_s} if restart_s else {}, "--restart")
-    source.change({"times.checkpoint_write_s": save_s} if save_s else {}, "save_s")
     assumptions = _state_mtbf(source, mtbf_s) if mtbf_s else []
     mtbf_is_stated = ("failures", "mtbf_s") in source.options
     stated = _scenario(source)
     own_gpus = stated.job.gpus
     assert own_gpus is not None, "filled in when a scenario is read"
-    if (gpus or own_gpus) < 1:
+    gpus = own_gpus if gpus is None else gpus
+    if gpus < 1:
         raise UserError(f"--gpus {gpus}: must be at least 1")
     at_size = _at_size if stated.model.name == "stated" else _with_groups
-    base, scenario, durations, assumed = at_size(
-        source, stated, own_gpus, gpus, groups, mtbf_is_stated
-    )
+    base, scenario, durations, assumed = at_size(source, stated, own_gpus, gpus, mtbf_is_stated)
     assumptions += assumed
-    groups, gpus = scenario.job.groups, gpus or scenario.job.gpus_of_group * scenario.job.groups
-    left_over = gpus - scenario.job.gpus_of_group * groups
+    left_over = gpus - scenario.job.gpus_of_group * scenario.job.groups
     if left_over > 0:
         assumptions.append(f"{left_over:,} GPUs are left over: they do not fill a group.")
     assumptions += filter(None, [platform_size_text(scenario)])
@@ -215,20 +209,17 @@ def _at_size(
     source: ScenarioSource,
     stated: Scenario,
     own_gpus: int,
-    gpus: int | None,
-    groups: int | None,
+    gpus: int,
     mtbf_is_stated: bool,
 ) -> _Sized:
     """Resize a job with stated times; these hold for the scenario's own GPUs."""
-    requested_groups, groups, gpus = groups, groups or stated.job.groups, gpus or own_gpus
+    groups = stated.job.groups
     if min(gpus, own_gpus) < groups:
         raise UserError(
             f"{min(gpus, own_gpus)} GPUs cannot make {groups} groups; use --gpus {groups} or more, "
             f"or set job.groups to {min(gpus, own_gpus)} or fewer"
         )
-    if requested_groups is not None:
-        source.change({"job.groups": groups}, "groups")
-    base = with_compute(_scenario(source))
+    base = with_compute(stated)
     durations = durations_of(base)
     if gpus == own_gpus:
         return _Sized(base, base, durations, [])
@@ -247,24 +238,22 @@ def _with_groups(
     source: ScenarioSource,
     stated: Scenario,
     own_gpus: int,
-    gpus: int | None,
-    groups: int | None,
+    gpus: int,
     mtbf_is_stated: bool,
 ) -> _Sized:
     """Resize a job that trains a named model: change the number of its groups."""
     group_gpus = own_gpus // stated.job.groups
-    wanted = groups or (gpus or own_gpus) // group_gpus
-    least = max(1, wanted) * group_gpus
-    if gpus is not None and gpus < least:
+    groups = gpus // group_gpus
+    if groups < 1:
         raise UserError(
-            f"{gpus:,} GPUs cannot make {max(1, wanted):,} groups of {group_gpus:,}, which [model] "
-            f"requires; use --gpus {least} or more"
+            f"{gpus:,} GPUs cannot make a group of {group_gpus:,}, which [model] requires; use "
+            f"--gpus {group_gpus} or more"
         )
     assumptions = []
-    if wanted != stated.job.groups:
-        source.change({"job.groups": wanted}, "groups" if groups else "--gpus")
+    if groups != stated.job.groups:
+        source.change({"job.groups": groups}, "--gpus")
         assumptions = [
-            _scale_mtbf(source, stated, own_gpus, least, mtbf_is_stated),
+            _scale_mtbf(source, stated, own_gpus, groups * group_gpus, mtbf_is_stated),
             "Each group trains the scenario's number of micro-batches per step: the batch grows "
             "with the groups; the number of steps does not change.",
         ]
@@ -298,23 +287,17 @@ def _scale_mtbf(
     source: ScenarioSource, base: Scenario, own_gpus: int, gpus: int, is_stated: bool
 ) -> str:
     """Set the mean time between failures at another number of GPUs; return a sentence about it."""
-    scaled_s, assumed = _mtbf_at(base, own_gpus, gpus, is_stated)
-    if scaled_s is not None:
-        source.change({"failures.mtbf_s": scaled_s})
-    return assumed
-
-
-def _mtbf_at(base: Scenario, own_gpus: int, gpus: int, is_stated: bool) -> tuple[float | None, str]:
     failures = base.failures
     if failures.model == "trace":
-        return None, "The failures of the trace do not change with the number of GPUs."
+        return "The failures of the trace do not change with the number of GPUs."
     if failures.model == "mix" and failures.rate == "model":
-        return None, "The rates of the failure mix scale with the GPUs."
+        return "The rates of the failure mix scale with the GPUs."
     if is_stated:
-        return None, "The mean time between failures is used as stated."
+        return "The mean time between failures is used as stated."
     own_s = stated_mtbf_s(base)
     mtbf_s = own_s * own_gpus / gpus
-    return mtbf_s, (
+    source.change({"failures.mtbf_s": mtbf_s})
+    return (
         f"A failure every {time_text(mtbf_s)}: the scenario's {time_text(own_s)} at "
         f"{own_gpus:,} GPUs, scaled with 1 / GPUs."
     )

@@ -59,9 +59,6 @@ class BreakableGraph:
         self._stopped = False
         self._ended, self._over = simgrid.Semaphore(0), simgrid.Semaphore(0)
 
-    def __len__(self) -> int:
-        return len(self._graph.activities)
-
     def start(self) -> None:
         """Start an actor that runs the graph, from within another one."""
         simgrid.this_actor.get_host().add_actor("breakable graph", self._run)

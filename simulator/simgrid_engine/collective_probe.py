@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
 
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.platform_data import GpuHost, Platform
@@ -14,16 +13,12 @@ from faultline.platforms.xml_names import link_class
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.collectives.catalogue import Setting, algorithm_of, bus_factor, schedule_of
 from faultline.simulator.collectives.hierarchical import HierarchicalAllReduce
-from faultline.simulator.collectives.schedule import Fidelity, Hop, Schedule
+from faultline.simulator.collectives.schedule import Hop, Schedule
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import in_own_process
 
-Placement = Literal["packed", "spread"]
-"""Which GPUs are the ranks: the first ones, or the first one of each scale-up domain."""
-
 # Raise it when a change to collectives or to this file changes what is measured.
 _VERSION = 1
-_TYPES: dict[str, type] = {"limited_by": str, "messages": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +58,6 @@ def probe_collective(
     algorithm: str | None,
     size_bytes: float,
     ranks: int | None = None,
-    fidelity: Fidelity = "flow",
-    placement: Placement = "packed",
-    *,
-    directory: Path | None = None,
 ) -> CollectiveResult:
     """Measure a collective on a platform, in a process of its own, or look it up in the cache.
 
@@ -80,13 +71,7 @@ def probe_collective(
         Size of a member's buffer as nccl-tests counts it: for reduce-scatter, all-gather and
         all-to-all the parts of all members together.
     ranks : int, optional
-        Number of ranks; by default all that the placement has.
-    fidelity : {"flow", "chunk"}
-        One flow per edge, or every message.
-    placement : {"packed", "spread"}
-        The first GPUs, or the first one of each scale-up domain.
-    directory : Path, optional
-        Where the cache is.
+        Number of ranks, on the first GPUs; all by default.
 
     Raises
     ------
@@ -99,70 +84,26 @@ def probe_collective(
     """
     name = algorithm_of(collective, algorithm)
     platform = read_platform(platform_xml)
-    schedule, hosts, alpha_beta_s = prepare(
-        platform, collective, name, size_bytes, ranks, placement
-    )
-
-    def measure() -> CollectiveResult:
-        time_s, messages, limited_by = in_own_process(
-            _measure, platform_xml, schedule, hosts, fidelity
-        )
-        speed = size_bytes / time_s if time_s > 0.0 else 0.0
-        factor = bus_factor(collective, len(hosts))
-        return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
-
-    request = ["collective", _VERSION, collective, name, size_bytes, fidelity, hosts]
-    return cached(platform_xml, request, measure, _from_cache, directory)
-
-
-def prepare(
-    platform: Platform,
-    collective: str,
-    algorithm: str | None,
-    size_bytes: float,
-    ranks: int | None,
-    placement: Placement,
-) -> tuple[Schedule, list[str], float]:
-    """Return a collective's schedule, the hosts of its members, and its alpha-beta time in s.
-
-    Raises
-    ------
-    CollectiveError, PlatformError
-        As `probe_collective`.
-    """
-    gpus = _placed(platform, ranks, placement)
+    count = len(platform.gpus)
+    if ranks is not None and ranks > count:
+        raise PlatformError(f"has {count} GPUs: {ranks} ranks are too many", str(platform.path))
+    gpus = platform.gpus[:ranks]
+    hosts = [gpu.name for gpu in gpus]
     setting, inner = _setting(platform, gpus, size_bytes)
-    schedule = schedule_of(collective, algorithm_of(collective, algorithm), setting)
+    schedule = schedule_of(collective, name, setting)
     if isinstance(schedule, HierarchicalAllReduce):
         alpha_beta_s = schedule.alpha_beta_s(setting.hop, inner)
     else:
         alpha_beta_s = schedule.alpha_beta_s(setting.hop)
-    return schedule, [gpu.name for gpu in gpus], alpha_beta_s
 
+    def measure() -> CollectiveResult:
+        time_s, messages, limited_by = in_own_process(_measure, platform_xml, schedule, hosts)
+        speed = size_bytes / time_s if time_s > 0.0 else 0.0
+        factor = bus_factor(collective, len(hosts))
+        return CollectiveResult(time_s, factor * speed, speed, limited_by, alpha_beta_s, messages)
 
-def _from_cache(stored: dict[str, Any]) -> CollectiveResult:
-    known = CollectiveResult(**stored)
-    for field in fields(known):
-        wanted = _TYPES.get(field.name, float)
-        if type(stored[field.name]) is not wanted:
-            raise TypeError(f"{field.name} is no {wanted.__name__}")
-        if wanted is not str and not 0 <= stored[field.name] < inf:
-            raise ValueError(f"{field.name} is not finite, or negative")
-    return known
-
-
-def _placed(platform: Platform, ranks: int | None, placement: Placement) -> Sequence[GpuHost]:
-    """Return the GPUs that take part, in the order of their ranks."""
-    gpus: Sequence[GpuHost] = platform.gpus
-    what = "GPUs"
-    if placement == "spread":
-        gpus = [domain[0] for domain in _by_domain(gpus)]
-        what = "scale-up domains, of which spread takes one GPU each"
-    if ranks is not None and ranks > len(gpus):
-        raise PlatformError(
-            f"has {len(gpus)} {what}: {ranks} ranks are too many", str(platform.path)
-        )
-    return gpus[:ranks]
+    request = ["collective", _VERSION, collective, name, size_bytes, hosts]
+    return cached(platform_xml, request, measure, CollectiveResult)
 
 
 def _by_domain(gpus: Iterable[GpuHost]) -> list[list[GpuHost]]:
@@ -197,7 +138,7 @@ def _hop(platform: Platform, source: GpuHost, destination: GpuHost) -> Hop:
 
 
 def _measure(
-    platform_xml: Path, schedule: Schedule, hosts: Sequence[str], fidelity: Fidelity
+    platform_xml: Path, schedule: Schedule, hosts: Sequence[str]
 ) -> tuple[float, int, str]:
     """Simulate the collective; return its time in s, its messages, and its bottleneck."""
     import simgrid
@@ -205,7 +146,7 @@ def _measure(
     from faultline.simulator.simgrid_engine.loading import load_engine, start_members
 
     engine = load_engine(platform_xml)
-    collective = Collective(schedule, hosts, "probe", fidelity)
+    collective = Collective(schedule, hosts, "probe")
     ends_s: list[float] = []
 
     def member(position: int) -> None:

@@ -29,11 +29,11 @@ from faultline.simulator.phases import (
     Stall,
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
-from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.failure_injector import FailureInjector
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
+from faultline.simulator.simgrid_engine.links import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.rank import (
+    Channel,
     ComputeOrder,
     Failed,
     News,
@@ -43,8 +43,6 @@ from faultline.simulator.simgrid_engine.rank import (
     Ready,
     Reduced,
     Report,
-    SleepOrder,
-    WriteOrder,
 )
 from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid_engine.storage_traffic import (
@@ -79,7 +77,6 @@ class SimgridEngine:
         self._traffic = traffic
         self._platform = platform
         self._news: Channel[News] = Channel()
-        self._activities = [0]
         self._jitter = 0.0 if work.simulates_steps else work.compute_jitter
         self._paces = paces = [
             Pace(group, self._jitter, work.minimum_factor, job.seed) for group in range(work.groups)
@@ -95,12 +92,11 @@ class SimgridEngine:
             self.clocks,
             job.rules,
             self._news,
-            lambda group: Rank(group, work.compute_s, paces[group], self._news, self._activities),
+            lambda group: Rank(group, work.compute_s, paces[group], self._news),
             steps.interrupted_by if steps else lambda _: False,
         )
         self._recovery_times = RecoveryTimes(job.durations.recovery, job.seed)
         self._arrived: set[int] = set()
-        self._all_reduces = 0
         self._writing_until_s = 0.0
         self._hung_s = inf
         self._late_s = 0.0
@@ -121,12 +117,6 @@ class SimgridEngine:
             Load: self._load,
             Rejoin: self._rejoin,
         }
-
-    @property
-    def activities(self) -> int:
-        """Activities started so far: computations, messages, waits."""
-        simulated = self._simulated_steps.activities if self._simulated_steps else 0
-        return self._activities[0] + simulated
 
     def execute(self, phase: Phase) -> Outcome:
         """Execute one phase and return its outcome."""
@@ -159,7 +149,6 @@ class SimgridEngine:
             if write.writer is not None or all(simgrid.Host.by_name(end).is_on for end in flow[:2])
         ]
         transfer_beside(flows, lambda arrived: write.end(simgrid.Engine.clock if arrived else inf))
-        self._activities[0] += len(flows)
         return Outcome(simgrid.Engine.clock)
 
     def _beside_write(self, duration_s: float) -> float:
@@ -285,7 +274,6 @@ class SimgridEngine:
         computation = simgrid.this_actor.exec_init(seconds * host.speed)
         computation.host = host
         computation.start()
-        self._activities[0] += 1
         return computation
 
     def _off_s(self, absent: Collection[int] = ()) -> dict[str, float]:
@@ -430,12 +418,9 @@ class SimgridEngine:
         down, rules, hosts = self.failure_injector.down, self._job.rules, self._traffic.hosts
         watched = rules.detection == "watchdog"
         fires_s = simgrid.Engine.clock + rules.watchdog_s if watched else inf
-        self._all_reduces += 1
-        reduced = Reduced(self._all_reduces)
+        reduced = Reduced()
         all_reduce = GroupAllReduce(
-            [hosts[group] for group in members],
-            self._traffic.bytes_per_rank,
-            self._traffic.fidelity,
+            [hosts[group] for group in members], self._traffic.bytes_per_rank
         )
         all_reduce.start(
             [place for place, group in enumerate(members) if group not in down],
@@ -447,14 +432,13 @@ class SimgridEngine:
         while not (lacks_one or ended or fired):
             news = self._news.get_before(fires_s)
             fired = news is None
-            ended = news == reduced
+            ended = news is reduced
             # A group that has been brought up since then counts as up.
             lacks_one = isinstance(news, Failed) and news.group in down and news.group in members
         if lacks_one:
             self._sleep_until(failure_shows_s)
         if not ended:
             all_reduce.stop()
-        self._activities[0] += all_reduce.messages
         return not fired
 
     def _inquire(self, phase: Inquiry) -> Outcome:
@@ -487,8 +471,7 @@ class SimgridEngine:
         return Outcome(simgrid.Engine.clock)
 
     def _send(self, phase: Send) -> Outcome:
-        start_s, flows = simgrid.Engine.clock, self._traffic.state.flows(phase.moves)
-        self._activities[0] += len(flows)
+        start_s, flows = simgrid.Engine.clock, self._traffic.state_flows(phase.moves)
         if not transfer(flows):
             self._sleep_until(start_s + self._job.sent_s(phase.moves))
         return Outcome(simgrid.Engine.clock)
@@ -498,11 +481,13 @@ class SimgridEngine:
         if writer in self.failure_injector.down:
             return Outcome(start_s, (writer,))
         traffic, save_s = self._traffic, self._job.save_s(writer)
-        order: Order = (
-            WriteOrder(traffic.hosts[writer], traffic.storage, traffic.checkpoint_bytes_per_rank)
-            if traffic.save
-            else SleepOrder(save_s)
-        )
+
+        def order() -> bool:
+            if traffic.save:
+                return transfer(traffic.write_of(writer))
+            simgrid.this_actor.sleep_for(save_s)
+            return True
+
         if not phase.waits:
             self.failure_injector.ranks[writer].orders.put(order)
             self._writing[writer] = order
@@ -565,15 +550,13 @@ class SimgridEngine:
         """Move state; start again from other groups whenever a sender or receiver fails."""
         if recovery is None or not self._job.moves(recovery):
             return
-        state, down = self._traffic.state, self.failure_injector.down
+        down = self.failure_injector.down
         able = [group for group in members if group not in down]
         moves = recovery.moves
         while moves := tuple(move for move in moves if move.group not in down):
             start_s = simgrid.Engine.clock
             sent = sent_moves(moves, able)
-            flows = state.flows(sent)
-            self._activities[0] += len(flows)
-            if transfer(flows):
+            if transfer(self._traffic.state_flows(sent)):
                 return
             # A missing part goes unnoticed until the transfer should have ended.
             self._sleep_until(start_s + self._job.sent_s(sent))

@@ -18,8 +18,8 @@ from faultline.simulator.courses import (
     Written,
 )
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.simgrid_engine.channel import Channel
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
+from faultline.simulator.simgrid_engine.rank import Channel
 from faultline.simulator.simgrid_engine.simulated_steps import SimulatedSteps
 from faultline.simulator.simgrid_engine.storage_traffic import transfer, transfer_beside
 from faultline.simulator.simgrid_engine.traffic import Traffic
@@ -61,7 +61,7 @@ class CourseRunner:
             simgrid.this_actor.sleep_for(part.stated_s)
         elif isinstance(part, Written):
             transfer(traffic.write_of(part.writer))
-        elif not transfer(traffic.state.flows(part.moves)):
+        elif not transfer(traffic.state_flows(part.moves)):
             # A missing part goes unnoticed until the transfer should have ended.
             ends_s = max(begun_s + part.alone_s, simgrid.Engine.clock)
             simgrid.this_actor.sleep_until(ends_s)
@@ -142,7 +142,7 @@ class CourseRunner:
                 steps.sync(shares)
             return
         hosts = [traffic.hosts[group] for group in part.members]
-        rings = GroupAllReduce(hosts, traffic.bytes_per_rank, traffic.fidelity)
+        rings = GroupAllReduce(hosts, traffic.bytes_per_rank)
         ended: Channel[bool] = Channel()
         up = (group for group in part.members if self._off_s.get(group, inf) > now_s)
         rings.start([part.members.index(group) for group in up], lambda: ended.put(True))

@@ -13,7 +13,7 @@ from itertools import permutations
 from math import inf
 
 from faultline.simulator.durations import RingTime
-from faultline.simulator.simgrid_engine.routes import way_between
+from faultline.simulator.simgrid_engine.links import way_between
 
 _FEW_EDGES = 4096
 """Largest number of edges for which every pair of groups is checked."""

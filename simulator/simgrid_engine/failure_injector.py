@@ -10,8 +10,7 @@ import simgrid
 from faultline.simulator.failures.clocks import FailureClocks
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Rules
-from faultline.simulator.simgrid_engine.channel import Channel
-from faultline.simulator.simgrid_engine.rank import Failed, News, Rank
+from faultline.simulator.simgrid_engine.rank import Channel, Failed, News, Rank
 
 
 @dataclass(slots=True)
@@ -161,7 +160,7 @@ class FailureInjector:
         if self._booting is None:
             self._take_down(struck)
             for group in struck:
-                self._news.put(Failed(group, due_s))
+                self._news.put(Failed(group))
         else:
             for group in struck:
                 self._strike_in_restart(self._booting, group, due_s)

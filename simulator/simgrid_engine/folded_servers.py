@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from faultline.platforms.spec import ClusterSpec
+from pydantic import BaseModel
+
+Table = TypeVar("Table", bound=BaseModel)
 
 
 def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
@@ -23,36 +28,35 @@ def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
     adapters = gpus // nic.gpus_per_nic
     if spec.rails % adapters and adapters % spec.rails:
         return None
-    return spec.model_copy(
-        update={
-            "scale_up": spec.scale_up.model_copy(
-                update={"gpus_per_domain": spec.scale_up.gpus_per_domain // gpus}
-            ),
-            "nic": nic.model_copy(
-                update={
-                    "gpus_per_nic": 1,
-                    "bandwidth_bytes_per_s": nic.bandwidth_bytes_per_s / nic.gpus_per_nic,
-                }
-            ),
-            "scale_out": out.model_copy(
-                update={"rails": max(1, spec.rails // adapters) if out.rail_optimised else None}
-            ),
-            "storage": storage.model_copy(
-                update={
-                    "read_bandwidth_bytes_per_s": storage.read_bandwidth_bytes_per_s / gpus,
-                    "write_bandwidth_bytes_per_s": storage.write_bandwidth_bytes_per_s / gpus,
-                }
-            ),
-            "host": host.model_copy(
-                update={
-                    "gpus_per_host": 1,
-                    "memory_bytes": _part(host.memory_bytes, gpus),
-                    "memory_bandwidth_bytes_per_s": _part(host.memory_bandwidth_bytes_per_s, gpus),
-                }
-            ),
-            "disk": None,
-        }
+    scale_up = spec.scale_up
+    return _changed(
+        spec,
+        scale_up=_changed(scale_up, gpus_per_domain=scale_up.gpus_per_domain // gpus),
+        nic=_changed(
+            nic,
+            gpus_per_nic=1,
+            bandwidth_bytes_per_s=nic.bandwidth_bytes_per_s / nic.gpus_per_nic,
+        ),
+        scale_out=_changed(
+            out, rails=max(1, spec.rails // adapters) if out.rail_optimised else None
+        ),
+        storage=_changed(
+            storage,
+            read_bandwidth_bytes_per_s=storage.read_bandwidth_bytes_per_s / gpus,
+            write_bandwidth_bytes_per_s=storage.write_bandwidth_bytes_per_s / gpus,
+        ),
+        host=_changed(
+            host,
+            gpus_per_host=1,
+            memory_bytes=_part(host.memory_bytes, gpus),
+            memory_bandwidth_bytes_per_s=_part(host.memory_bandwidth_bytes_per_s, gpus),
+        ),
+        disk=None,
     )
+
+
+def _changed(table: Table, **values: object) -> Table:
+    return table.model_copy(update=values)
 
 
 def _part(value: float | None, sharers: int) -> float | None:

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Kind, Rank, Ring
-from faultline.simulator.simgrid_engine.routes import way_between
+from faultline.simulator.simgrid_engine.links import way_between
 
 HostOf = Callable[[Rank], simgrid.Host]
 Signal = Callable[[Callable[[simgrid.Task], None]], None]
@@ -137,6 +137,11 @@ class GraphRunner:
     def wait(self) -> None:
         """Wait, from within an actor, until its last activity has ended."""
         self._ended.acquire()
+
+    def simulate(self) -> None:
+        """Run the graph once, from within an actor."""
+        self.start()
+        self.wait()
 
     def wait_for_passes(self) -> None:
         """Wait for all but gradients that nothing in the graph waits for; `wait` comes after it."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
+    Call,
     OwnProcess,
     aborted,
-    call_in_keeper,
-    call_in_owner,
-    result_and_error,
+    call_over,
+    other_with_platforms,
     retry_if_killed,
 )
 
@@ -30,27 +30,31 @@ _LOADED: list[simgrid.Engine] = []
 """The one engine of a process that keeps a platform."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedTime:
-    """How long an action takes alone, in seconds."""
+def cached_simulation(
+    platform: Path,
+    kind: Callable[..., Result],
+    version: int,
+    simulate: Callable[Concatenate[simgrid.Engine, Arguments], Result],
+    *args: Arguments.args,
+    **kwargs: Arguments.kwargs,
+) -> Result:
+    """Return the result of `simulate_on`, from the cache if it holds it.
 
-    duration_s: float
-
-    @classmethod
-    def of(cls, engine: simgrid.Engine, act: Callable[[], object]) -> SimulatedTime:
-        """Let one actor act on an otherwise idle platform; return when it has ended."""
-        from faultline.simulator.simgrid_engine.loading import run_controller
-
-        run_controller(engine, "alone", act)
-        return cls(engine.clock)
-
-    @classmethod
-    def from_cache(cls, stored: dict[str, Any]) -> SimulatedTime:
-        """Return a time from the values of a file; raise an error if they are invalid."""
-        known = cls(**stored)
-        if not known.duration_s >= 0.0:
-            raise ValueError("duration_s is out of range")
-        return known
+    Parameters
+    ----------
+    platform : Path
+        Platform XML.
+    kind : type
+        Type of the result: `float`, `list`, or a dataclass of JSON values.
+    version : int
+        Part of the key; it rises when the same request would be simulated differently.
+    simulate : callable
+        Takes the engine.
+    *args, **kwargs
+        Its further arguments; their representation is part of the key.
+    """
+    request = [version, simulate.__name__, repr(args), repr(kwargs)]
+    return cached(platform, request, lambda: simulate_on(platform, simulate, *args, **kwargs), kind)
 
 
 def simulate_on(
@@ -78,7 +82,8 @@ def simulate_on(
     SimulationError
         If SimGrid aborts, or the process is killed repeatedly.
     """
-    return call_in_owner(_call_via_keeper, platform, _in_a_fork, simulate, args, kwargs)
+    result: Result = _in_kept_process(platform, _in_a_fork, Call(simulate, args, kwargs))
+    return result
 
 
 def look_up_on(
@@ -91,67 +96,46 @@ def look_up_on(
 
     As `simulate_on`, but for a function that simulates nothing and does not change the platform.
     """
-    call_in_owner(_call_via_keeper, platform, _in_the_process, look_up, args, kwargs)
+    _in_kept_process(platform, _with_engine, Call(look_up, args, kwargs))
 
 
-_Way = Callable[[Callable[..., Result], tuple[object, ...], dict[str, object]], Result]
-"""How the process that keeps a platform calls a function: itself, or in a fork."""
+def _in_kept_process(platform: Path, way: Callable[[Call], Any], call: Call) -> Any:
+    """Let the process that keeps a platform call a function, in one of two ways."""
+    other = other_with_platforms()
+    if other is not None:
+        return call_over(other, _in_kept_process, platform, way, call)
 
-
-def _call_via_keeper(
-    platform: Path,
-    how: _Way[Result],
-    function: Callable[..., Result],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> Result:
-    return call_in_keeper(_call_in_kept_process, platform, how, function, args, kwargs)
-
-
-def _call_in_kept_process(
-    platform: Path,
-    how: _Way[Result],
-    function: Callable[..., Result],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> Result:
-    """Call a function in the process that keeps a platform."""
-    changed_ns = platform.stat().st_mtime_ns
-
-    def call() -> Result:
+    def attempt() -> Any:
         try:
             # A process that is forked from this one must not use its kept processes.
-            kept = _kept_process(platform, changed_ns, os.getpid())
-            return kept.call(how, function, args, kwargs)
+            kept = _kept_process(platform, platform.stat().st_mtime_ns, os.getpid())
+            return kept.call(way, call)
         except SimulationError:
             # The process may have stopped.
             _kept_process.cache_clear()
             raise
 
-    return retry_if_killed(call)
+    return retry_if_killed(attempt)
 
 
 @lru_cache(maxsize=2)
 def _kept_process(platform: Path, _changed_ns: int, _process: int) -> OwnProcess:
-    return OwnProcess(_load, (platform,), kept=True)
+    process = OwnProcess(kept=True)
+    process.call(_load, platform)
+    return process
 
 
 def _load(platform: Path) -> None:
     from faultline.simulator.simgrid_engine.loading import load_engine
 
-    engine = load_engine(platform)
-    _LOADED.append(engine)
+    _LOADED.append(load_engine(platform))
 
 
-def _in_the_process(
-    look_up: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Result:
-    return look_up(*_LOADED, *args, **kwargs)
+def _with_engine(call: Call) -> object:
+    return call.function(*_LOADED, *call.args, **call.kwargs)
 
 
-def _in_a_fork(
-    simulate: Callable[..., Result], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Result:
+def _in_a_fork(call: Call) -> object:
     """Call a function in a fork of this process, which has one thread."""
     reading, writing = os.pipe()
     before = os.fstat(2).st_size
@@ -159,7 +143,7 @@ def _in_a_fork(
     if child == 0:
         try:
             with os.fdopen(writing, "wb") as output:
-                pickle.dump(result_and_error(simulate, (*_LOADED, *args), kwargs), output)
+                pickle.dump(Call(_with_engine, (call,), {}).run(), output)
         finally:
             os._exit(0)
     os.close(writing)
@@ -171,5 +155,4 @@ def _in_a_fork(
     result, error = pickle.loads(content)
     if error is not None:
         raise error
-    returned: Result = result
-    return returned
+    return result

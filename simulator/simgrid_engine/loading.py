@@ -42,6 +42,12 @@ def run_controller(engine: simgrid.Engine, name: str, body: Callable[[], object]
     engine.run()
 
 
+def alone_s(engine: simgrid.Engine, act: Callable[[], object]) -> float:
+    """Let one actor act on an idle platform, from time 0; return when it has ended, in seconds."""
+    run_controller(engine, "alone", act)
+    return float(engine.clock)
+
+
 def start_members(hosts: Sequence[str], body: Callable[[int], object]) -> None:
     """Start an actor on each host, which calls `body` with the position of its host."""
     for position, host in enumerate(hosts):

@@ -13,8 +13,7 @@ from faultline.platforms.xml_names import DOMAIN_PROPERTY
 from faultline.simulator.pattern.activity_graph import Fold, Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.teams import DomainOf, Hosts
-from faultline.simulator.simgrid_engine.narrowing import at_bandwidths
-from faultline.simulator.simgrid_engine.routes import Way, way_between
+from faultline.simulator.simgrid_engine.links import Way, at_bandwidths, way_between
 
 MESSAGES = ("tensor", "context", "forward", "backward", "gradient")
 """Kinds of messages, by their receiver."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import RingTime
+from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.traffic import Traffic
+
+# Raise it when a change to the probes changes what they measure.
+_VERSION = 4
 
 _UNEVEN = 0.01
 """Largest difference between groups at which the time of all groups determines that of some."""
@@ -56,24 +59,30 @@ class ProbeResult:
         return RingTime(self.empty_all_reduce_s / rounds, transfer_s)
 
 
-def probe(platform: Path, traffic: Traffic) -> ProbeResult:
-    """Measure a job's collective phases on a platform, in a process of its own.
+def cached_probe(platform: Path, traffic: Traffic) -> ProbeResult:
+    """Return the measurements of a job on a platform, from the cache if it holds them."""
+    request = [
+        _VERSION,
+        traffic.readers,
+        list(map(list, traffic.hosts)),
+        traffic.storage,
+        traffic.bytes_per_rank,
+        traffic.checkpoint_bytes_per_rank,
+    ]
+    return cached(platform, request, lambda: probe(platform, traffic), ProbeResult)
 
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        Bytes and hosts.
-    """
+
+def probe(platform: Path, traffic: Traffic) -> ProbeResult:
+    """Measure a job's collective phases on a platform XML, in a process of its own."""
     return in_own_process(_measure, platform, traffic)
 
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
     import simgrid
     from faultline.simulator.simgrid_engine.evenness import ring_unevenness
+    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
     from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
-    from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, write_checkpoint
+    from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 
     engine = load_engine(platform)
     measured: list[float] = []
@@ -87,28 +96,12 @@ def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
 
     def measure() -> None:
         for size_bytes in (traffic.bytes_per_rank, 0.0):
-            timed(partial(all_reduce, traffic.hosts, size_bytes, traffic.fidelity))
-        timed(lambda: write_checkpoint(traffic.hosts[0], traffic.storage, saved_bytes))
+            timed(partial(all_reduce, traffic.hosts, size_bytes))
+        timed(lambda: transfer(traffic.write_of(0)))
         timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
 
     run_controller(engine, "probe", measure)
     all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
-    return ProbeResult(
-        all_reduce_s,
-        empty_all_reduce_s,
-        save_s,
-        load_s,
-        len(traffic.hosts),
-        ring_unevenness(traffic.hosts, traffic.bytes_per_rank),
-    )
-
-
-def all_reduce(hosts: Sequence[Sequence[str]], bytes_per_host: float, fidelity: Fidelity) -> None:
-    """Let all hosts of some groups take part in an all-reduce, and wait until it has ended."""
-    from faultline.simulator.simgrid_engine.channel import Channel
-    from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
-
-    ended: Channel[None] = Channel()
-    rings = GroupAllReduce(hosts, bytes_per_host, fidelity)
-    rings.start(range(len(hosts)), lambda: ended.put(None))
-    ended.get()
+    unevenness = ring_unevenness(traffic.hosts, traffic.bytes_per_rank)
+    groups = len(traffic.hosts)
+    return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, groups, unevenness)

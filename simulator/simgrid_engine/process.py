@@ -6,7 +6,6 @@ import faulthandler
 import fcntl
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from multiprocessing.reduction import DupFd
 from multiprocessing.util import MAXFD
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 from faultline.platforms.child_python import helpers_on_safe_path
@@ -41,9 +39,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _ATTEMPTS = 4
-# The exit status that `multiprocessing` reports for a child whose fork server is gone.
-_FORK_SERVER_IS_GONE = 255
-
+# The exit statuses of a child that was killed, or whose fork server is gone.
+_KILLED = -signal.SIGKILL, 255
 
 _SCRIPT = {"__file__", "__spec__"}
 """Names by which a started process finds the script of its parent."""
@@ -65,7 +62,10 @@ class Call:
 
     def run(self) -> tuple[object, Exception | None]:
         """Call the function; return its result and its exception."""
-        return result_and_error(self.function, self.args, self.kwargs)
+        try:
+            return self.function(*self.args, **self.kwargs), None
+        except Exception as error:
+            return None, error
 
 
 class _ProcessState:
@@ -140,19 +140,10 @@ class SimgridResult:
         Counts and times.
     events : list of Event
         The timeline, if requested.
-    activities : int
-        SimGrid activities started.
-    wall_s : float
-        Seconds of real time that the simulation took, without loading the platform.
-    peak_memory_bytes : int
-        Largest memory of its process.
     """
 
     progress: Progress
     events: list[Event]
-    activities: int
-    wall_s: float
-    peak_memory_bytes: int
 
 
 class OwnProcess:
@@ -160,31 +151,20 @@ class OwnProcess:
 
     Parameters
     ----------
-    begin : callable, optional
-        A module-level function that the process calls first.
-    arguments : tuple
-        The arguments of `begin`.
     kept : bool
         Whether this process ends without waiting for it. Such a process cannot start others.
     forked : bool
         Whether it is a fork of this process; then it also finds functions that only exist here.
     """
 
-    def __init__(
-        self,
-        begin: Callable[..., None] | None = None,
-        arguments: tuple[object, ...] = (),
-        *,
-        kept: bool = False,
-        forked: bool = False,
-    ) -> None:
+    def __init__(self, *, kept: bool = False, forked: bool = False) -> None:
         forked = forked or _ProcessState.may_be_forked
         context = multiprocessing.get_context("fork") if forked else _fork_server_context()
         self._tasks, tasks_there = context.Pipe()
         self._errors = TemporaryFile()  # noqa: SIM115 - as long as the process
         errors = _Errors(self._errors.fileno())
         self._process = context.Process(
-            target=_serve, args=(tasks_there, errors, begin, arguments, forked), daemon=kept
+            target=_serve, args=(tasks_there, errors, forked), daemon=kept
         )
         try:
             with _script_left_alone(), helpers_on_safe_path():
@@ -216,7 +196,7 @@ class OwnProcess:
         Raises
         ------
         SimulationError
-            If the process stopped, as it does if SimGrid aborts.
+            If the process stopped, as it does if SimGrid aborts, or was killed.
         """
         try:
             self._tasks.send(Call(function, args, kwargs))
@@ -225,7 +205,7 @@ class OwnProcess:
             result, error = message
         except (EOFError, ConnectionError):
             self._process.join()
-            if self._process.exitcode in (-signal.SIGKILL, _FORK_SERVER_IS_GONE):
+            if self._process.exitcode in _KILLED:
                 raise KilledError("the process was killed") from None
             raise aborted(self._errors.fileno()) from None
         if isinstance(error, RuntimeError) and (lack := shortage(error)) is not None:
@@ -259,58 +239,24 @@ def in_own_process(
 ) -> Result:
     """Call a module-level function in a fresh process and return its result.
 
-    The call is repeated if the process or its fork server is killed, so the function must return
-    the same result each time.
+    The owner of this process, if it has one, starts it. The call is repeated if the process or its
+    fork server is killed, so the function must return the same result each time.
 
     Raises
     ------
     SimulationError
         If the process stopped, as it does if SimGrid aborts, or was killed repeatedly.
     """
-    return call_in_owner(_in_own_process, function, args, kwargs)
+    owner = _ProcessState.owner
+    if owner is not None:
+        result: Result = call_over(owner, in_own_process, function, *args, **kwargs)
+        return result
 
-
-def _in_own_process(
-    function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Result:
     def call() -> Result:
         with OwnProcess() as process:
             return process.call(function, *args, **kwargs)
 
     return retry_if_killed(call)
-
-
-def call_in_owner(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Call a module-level function in the process that this one works for; here without one.
-
-    So both processes share resources such as a platform that is kept for measurements.
-    """
-    return _call_over(_ProcessState.owner, function, args, kwargs)
-
-
-def call_in_keeper(
-    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-) -> Result:
-    """Call a module-level function in the process that keeps platforms; here without one."""
-    return _call_over(_ProcessState.keeper, function, args, kwargs)
-
-
-def _call_over(
-    other: Connection | None,
-    function: Callable[..., Result],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Result:
-    if other is None:
-        return function(*args, **kwargs)
-    other.send(Call(function, args, kwargs))
-    result, error = other.recv()
-    if error is not None:
-        raise error
-    returned: Result = result
-    return returned
 
 
 def retry_if_killed(call: Callable[[], Result]) -> Result:
@@ -322,6 +268,20 @@ def retry_if_killed(call: Callable[[], Result]) -> Result:
         f"the process of the simulation was killed, {_ATTEMPTS} times in a row: perhaps the "
         "machine ran out of memory"
     )
+
+
+def other_with_platforms() -> Connection | None:
+    """Return the connection to the process that keeps platforms for this one, if there is one."""
+    return _ProcessState.owner or _ProcessState.keeper
+
+
+def call_over(other: Connection, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module-level function in the process at the other end of a connection."""
+    other.send(Call(function, args, kwargs))
+    result, error = other.recv()
+    if error is not None:
+        raise error
+    return result
 
 
 def _fork_server_context() -> ForkServerContext:
@@ -347,13 +307,7 @@ def _script_left_alone() -> Iterator[None]:
         names.update(hidden)
 
 
-def _serve(
-    tasks: Connection,
-    errors: _Errors,
-    begin: Callable[..., None] | None,
-    arguments: tuple[object, ...],
-    forked: bool,
-) -> None:
+def _serve(tasks: Connection, errors: _Errors, forked: bool) -> None:
     """Serve requests until the other end of the connection closes."""
     # SimGrid prints its errors; the parent shows them if SimGrid aborts.
     os.dup2(errors.descriptor, 2)
@@ -373,8 +327,6 @@ def _serve(
     # An interrupt ends this process at once; the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if begin is not None:
-        begin(*arguments)
     while True:
         try:
             task = tasks.recv()
@@ -401,16 +353,6 @@ def _close_all_but(kept: set[int]) -> None:
     # The similar function of `multiprocessing.util` closes all descriptors if 0 is to be kept.
     for before, after in pairwise((*sorted(kept), MAXFD)):
         os.closerange(before + 1, after)
-
-
-def result_and_error(
-    function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[object, Exception | None]:
-    """Call a function; return its result and its exception."""
-    try:
-        return function(*args, **kwargs), None
-    except Exception as error:
-        return None, error
 
 
 def run_on_simgrid(
@@ -450,7 +392,7 @@ def simulate_here(
 
     engine = load_engine(platform)
     from faultline.simulator.simgrid_engine.controller import SimgridEngine
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
 
     level_memory_doors(traffic)
     events: list[Event] = []
@@ -466,7 +408,6 @@ def simulate_here(
             # An exception that leaves an actor aborts the process without its message.
             failures.append(error)
 
-    started = perf_counter()
     actor_on(CONTROLLER_HOST, "failures", runner.failure_injector.inject, daemon=True)
     run_controller(engine, "controller", control)
     for error in failures:
@@ -477,7 +418,4 @@ def simulate_here(
         # Some errors of schemes cannot be sent to another process.
         message = str(error) if isinstance(error, StrategyError) else text_of(error)
         raise SimulationError(f"the controller failed: {message}") from error
-    wall_s = perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_bytes = peak if sys.platform == "darwin" else peak * 1024
-    return SimgridResult(training.progress, events, runner.activities, wall_s, peak_bytes)
+    return SimgridResult(training.progress, events)

@@ -1,14 +1,55 @@
-"""A rank: the actor that does a group's work, on a host that may go off at any moment."""
+"""A rank: the actor that does a group's work, on a host that may go off at any moment.
+
+Orders and reports take no simulated time: the cost of a job's control plane is the scenario's
+controller time. What ranks exchange as data goes through SimGrid's network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
+from typing import Generic, TypeVar
 
 import simgrid
 from faultline.simulator.random_streams import Purpose, stream
-from faultline.simulator.simgrid_engine.channel import Channel
-from faultline.simulator.simgrid_engine.storage_traffic import write_checkpoint
+
+Message = TypeVar("Message")
+
+
+class Channel(Generic[Message]):
+    """An unbounded queue between actors; `get` blocks the actor that calls it.
+
+    The queue holds the messages; the semaphore only wakes an actor that waits. An actor that is
+    killed in the middle of its `put` may leave a message without a signal of the semaphore.
+    """
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._wake = simgrid.Semaphore(0)
+
+    def put(self, message: Message) -> None:
+        """Add a message; never blocks."""
+        self._messages.append(message)
+        self._wake.release()
+
+    def get(self) -> Message:
+        """Wait for the next message."""
+        while not self._messages:
+            self._wake.acquire()
+        return self._messages.popleft()
+
+    def get_before(self, time_s: float) -> Message | None:
+        """Wait for the next message until `time_s`, in simulated seconds; None if none came."""
+        if time_s == inf:
+            return self.get()
+        while not self._messages:
+            timeout_s = time_s - simgrid.Engine.clock
+            # SimGrid takes a time-out of 0 for none at all.
+            if timeout_s <= 0.0 or self._wake.acquire_timeout(timeout_s):
+                return None
+        return self._messages.popleft()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +64,8 @@ class ComputeOrder:
     simulated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SleepOrder:
-    """Be busy for a stated time, then report: a phase whose length the scenario states."""
-
-    duration_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOrder:
-    """Write bytes from each host of the group to the storage host."""
-
-    hosts: Sequence[str]
-    storage: str
-    size_bytes: float
-
-
-Order = ComputeOrder | SleepOrder | WriteOrder
+Order = ComputeOrder | Callable[[], bool]
+"""Something to compute, or to call; the call returns whether it has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +87,13 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A group's hosts went down at `time_s`, in simulated seconds."""
+    """A group's hosts went down."""
 
     group: int
-    time_s: float
 
 
-@dataclass(frozen=True, slots=True)
 class Reduced:
-    """All hosts have finished all-reduce number `number`."""
-
-    number: int
+    """All hosts have finished an all-reduce; each all-reduce has an object of its own."""
 
 
 News = Report | Ready | Failed | Reduced
@@ -112,15 +134,12 @@ class Rank:
         Whether it reports that.
     orders : Channel
         Channel of its orders.
-    activities : list of int
-        One counter, shared by all ranks: activities started.
     """
 
     group: int
     compute_s: float
     pace: Pace
     news: Channel[News]
-    activities: list[int]
     boot_until_s: float = 0.0
     announce: bool = False
     orders: Channel[Order] = field(default_factory=Channel)
@@ -128,7 +147,6 @@ class Rank:
     def __call__(self) -> None:
         """Come up, then carry out orders for ever."""
         if self.boot_until_s > simgrid.Engine.clock:
-            self.activities[0] += 1
             simgrid.this_actor.sleep_until(self.boot_until_s)
         if self.announce:
             self.news.put(Ready(self.group))
@@ -138,17 +156,13 @@ class Rank:
             self.news.put(Report(self.group, order, done, simgrid.Engine.clock))
 
     def _carry_out(self, order: Order) -> bool:
-        self.activities[0] += 1
-        if isinstance(order, ComputeOrder):
-            speed = simgrid.this_actor.get_host().speed
-            for _ in range(order.stacks):
-                seconds = self.compute_s * order.stack_size * self.pace.factor()
-                if order.simulated:
-                    simgrid.this_actor.sleep_for(seconds)
-                else:
-                    simgrid.this_actor.execute(seconds * speed)
-        elif isinstance(order, SleepOrder):
-            simgrid.this_actor.sleep_for(order.duration_s)
-        else:
-            return write_checkpoint(order.hosts, order.storage, order.size_bytes)
+        if not isinstance(order, ComputeOrder):
+            return order()
+        speed = simgrid.this_actor.get_host().speed
+        for _ in range(order.stacks):
+            seconds = self.compute_s * order.stack_size * self.pace.factor()
+            if order.simulated:
+                simgrid.this_actor.sleep_for(seconds)
+            else:
+                simgrid.this_actor.execute(seconds * speed)
         return True

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import cycle, islice
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from faultline.simulator.courses import (
-    Copy,
-    Course,
-    Exchange,
-    Fails,
-    Part,
-    Passes,
-)
+from faultline.simulator.courses import Course, Exchange, Fails, Part, Passes
 from faultline.simulator.failures.failure import JobLayout
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import simulate_on
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation, simulate_on
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -78,22 +69,11 @@ class SimulatedCourses:
         return self._known[parts]
 
     def _simulated(self, parts: tuple[Part, ...], at_least: int) -> Course:
-        copies = sum(isinstance(part, Copy) for part in parts)
-
-        def from_cache(stored: dict[str, Any]) -> Course:
-            known = Course(**stored)
-            if len(known.ends_s) < at_least or len(known.over_s) != copies:
-                raise ValueError("the entry is of another course")
-            if not all(time_s >= 0.0 for time_s in (*known.ends_s, *known.over_s)):
-                raise ValueError("the entry has a time out of range")
-            return known
-
         if any(isinstance(part, Fails) for part in parts):
             # No other run has a failure at that very moment, so it is not cached.
             return simulate_on(self.platform, simulate_course, self, parts, at_least)
-        measure = partial(simulate_on, self.platform, simulate_course, self, parts, at_least)
-        request = [_VERSION, "course", repr(self), repr(parts), at_least]
-        return cached(self.platform, request, measure, from_cache)
+        given = self, parts, at_least
+        return cached_simulation(self.platform, Course, _VERSION, simulate_course, *given)
 
 
 def _likely_after(parts: Sequence[Part], most: int) -> list[Part]:
@@ -114,8 +94,8 @@ def simulate_course(
     """Simulate `at_least` parts beside copies, and more until all copies end or a host fails."""
     import simgrid
     from faultline.simulator.simgrid_engine.course_runner import CourseRunner
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
     from faultline.simulator.simgrid_engine.loading import run_controller
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
 
     level_memory_doors(job.traffic)
     runner = CourseRunner(job.platform, job.traffic, job.layout)

@@ -7,15 +7,13 @@ simulated like this only if no failure can fall into it. The failure injector ch
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import simgrid
@@ -29,7 +27,7 @@ from faultline.simulator.pattern.teams import Team, Teams
 from faultline.simulator.simgrid_engine.breakable_graph import BreakableGraph
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
-from faultline.simulator.simgrid_engine.narrowing import narrowed, remaining_shares
+from faultline.simulator.simgrid_engine.links import narrowed, remaining_shares
 from faultline.simulator.simgrid_engine.placed_job import (
     MESSAGES,
     PlacedJob,
@@ -40,8 +38,6 @@ from faultline.strategies.step_shares import Pipeline
 
 _KEPT = 4
 """Number of steps with different shares whose graphs are kept; each has a task or more per GPU."""
-
-Built = TypeVar("Built")
 
 
 class SimulatedSteps:
@@ -55,11 +51,6 @@ class SimulatedSteps:
         The platform XML that is loaded.
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
-
-    Attributes
-    ----------
-    activities : int
-        Number of tasks simulated so far.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -76,17 +67,17 @@ class SimulatedSteps:
         self._factors: dict[Rank, float] = {}
         self._everywhere = 1.0
         self._hosts = hosts_of_ranks(step.hosts)
-        self._passes: OrderedDict[StepShares, dict[int, GraphRunner]] = OrderedDict()
+        # The passes of groups, and the sync, by shares.
+        self._passes_of = lru_cache(maxsize=_KEPT)(_no_runners)
+        self._sync_of = lru_cache(maxsize=_KEPT)(self._new_sync)
         self._runners: WeakValueDictionary[object, GraphRunner] = WeakValueDictionary()
         self._ranks: WeakKeyDictionary[GraphRunner, dict[Rank, Rank]] = WeakKeyDictionary()
-        self._syncs: OrderedDict[StepShares, GraphRunner] = OrderedDict()
         self._under_way: list[GraphRunner] = []
         self._left: list[BreakableGraph] = []
         # Built before any actor starts: within an actor, each task costs thread switches.
         all_groups = StepShares(tuple(range(step.pattern.data // step.pattern.context)))
         self._runners_of(all_groups, all_groups.members, all_groups.members, alike=True)
         self._sync_of(all_groups)
-        self.activities = 0
         self._at_work: set[int] = set()
         self._interrupted = ""
 
@@ -230,8 +221,6 @@ class SimulatedSteps:
                 for one in broken:
                     one.wait()
             self._left = broken
-            self.activities += sum(map(len, broken))
-            self.activities += sum(map(len, runners))
 
     def _are_alike(self, shares: StepShares, times: Mapping[int, int]) -> bool:
         """Return whether all groups do the same, at the same speed, over a sound network."""
@@ -333,7 +322,6 @@ class SimulatedSteps:
                 one.stop()
             broken.wait()
         self._left = []
-        self.activities += len(broken)
 
     def sync(self, shares: StepShares) -> None:
         """Let groups exchange their gradients and step their optimizers; from within an actor."""
@@ -349,7 +337,6 @@ class SimulatedSteps:
             self._under_way = [runner]
             runner.start()
             self.settle()
-        self.activities += len(runner)
 
     def settle(self) -> None:
         """Wait for everything in flight; from within an actor."""
@@ -362,7 +349,7 @@ class SimulatedSteps:
 
     def _of_groups(self, shares: StepShares, groups: Collection[int]) -> list[GraphRunner]:
         """Return the passes of groups that have any."""
-        teams, known = self._teams(shares), _kept(self._passes, shares, dict[int, GraphRunner])
+        teams, known = self._teams(shares), self._passes_of(shares)
         wanted = [team for team in teams.teams if team.group in groups]
         for team in wanted:
             if team.group not in known:
@@ -384,12 +371,9 @@ class SimulatedSteps:
             self._slow_down(runner)
         return runner
 
-    def _sync_of(self, shares: StepShares) -> GraphRunner:
-        def build() -> GraphRunner:
-            graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
-            return GraphRunner(graph, self._hosts.__getitem__)
-
-        return _kept(self._syncs, shares, build)
+    def _new_sync(self, shares: StepShares) -> GraphRunner:
+        graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
+        return GraphRunner(graph, self._hosts.__getitem__)
 
 
 def _passes_of(team: Team) -> ActivityGraph:
@@ -397,12 +381,5 @@ def _passes_of(team: Team) -> ActivityGraph:
     return passes_graph(team.pattern, fold)
 
 
-def _kept(
-    known: OrderedDict[StepShares, Built], shares: StepShares, build: Callable[[], Built]
-) -> Built:
-    """Return the object for some shares, built if needed; drop the least recently used one."""
-    built = known.pop(shares, None) or build()
-    known[shares] = built
-    if len(known) > _KEPT:
-        known.popitem(last=False)
-    return built
+def _no_runners(_shares: StepShares) -> dict[int, GraphRunner]:
+    return {}

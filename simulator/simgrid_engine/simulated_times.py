@@ -9,36 +9,30 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING
 
 from faultline.platforms.symmetry import Symmetry
-from faultline.simulator.collectives.schedule import Fidelity
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.group_state import Flow, GroupState
-from faultline.simulator.simgrid_engine.kept_platform import SimulatedTime, simulate_on
-from faultline.simulator.simgrid_engine.traffic import Readers, Traffic
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation
+from faultline.simulator.simgrid_engine.traffic import Flow, Readers, Traffic
 from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
     import simgrid
-
-Arguments = ParamSpec("Arguments")
 
 # Raise one when the same request would be simulated differently.
 _ALL_REDUCE_VERSION, _STORAGE_VERSION, _FLOWS_VERSION = 1, 1, 4
 
 
 @lru_cache(maxsize=1024)
-def cached_all_reduce(
+def all_reduce_s(
     platform: Path,
     hosts: tuple[tuple[str, ...], ...],
     bytes_per_host: float,
-    fidelity: Fidelity,
     shares: tuple[tuple[str, float], ...],
-) -> SimulatedTime:
-    """Return the time of an all-reduce of some groups, from the cache if it holds it.
+) -> float:
+    """Return the time of an all-reduce of some groups, in seconds.
 
     Parameters
     ----------
@@ -48,14 +42,11 @@ def cached_all_reduce(
         The GPU hosts of each group.
     bytes_per_host : float
         Bytes of gradients per host.
-    fidelity : {"flow", "chunk"}
-        How exactly it is simulated.
     shares : tuple of (str, float)
         Share of the bandwidth that remains on some links.
     """
-    request = [_ALL_REDUCE_VERSION, "all-reduce", hosts, bytes_per_host, fidelity, shares]
-    left = dict(shares)
-    return _cached(platform, request, _simulate_all_reduce, hosts, bytes_per_host, fidelity, left)
+    given = hosts, bytes_per_host, dict(shares)
+    return cached_simulation(platform, float, _ALL_REDUCE_VERSION, _all_reduce, *given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +88,8 @@ class SimulatedStorageTimes:
         return self._saves_s[writer]
 
     def _write_of(self, writer: int) -> list[Flow]:
-        return _by_stand_ins(
-            [Flow(near, far, round(size)) for near, far, size in self.traffic.write_of(writer)],
-            self.symmetry(),
-        )
+        flows = [(near, far, round(size)) for near, far, size in self.traffic.write_of(writer)]
+        return _by_stand_ins(flows, self.symmetry())
 
     def load_s(self, members: Sequence[int]) -> float:
         """Return the time until some groups have loaded one, in seconds."""
@@ -113,10 +102,9 @@ class SimulatedStorageTimes:
             named = self.symmetry().stand_ins(host for hosts in there for host in hosts)
             hosts = [[named[host] for host in hosts] for hosts in there]
             given = (hosts, traffic.storage, traffic.checkpoint_bytes_per_rank, traffic.readers)
-            request = [_STORAGE_VERSION, "load", *given]
-            self._loads_s[loading] = _cached(
-                self.platform, request, _simulate_load, *given
-            ).duration_s
+            self._loads_s[loading] = cached_simulation(
+                self.platform, float, _STORAGE_VERSION, _load, *given
+            )
         return self._loads_s[loading]
 
 
@@ -148,14 +136,14 @@ class SimulatedMoves:
     ----------
     platform : Path
         Platform XML.
-    state : GroupState
-        Where the state is.
+    traffic : Traffic
+        The job's data.
     symmetry : callable
         Returns which parts of the platform are alike.
     """
 
     platform: Path
-    state: GroupState
+    traffic: Traffic
     symmetry: Callable[[], Symmetry] = field(repr=False, compare=False)
     _known: _KnownMoves = field(default_factory=_KnownMoves, init=False, repr=False, compare=False)
 
@@ -167,91 +155,67 @@ class SimulatedMoves:
         """Return how long each group sends or receives, in seconds."""
         request = tuple(moves)
         if request not in self._known:
-            flows = self.state.flows(moves)
+            flows = self.traffic.state_flows(moves)
             self._known[request] = self._of_groups(flows) if flows else {}
         return self._known[request]
 
     def _of_groups(self, flows: Sequence[Flow]) -> dict[int, float]:
-        group_of = {host: group for group, hosts in enumerate(self.state.hosts) for host in hosts}
+        group_of = {host: group for group, hosts in enumerate(self.traffic.hosts) for host in hosts}
         arrived_s = _arrived_s(self.platform, _by_stand_ins(flows, self.symmetry()))
         busy_s: dict[int, float] = {}
-        for flow, until_s in zip(flows, arrived_s, strict=True):
-            for host in (flow.sender, flow.receiver):
+        for (near, far, _), until_s in zip(flows, arrived_s, strict=True):
+            for host in (near, far):
                 if host in group_of:
                     busy_s[group_of[host]] = max(until_s, busy_s.get(group_of[host], 0.0))
         return busy_s
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return the bytes that arrive at all receivers together."""
-        return self.state.size_bytes(moves)
+        return self.traffic.state_bytes_of(moves)
 
 
 def _by_stand_ins(flows: Sequence[Flow], symmetry: Symmetry) -> list[Flow]:
     """Return equally long flows on the first of the platform's parts that are alike."""
-    named = symmetry.stand_ins(host for flow in flows for host in (flow.sender, flow.receiver))
-    return [Flow(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
+    named = symmetry.stand_ins(host for near, far, _ in flows for host in (near, far))
+    return [(named[near], named[far], size_bytes) for near, far, size_bytes in flows]
 
 
-def _arrived_s(platform: Path, flows: Sequence[Flow]) -> Sequence[float]:
-    measure = partial(simulate_on, platform, _simulate_flows, flows)
-    request = [_FLOWS_VERSION, flows]
-    return cached(platform, request, measure, partial(_from_cache, len(flows))).arrived_s
+def _arrived_s(platform: Path, flows: Sequence[Flow]) -> list[float]:
+    """Return when each of some flows that begin at once has arrived, in seconds."""
+    return cached_simulation(platform, list, _FLOWS_VERSION, _arrivals, flows)
 
 
-@dataclass(frozen=True, slots=True)
-class _SimulatedFlows:
-    """When each of some flows that begin at once has arrived, in seconds."""
-
-    arrived_s: Sequence[float]
-
-
-def _from_cache(flows: int, stored: dict[str, Any]) -> _SimulatedFlows:
-    known = _SimulatedFlows(**stored)
-    if len(known.arrived_s) != flows or not min(known.arrived_s) >= 0.0:
-        raise ValueError("the entry has a time out of range")
-    return known
-
-
-def _cached(
-    platform: Path,
-    request: Sequence[object],
-    simulate: Callable[Concatenate[simgrid.Engine, Arguments], SimulatedTime],
-    *args: Arguments.args,
-    **kwargs: Arguments.kwargs,
-) -> SimulatedTime:
-    measure = partial(simulate_on, platform, simulate, *args, **kwargs)
-    return cached(platform, request, measure, SimulatedTime.from_cache)
-
-
-def _simulate_all_reduce(
+def _all_reduce(
     engine: simgrid.Engine,
     hosts: Sequence[Sequence[str]],
     bytes_per_host: float,
-    fidelity: Fidelity,
     shares: Mapping[str, float],
-) -> SimulatedTime:
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
-    from faultline.simulator.simgrid_engine.probes import all_reduce
+) -> float:
+    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.links import narrowed
+    from faultline.simulator.simgrid_engine.loading import alone_s
 
     with narrowed(shares):
-        return SimulatedTime.of(engine, lambda: all_reduce(hosts, bytes_per_host, fidelity))
+        return alone_s(engine, lambda: all_reduce(hosts, bytes_per_host))
 
 
-def _simulate_flows(engine: simgrid.Engine, flows: Sequence[Flow]) -> _SimulatedFlows:
+def _arrivals(engine: simgrid.Engine, flows: Sequence[Flow]) -> list[float]:
+    from faultline.simulator.simgrid_engine.loading import alone_s
     from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
 
     arrived_s: list[float] = []
-    SimulatedTime.of(engine, lambda: arrived_s.extend(arrivals_s(flows)))
-    return _SimulatedFlows(arrived_s)
+    alone_s(engine, lambda: arrived_s.extend(arrivals_s(flows)))
+    return arrived_s
 
 
-def _simulate_load(
+def _load(
     engine: simgrid.Engine,
     hosts: Sequence[Sequence[str]],
     storage: str,
     size_bytes: float,
     readers: Readers,
-) -> SimulatedTime:
+) -> float:
+    from faultline.simulator.simgrid_engine.loading import alone_s
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint
 
-    return SimulatedTime.of(engine, lambda: load_checkpoint(hosts, storage, size_bytes, readers))
+    return alone_s(engine, lambda: load_checkpoint(hosts, storage, size_bytes, readers))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from faultline.platforms import xml_names
 from faultline.platforms.platform_data import Platform
-from faultline.simulator.simgrid_engine.scenes import Flow
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers
+from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,6 @@ class Layout:
 def snapshots(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
     """Return the copies of a node's GPUs to its memory."""
     return [(xml_names.gpu(gpu), xml_names.memory(gpu), size_bytes) for gpu in layout.gpus_of(node)]
-
-
-def loads(layout: Layout, node: int, size_bytes: float) -> list[Flow]:
-    """Return the loads of a node's GPUs from its memory."""
-    return [(door, gpu, size) for gpu, door, size in snapshots(layout, node, size_bytes)]
 
 
 def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:

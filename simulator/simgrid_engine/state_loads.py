@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from faultline.platforms import topology, xml_names
 from faultline.platforms.spec import ClusterSpec
-from faultline.simulator.simgrid_engine.scenes import Flow
+from faultline.simulator.simgrid_engine.traffic import Flow
 
 
 class _Hop(NamedTuple):
@@ -45,7 +45,7 @@ class LinkLoads:
         self._way_up = lru_cache(maxsize=None)(self._find_way_up)
 
     def simulate(self, scenes: Sequence[Sequence[Flow]]) -> list[float]:
-        """Return how long each scene lasts, as `scenes.simulate_scenes` does, in seconds."""
+        """Return how long each scene lasts, as `state_probe.simulate_scenes` does, in seconds."""
         return [self._lasts_s(scene) for scene in scenes]
 
     def _lasts_s(self, scene: Sequence[Flow]) -> float:

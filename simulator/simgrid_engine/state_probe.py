@@ -19,12 +19,10 @@ it. Groups that are not whole servers cannot be folded.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
@@ -34,29 +32,28 @@ from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.scenes import Flow, simulate_scenes
 from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
     all_reduces,
     copies_to_peers,
     from_memories,
-    loads,
     snapshots,
     to_storage,
 )
 from faultline.simulator.simgrid_engine.state_loads import LinkLoads
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
+from faultline.simulator.simgrid_engine.traffic import Flow
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
 _VERSION = 5
 
-_Runner = Callable[[Sequence[Sequence[Flow]]], list[float]]
+_Scenes = Sequence[Sequence[Flow]]
 
 
-def probe_state_transfers(
+def state_transfer_times(
     spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
 ) -> StateTransferTimes:
-    """Measure the moves of training state on a platform, in a process of its own.
+    """Return the times of state moves: by the load of links, or as SimGrid measures them.
 
     Parameters
     ----------
@@ -74,22 +71,8 @@ def probe_state_transfers(
     SimulationError
         SimGrid aborts.
     """
-    with _simulated_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        times = _measured(
-            _in_simgrid(path), layout, transfers, memory_bytes_per_s, alike=edited is None
-        )
-    return replace(times, host_memory_bytes=spec.host.memory_bytes)
-
-
-def state_transfer_times(
-    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
-) -> StateTransferTimes:
-    """Return the times of state moves: by the load of links, else measured, and cached.
-
-    Parameters and errors are those of `probe_state_transfers`.
-    """
     if edited is not None or spec.scale_out.keeps_flows_on_one_spine:
-        return cached_state_probe(spec, transfers, edited=edited)
+        return cached_state_probe(spec, transfers, edited)
     return _by_load(spec, transfers)
 
 
@@ -108,59 +91,20 @@ def _loads_of(spec: ClusterSpec) -> LinkLoads:
 
 
 def cached_state_probe(
-    spec: ClusterSpec,
-    transfers: StateTransfers,
-    directory: Path | None = None,
-    edited: Platform | None = None,
+    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None = None
 ) -> StateTransferTimes:
-    """Return the times of `probe_state_transfers`, from the cache if it holds them.
+    """Return the times of state moves as SimGrid measures them, from the cache if it holds them.
 
-    Parameters
-    ----------
-    spec, transfers, edited
-        As there.
-    directory : Path, optional
-        Where entries are kept; the cache of all probes by default.
+    Parameters and errors are those of `state_transfer_times`. Servers of a platform that was edited
+    are not folded: they may be unlike.
     """
-
-    def from_cache(stored: dict[str, Any]) -> StateTransferTimes:
-        known = StateTransferTimes(**stored)
-        known.check()
-        return known
-
-    with _simulated_platform(spec, transfers, edited) as (path, layout, memory_bytes_per_s):
-        request = ["state", _VERSION, asdict(layout), asdict(transfers)]
-        times = cached(
-            path,
-            request,
-            lambda: _measured(
-                _in_simgrid(path),
-                layout,
-                transfers,
-                memory_bytes_per_s,
-                alike=edited is None,
-            ),
-            from_cache,
-            directory,
-        )
-    return replace(times, host_memory_bytes=spec.host.memory_bytes)
-
-
-@contextmanager
-def _simulated_platform(
-    spec: ClusterSpec, transfers: StateTransfers, edited: Platform | None
-) -> Iterator[tuple[Path, Layout, float]]:
-    """Write the platform to simulate; yield its file, the job on it, its memory's bandwidth.
-
-    Servers of a platform that was edited are not folded: they may be unlike.
-    """
-    simulated, layout = _folded(spec, transfers, may_fold=edited is None)
+    alike = edited is None
+    simulated, layout = _folded(spec, transfers, may_fold=alike)
     memory_bytes_per_s = _memory_bandwidth(simulated)
-    opened = simulated.model_copy(
-        update={"host": simulated.host.model_copy(update={"doors": True}), "disk": None}
-    )
-    text = xml_text(opened)
-    if edited is not None:
+    if edited is None:
+        host = simulated.host.model_copy(update={"doors": True})
+        text = xml_text(simulated.model_copy(update={"host": host, "disk": None}))
+    else:
         text = with_memory_doors(edited, spec)
         buses = (link for link in edited.links.values() if link.link_class == "hostmemory")
         widths = (link.bandwidth_bytes_per_s for link in buses)
@@ -168,7 +112,51 @@ def _simulated_platform(
     with tempfile.TemporaryDirectory(prefix="faultline-") as directory:
         path = Path(directory) / "platform.xml"
         write_file(path, text)
-        yield path, layout, memory_bytes_per_s
+        request = ["state", _VERSION, asdict(layout), asdict(transfers)]
+
+        def simulate(scenes: _Scenes) -> list[float]:
+            return in_own_process(simulate_scenes, path, scenes)
+
+        given = simulate, layout, transfers, memory_bytes_per_s
+        measure = partial(_measured, *given, alike=alike)
+        times = cached(path, request, measure, StateTransferTimes)
+    return replace(times, host_memory_bytes=spec.host.memory_bytes)
+
+
+def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
+    """Return how long each scene of flows that start at once lasts, in s; 0 without flows.
+
+    Flows that meet share a link equally (max-min fairness), as transfers of many small requests do
+    on PCIe and in switches. SimGrid alone would give each a part in inverse proportion to its
+    latency, as TCP does: a copy to host memory of 250 ns would leave a message through the fabric
+    an eighth of the PCIe link. So all flows run without latency, and a scene has the largest
+    latency of its flows added.
+
+    Needs a process of its own.
+    """
+    import simgrid
+    from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
+    from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
+
+    def latency_s(near: str, far: str) -> float:
+        return float(simgrid.Host.by_name(near).route_to(simgrid.Host.by_name(far))[1])
+
+    engine = load_engine(platform)
+    latencies_s = [
+        max((latency_s(near, far) for near, far, _ in scene), default=0.0) for scene in scenes
+    ]
+    for link in engine.all_links:
+        link.set_latency(0.0)
+    lasted_s: list[float] = []
+
+    def simulate() -> None:
+        for scene, longest_s in zip(scenes, latencies_s, strict=True):
+            start_s = simgrid.Engine.clock
+            arrivals_s(scene)
+            lasted_s.append(simgrid.Engine.clock - start_s + longest_s)
+
+    run_controller(engine, "scenes", simulate)
+    return lasted_s
 
 
 def _folded(
@@ -215,46 +203,43 @@ def _memory_bandwidth(spec: ClusterSpec) -> float:
     return host.memory_bandwidth_bytes_per_s
 
 
-def _in_simgrid(path: Path) -> _Runner:
-    return lambda scenes: in_own_process(simulate_scenes, path, scenes)
-
-
 def _measured(
-    simulate: _Runner,
+    simulate: Callable[[_Scenes], list[float]],
     layout: Layout,
     transfers: StateTransfers,
     memory_bytes_per_s: float,
     *,
     alike: bool,
 ) -> StateTransferTimes:
-    snapshot_bytes = transfers.snapshot_bytes_per_gpu
+    snapshot_bytes, state_bytes = transfers.snapshot_bytes_per_gpu, transfers.state_bytes_per_gpu
     rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
-    all_reduce = all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu)
-    copies = copies_to_peers(layout, transfers)
     nodes = sorted(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )
     lost = _lost_with_a_server(transfers)
     # Where servers are alike, one tells the time of all.
     measured_nodes = nodes[: transfers.slices] if alike else nodes
-    state_bytes = transfers.state_bytes_per_gpu
+    copied, loaded = (
+        [flow for node in measured_nodes for flow in snapshots(layout, node, size_bytes)]
+        for size_bytes in (snapshot_bytes, state_bytes)
+    )
+
+    def rebuilding(survivors: int | None) -> list[Flow]:
+        return [
+            flow
+            for node, others in lost
+            for flow in from_memories(layout, others[:survivors], node, rebuilt_bytes)
+        ]
+
     scenes = [
-        [flow for node in measured_nodes for flow in snapshots(layout, node, snapshot_bytes)],
-        [flow for node in measured_nodes for flow in loads(layout, node, state_bytes)],
-        all_reduce,
-        copies,
+        copied,
+        [(door, gpu, size_bytes) for gpu, door, size_bytes in loaded],
+        all_reduces(layout, transfers.groups, transfers.gradient_bytes_per_gpu),
+        copies_to_peers(layout, transfers),
         # Each survivor sends its parity, and for each other survivor's the block that is in it:
         # n - 1 blocks of 1/(n - 1) of a share. The lost parity is made with the next snapshot.
-        [
-            flow
-            for node, others in lost
-            for flow in from_memories(layout, others, node, rebuilt_bytes)
-        ],
-        [
-            flow
-            for node, others in lost
-            for flow in from_memories(layout, others[:1], node, rebuilt_bytes)
-        ],
+        rebuilding(None),
+        rebuilding(1),
         to_storage(layout, snapshot_bytes),
     ]
     copy_s, load_s, alone_s, send_s, gather_s, get_s, persist_s = simulate(scenes)

@@ -9,8 +9,7 @@ after a failure. The time of each move is measured on a platform by
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from math import inf
+from dataclasses import dataclass
 
 from faultline.strategies.protection.base import TransferTimes
 
@@ -42,11 +41,6 @@ class StateTransfers:
         REFT copies the blocks for its parity too, and keeps their XOR only.
     slices : int
         Nodes of a server, where its GPUs are parts of several groups.
-
-    Raises
-    ------
-    ValueError
-        If sizes are negative, nodes are named twice, or a peer group is too small for the copies.
     """
 
     groups: int
@@ -65,27 +59,6 @@ class StateTransfers:
             return self.snapshot_bytes_per_gpu
         return self.share_bytes_per_gpu
 
-    def __post_init__(self) -> None:
-        if self.groups < 1:
-            raise ValueError(f"groups = {self.groups}: a job has at least one")
-        for name in ("snapshot_bytes_per_gpu", "state_bytes_per_gpu", "gradient_bytes_per_gpu"):
-            if not 0.0 <= getattr(self, name) < inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be finite, not negative")
-        if not 0.0 <= self.rebuilt_bytes_per_gpu <= self.snapshot_bytes_per_gpu:
-            raise ValueError(
-                f"share_bytes_per_gpu = {self.share_bytes_per_gpu}: is part of the snapshot of "
-                f"{self.snapshot_bytes_per_gpu} bytes"
-            )
-        nodes = [node for group in self.peers for node in group]
-        if len(set(nodes)) < len(nodes) or any(node < 0 for node in nodes):
-            raise ValueError("peers: a node is named twice, or is negative")
-        smallest = min(map(len, self.peers), default=1)
-        if not 0 <= self.copies < smallest:
-            raise ValueError(
-                f"copies = {self.copies}: the smallest peer group has {smallest} nodes, so there "
-                f"is room for 0 to {smallest - 1}"
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class StateTransferTimes(TransferTimes):
@@ -101,20 +74,3 @@ class StateTransferTimes(TransferTimes):
 
     host_memory_bytes: float | None
     all_reduce_s: float = 0.0
-
-    def check(self) -> None:
-        """Check values that come from a file.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If one is no finite number from 0 up.
-        """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None and field.name == "host_memory_bytes":
-                continue
-            if type(value) is not float:
-                raise TypeError(f"{field.name} is no float")
-            if not 0.0 <= value < inf:
-                raise ValueError(f"{field.name} is not finite, or negative")

@@ -12,8 +12,7 @@ step, in one with slow ranks, and on a platform that is uneven anywhere on a rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -36,13 +35,6 @@ _MOST_PASSES = 1024
 
 Timer = Callable[[Hosts, StepPattern], StepTime]
 """Times a step that GPU hosts run; by replica, stage and position."""
-
-
-def time_steps(
-    platform: Path, steps: Sequence[tuple[Hosts, StepPattern]], *, folds: bool = True
-) -> list[StepTime]:
-    """Time several steps on one platform, one after the other in one process."""
-    return with_timer(platform, partial(_each, steps), folds=folds)
 
 
 def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
@@ -72,7 +64,7 @@ def time_step(
 
     The ranks of `slow` compute by these factors longer.
     """
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.links import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     ranks = sum(len(stage) for replica in hosts for stage in replica)
@@ -90,16 +82,12 @@ def look_up_step(
     shares: StepShares | None = None,
 ) -> None:
     """Look up the platform properties of `time_step`, so that forks of this process know them."""
-    from faultline.simulator.simgrid_engine.narrowing import narrowed
+    from faultline.simulator.simgrid_engine.links import narrowed
     from faultline.simulator.simgrid_engine.step_timer import StepTimer
 
     left = frozenset(bandwidths.items())
     with narrowed(bandwidths):
         StepTimer(engine, folds=True, left=left).look_up(hosts, pattern, shares)
-
-
-def _each(steps: Sequence[tuple[Hosts, StepPattern]], timer: Timer) -> list[StepTime]:
-    return [timer(hosts, pattern) for hosts, pattern in steps]
 
 
 def _with_timer(platform: Path, plan: Callable[[Timer], Result], folds: bool) -> Result:

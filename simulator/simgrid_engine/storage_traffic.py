@@ -1,17 +1,13 @@
-"""Checkpoints on their way to and from the storage, as flows."""
+"""Bytes between hosts, as flows: checkpoints on their way to and from the storage, and state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
 
 import simgrid
-
-if TYPE_CHECKING:
-    from faultline.simulator.simgrid_engine.scenes import Flow
-    from faultline.simulator.simgrid_engine.traffic import Readers
+from faultline.simulator.simgrid_engine.traffic import Flow, Readers
 
 BROKEN_OFF = (
     simgrid.CancelException,
@@ -31,15 +27,6 @@ def may_begin(hosts: Iterable[simgrid.Host], off_s: Mapping[str, float]) -> bool
     return all(host.is_on and soon_s < off_s.get(host.name, inf) for host in hosts)
 
 
-def write_checkpoint(hosts: Sequence[str], storage: str, size_bytes: float) -> bool:
-    """Write bytes from each of some hosts to the storage at once; blocks the calling actor.
-
-    On an idle fabric this takes the route's latency and the bytes over the share of bandwidth that
-    max-min fairness gives each flow. Returns False if one of them broke off.
-    """
-    return transfer([(host, storage, round(size_bytes)) for host in hosts])
-
-
 def load_checkpoint(
     groups: Sequence[Sequence[str]], storage: str, size_bytes: float, readers: Readers
 ) -> bool:
@@ -54,10 +41,9 @@ def load_checkpoint(
     """
     chain = list(pairwise(groups)) if readers == "one-group" else []
     reading = groups[:1] if readers == "one-group" else groups
-    each = round(size_bytes)
     stages = [
-        [(storage, host, each) for hosts in reading for host in hosts],
-        [(*edge, each) for near, far in chain for edge in zip(near, far, strict=True)],
+        [(storage, host, size_bytes) for hosts in reading for host in hosts],
+        [(*edge, size_bytes) for near, far in chain for edge in zip(near, far, strict=True)],
     ]
     for transfers in stages:
         # Readers that have their share already have to be up, too.
@@ -92,8 +78,10 @@ def transfer_beside(flows: Sequence[Flow], on_end: Callable[[bool], object]) -> 
 def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: None) -> bool:
     """Send bytes from hosts to hosts, all at once; False if one of the flows broke off.
 
-    This waits for all flows, also after one has failed: SimGrid crashes if a flow is forgotten
-    while it runs. SimGrid aborts if a flow begins at a host that is off; then no flow begins.
+    On an idle fabric a flow takes the latency of its route, and its bytes over the share of the
+    bandwidth that max-min fairness gives it. This waits for all flows, also after one has failed:
+    SimGrid crashes if a flow is forgotten while it runs. SimGrid aborts if a flow begins at a host
+    that is off; then no flow begins.
 
     Parameters
     ----------

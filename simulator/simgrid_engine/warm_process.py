@@ -10,21 +10,14 @@ import os
 import sys
 from importlib import import_module
 
-_ENGINE = "faultline.simulator.simgrid_engine"
-
-
-def import_quietly(*names: str) -> None:
-    """Import modules without the line that SimGrid prints about its thread contexts."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        for name in names:
-            import_module(name)
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-import_quietly("simgrid", f"{_ENGINE}.controller", f"{_ENGINE}.placed_job")
+# SimGrid prints a line about its thread contexts.
+sys.stderr.flush()
+_stderr, _nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+os.dup2(_nowhere, 2)
+try:
+    for _name in ("simgrid", *(f"{__package__}.{name}" for name in ("controller", "placed_job"))):
+        import_module(_name)
+finally:
+    os.dup2(_stderr, 2)
+    os.close(_stderr)
+    os.close(_nowhere)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from faultline.simulator.background import ALONE, ANOTHER_WRITE, Sharing, WriteBesideSteps
 from faultline.simulator.failures.failure import JobLayout
@@ -15,8 +14,7 @@ from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
-from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.kept_platform import simulate_on
+from faultline.simulator.simgrid_engine.kept_platform import cached_simulation
 from faultline.simulator.simgrid_engine.simulated_courses import courses_of
 from faultline.simulator.simgrid_engine.traffic import Traffic
 
@@ -26,20 +24,6 @@ if TYPE_CHECKING:
 
 # Raise it when the same request would be simulated differently.
 _VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedBeside:
-    """Times of simulated passes, of the exchange of gradients, and of a checkpoint, beside a write.
-
-    Attributes
-    ----------
-    parts : sequence of (float, float, float, float)
-        Seconds of the part alone, of the write alone, and until the part and the write have ended
-        if both begin at once.
-    """
-
-    parts: Sequence[tuple[float, float, float, float]]
 
 
 def write_beside_steps(
@@ -58,51 +42,38 @@ def write_beside_steps(
     layout : JobLayout, optional
         Which GPUs share which components; needed if some are slow.
     """
-
-    def from_cache(stored: dict[str, Any]) -> SimulatedBeside:
-        known = SimulatedBeside(**stored)
-        if not all(min(part) >= 0.0 for part in known.parts):
-            raise ValueError("the entry has a time out of range")
-        return known
-
-    def measure() -> SimulatedBeside:
-        return simulate_on(platform, simulate_beside, traffic)
-
-    found = cached(platform, [_VERSION, repr(traffic)], measure, from_cache)
-    parts, sent = [Sharing.of(*part) for part in found.parts], ANOTHER_WRITE
+    found = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
+    parts, sent = [Sharing.of(*part) for part in found], ANOTHER_WRITE
     if traffic.snapshot:
         sent = parts.pop()
     saved = sent if traffic.save else ALONE
     *passes, sync = parts
     simulated, courses = passes[0] if passes else ALONE, courses_of(platform, traffic, layout)
-    return WriteBesideSteps(found.parts[-1][1], simulated, sync, saved, sent, courses)
+    return WriteBesideSteps(found[-1][1], simulated, sync, saved, sent, courses)
 
 
-def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside:
-    """Run the parts of a step beside a write, on a platform that is idle otherwise."""
+def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[float]]:
+    """Run parts of a step, and a checkpoint, beside a write on a platform that is idle otherwise.
+
+    Returns for the passes, the exchange of gradients and the checkpoint: seconds of the part alone,
+    of the write alone, and until the part and the write have ended if both begin at once.
+    """
     import simgrid
     from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
+    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.links import level_memory_doors
     from faultline.simulator.simgrid_engine.loading import run_controller
-    from faultline.simulator.simgrid_engine.narrowing import level_memory_doors
-    from faultline.simulator.simgrid_engine.probes import all_reduce
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
     level_memory_doors(traffic)
     parts: list[Callable[[], object]] = []
     if traffic.step is None:
-        reducing = partial(all_reduce, traffic.hosts, traffic.bytes_per_rank, traffic.fidelity)
-        parts.append(reducing)
+        parts.append(partial(all_reduce, traffic.hosts, traffic.bytes_per_rank))
     else:
         # Built here, before there are actors: within one, each task costs switches of threads.
         for graph, host_of in _graphs_of(traffic.step):
-            runner = GraphRunner(graph, host_of)
-
-            def simulate(runner: GraphRunner = runner) -> None:
-                runner.start()
-                runner.wait()
-
-            parts.append(simulate)
-    simulated: list[tuple[float, float, float, float]] = []
+            parts.append(GraphRunner(graph, host_of).simulate)
+    simulated: list[Sequence[float]] = []
 
     save = write = partial(transfer, traffic.write_of(0))
     if traffic.snapshot:
@@ -131,7 +102,7 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> SimulatedBeside
             simulated.append((alone_s, write_s, ended_s, written_s))
 
     run_controller(engine, "measure", measure)
-    return SimulatedBeside(simulated)
+    return simulated
 
 
 def _graphs_of(step: PlacedStep) -> Iterator[tuple[ActivityGraph, HostOf]]:

@@ -106,7 +106,7 @@ def test_the_runs_of_a_page_can_be_simulated(
     assert main([*words, "--set", f"job.steps={steps}"]) == 0
 
 
-def test_the_platform_of_the_page_is_made_drawn_broken_and_probed(
+def test_the_platform_of_the_page_is_made_drawn_and_probed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

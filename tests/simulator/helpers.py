@@ -17,7 +17,6 @@ from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import read_platform
-from faultline.simulator.collectives.schedule import Fidelity
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.models import IndependentGroups
@@ -275,14 +274,26 @@ def traffic_on(
     groups: int,
     bytes_per_rank: float,
     order: Sequence[int] = (),
-    fidelity: Fidelity = "flow",
 ) -> Traffic:
     """Place groups on the GPUs of a platform in order, or in another one."""
     platform = read_platform(platform_xml)
     names = platform.gpu_names
     size = len(names) // groups
     hosts = [names[group * size : (group + 1) * size] for group in order or range(groups)]
-    return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True, fidelity)
+    return Traffic(hosts, platform.storage or "", bytes_per_rank, True, True, True)
+
+
+def state_in(
+    hosts: Sequence[Sequence[str]],
+    bytes_per_gpu: float,
+    gpus: int,
+    *,
+    storage: str = "",
+    context: int = 1,
+) -> Traffic:
+    """Return a job of so many GPUs a group, with so much training state on each."""
+    state: dict[str, Any] = {"state_bytes": bytes_per_gpu, "gpus_per_group": gpus}
+    return Traffic(hosts, storage, 0.0, False, False, False, context=context, **state)
 
 
 def edited(platform: Path, into: Path, pattern: str, other: str, places: int = 1) -> Path:

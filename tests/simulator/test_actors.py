@@ -67,14 +67,14 @@ from faultline.platforms.xml_names import CONTROLLER_HOST
 from faultline.simulator.simgrid_engine.group_all_reduce import GroupAllReduce
 from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
 
-path, fidelity = Path(sys.argv[1]), sys.argv[2]
+path = Path(sys.argv[1])
 engine, threads = load_engine(path), []
 
 
 def simulate():
     ended = simgrid.Semaphore(0)
     hosts = [[name] for name in read_platform(path).gpu_names]
-    rings = GroupAllReduce(hosts, 1e9, fidelity)
+    rings = GroupAllReduce(hosts, 1e9)
     before = len(os.listdir("/proc/self/task"))
     rings.start(range(len(hosts)), ended.release)
     simgrid.this_actor.sleep_for(1e-6)
@@ -84,16 +84,9 @@ def simulate():
 
 actor_on(CONTROLLER_HOST, "simulate", simulate)
 engine.run()
-print(threads[0], engine.clock)
+print(threads[0])
 """
 
 
 def test_one_actor_begins_all_steady_flows(platform_of: Callable[[int], Path]) -> None:
-    """Every message by itself takes an actor for each host, and ends at the same time."""
-    (few, flows_s), (many, messages_s) = (
-        map(float, output_of_python("-c", ALL_REDUCE, platform_of(HOSTS), fidelity).split())
-        for fidelity in ("flow", "chunk")
-    )
-    assert few == 1.0
-    assert many == HOSTS
-    assert abs(flows_s / messages_s - 1.0) < 1e-4
+    assert output_of_python("-c", ALL_REDUCE, platform_of(HOSTS)) == "1\n"

@@ -151,7 +151,7 @@ class WithAPartDown(Each):
         self.left = left
 
     def __call__(self, timer: Timer) -> list[StepTime]:
-        from faultline.simulator.simgrid_engine.narrowing import narrowed
+        from faultline.simulator.simgrid_engine.links import narrowed
 
         with narrowed(self.left):
             return super().__call__(timer)

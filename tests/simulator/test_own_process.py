@@ -18,7 +18,6 @@ from faultline.simulator.simgrid_engine import standstill
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.process import (
     OwnProcess,
-    call_in_owner,
     fork_from_here,
     in_own_process,
 )
@@ -145,22 +144,18 @@ def test_a_lack_of_memory_is_named_with_its_limit() -> None:
         in_own_process(lack_of, "memory")
 
 
-def owner_and_its_own(argument: str) -> tuple[int, int, int]:
-    return call_in_owner(os.getpid), in_own_process(os.getppid), call_in_owner(int, argument)
+def parent_of_its_own(argument: str) -> tuple[int, int]:
+    return in_own_process(os.getppid), in_own_process(int, argument)
 
 
-def test_one_asks_its_owner_for_what_both_need() -> None:
-    owner, grandparent, number = in_own_process(owner_and_its_own, "7")
-    assert owner == os.getpid()
+def test_one_asks_its_owner_for_processes() -> None:
     # The owner's fork server has begun both, and there is no other.
-    assert grandparent == in_own_process(os.getppid)
-    assert number == 7
-    assert call_in_owner(os.getpid) == os.getpid()
+    assert in_own_process(parent_of_its_own, "7") == (in_own_process(os.getppid), 7)
 
 
 def test_what_its_owner_cannot_do_is_told() -> None:
     with pytest.raises(ValueError, match="no number"):
-        in_own_process(owner_and_its_own, "no number")
+        in_own_process(parent_of_its_own, "no number")
 
 
 def open_descriptors() -> set[str]:

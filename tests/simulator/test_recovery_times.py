@@ -20,7 +20,6 @@ from faultline.simulator.recovery_times import (
     RecoveryTimes,
     sent_moves,
 )
-from faultline.simulator.simgrid_engine.group_state import GroupState
 from faultline.simulator.spare_pool import SparePool
 from faultline.strategies.recovery import (
     RESTART,
@@ -33,7 +32,7 @@ from faultline.strategies.recovery import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.helpers import edited, traced
+from tests.simulator.helpers import edited, state_in, traced
 
 PRICES = RecoveryPrices(
     gpus=1024,
@@ -106,14 +105,14 @@ def test_senders_of_twenty_thousand_moves() -> None:
 
 def test_bytes_of_a_stage_are_those_of_its_gpus() -> None:
     hosts = [[f"gpu-{8 * group + place}" for place in range(8)] for group in range(4)]
-    state = GroupState(hosts, 100.0, 8)
+    state = state_in(hosts, 100.0, 8)
     (move,) = sent_moves([Move(1, 0, 2, 4, 0.5)], range(4))
     # Two GPUs a stage: those of stage 2 of the next group send, those of stage 0 receive.
-    assert state.flows([move]) == [("gpu-20", "gpu-8", 50), ("gpu-21", "gpu-9", 50)]
-    assert state.size_bytes([move.move]) == 100.0
+    assert state.state_flows([move]) == [("gpu-20", "gpu-8", 50), ("gpu-21", "gpu-9", 50)]
+    assert state.state_bytes_of([move.move]) == 100.0
     # More stages than GPUs: a GPU has two of sixteen, and receives half of what it holds.
     (small,) = sent_moves([Move(1, 5, 5, 16)], range(4))
-    assert state.flows([small]) == [("gpu-18", "gpu-10", 50)]
+    assert state.state_flows([small]) == [("gpu-18", "gpu-10", 50)]
 
 
 def test_a_stage_takes_its_bytes_over_the_adapter_and_a_slow_one_longer(tmp_path: Path) -> None:
@@ -207,9 +206,9 @@ def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) ->
 
 def test_a_host_that_stands_for_a_whole_group_simulates_its_fullest_gpu() -> None:
     """Stages are on different GPUs, each with its own adapter: only what one receives adds up."""
-    state = GroupState([["gpu-0"], ["gpu-1"], ["gpu-2"]], 100.0, 32)
+    state = state_in([["gpu-0"], ["gpu-1"], ["gpu-2"]], 100.0, 32)
     moves = sent_moves([Move(0, 0, 1, 4), Move(0, 0, 2, 4), Move(0, 3, 3, 4)], range(3))
-    assert state.flows(moves) == [("gpu-1", "gpu-0", 100)] * 2
+    assert state.state_flows(moves) == [("gpu-1", "gpu-0", 100)] * 2
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop"])

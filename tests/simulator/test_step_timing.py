@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from faultline.simulator.pattern.teams import Teams
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.simulator.simgrid_engine.kept_platform import simulate_on
 from faultline.simulator.simgrid_engine.step_time import StepTime
-from faultline.simulator.simgrid_engine.step_timing import time_step, time_steps
+from faultline.simulator.simgrid_engine.step_timing import Timer, time_step, with_timer
 from faultline.simulator.workload.layout import Layout, Placement, place_on_platform
 
 from tests.simulator.helpers import edited
@@ -63,6 +65,17 @@ def placed(tmp_path: Path, layout: Layout, **overrides: object) -> tuple[Path, P
     path = tmp_path / "servers.xml"
     write_xml(load_preset("hgx-h100", **({"domains": 8, "domains_per_leaf": 8} | overrides)), path)
     return path, place_on_platform(layout, read_platform(path))
+
+
+def each_of(steps: Sequence[tuple[Placement[str], StepPattern]], timer: Timer) -> list[StepTime]:
+    return [timer(hosts, pattern) for hosts, pattern in steps]
+
+
+def time_steps(
+    platform: Path, steps: Sequence[tuple[Placement[str], StepPattern]], *, folds: bool = True
+) -> list[StepTime]:
+    """Time steps on one platform, one after the other in one process."""
+    return with_timer(platform, partial(each_of, steps), folds=folds)
 
 
 def seconds(activity: Activity) -> float:

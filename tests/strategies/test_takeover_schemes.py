@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.simulator.simgrid_engine.group_state import GroupState
 from faultline.strategies.base import Continue, Hit, Strategy, StrategyOptions, Task, WipeOut
 from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs
@@ -23,6 +22,7 @@ from faultline.strategies.takeover.pipeline_scheme import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulator.helpers import state_in
 from tests.strategies.helpers import built, lose
 
 SCHEMES = ["mecefo", "bamboo", "oobleck", "varuna"]
@@ -45,7 +45,7 @@ def test_a_gpu_is_lost_with_the_stage_that_is_placed_on_it(
     """Ranks are placed position by position, stage by stage, replica by replica."""
     gpus = context * stages * tensor
     names = [str(number) for number in range(gpus)]
-    state = GroupState([names], 1.0, gpus, "storage", context)
+    state = state_in([names], 1.0, gpus, storage="storage", context=context)
     for stage in range(stages):
         placed = [
             (replica * stages + stage) * tensor + position
@@ -54,8 +54,8 @@ def test_a_gpu_is_lost_with_the_stage_that_is_placed_on_it(
         ]
         lost = [n for n in range(gpus) if stages_of(gpu(0, n, gpus), stages, context) == [stage]]
         assert lost == placed
-        flows = state.flows([SentMove(Move(0, stage, stage, stages), None)])
-        assert [int(flow.receiver) for flow in flows] == placed
+        flows = state.state_flows([SentMove(Move(0, stage, stage, stages), None)])
+        assert [int(receiver) for _, receiver, _ in flows] == placed
     # A server of a whole replica has all stages.
     assert stages_of(Hit(0, 0, stages * tensor - 1, gpus), stages, context) == list(range(stages))
 

@@ -5,36 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import product
-from math import inf, isfinite, isnan
+from math import inf
 from typing import Any, ClassVar
 
 import pandas as pd
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.report.tables import Table, frame_table
+from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
-from faultline.experiments.studies.head_to_head.emulation import Filling, filled_map
+from faultline.experiments.studies.head_to_head.emulation import filled_map
 from faultline.experiments.studies.head_to_head.figures import (
     draw_costs,
     draw_maps,
     draw_settings,
     map_sentences,
     name_of,
-    shown_maps,
 )
 from faultline.experiments.studies.head_to_head.maps import (
     JOBS,
     MAPS_OF,
+    Sheet,
     contenders,
-    left_out,
     sheet_of,
 )
 from faultline.experiments.studies.head_to_head.maps import MAPS as ALL_MAPS
 from faultline.experiments.studies.head_to_head.matches import (
     Match,
     candidate_table,
-    paired_to_best,
     simulate_match,
 )
 from faultline.experiments.studies.head_to_head.setting import Candidate, Ground
@@ -76,11 +73,9 @@ class HeadToHead(Study):
         if self.only != MAPS:
             matches = self._matches(candidates, stage.seeds)
             simulated = stage.calls("lists", simulate_match, matches, kept_in="cells")
-            runs = pd.DataFrame([row for of_match in simulated for row in of_match])
-            table = candidate_table(runs.to_dict("records"))
+            table = candidate_table([row for of_match in simulated for row in of_match])
             lists = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
-            lists = {name: paired_to_best(mine, runs) for name, mine in lists.items()}
-            results |= {"table": table, "runs": runs, "lists": lists}
+            results |= {"table": table, "lists": lists}
         if self.only in (None, MAPS):
             results |= self._mapped(stage, candidates)
         return results
@@ -110,8 +105,8 @@ class HeadToHead(Study):
         return chosen
 
     def _mapped(self, stage: Stage, candidates: tuple[Candidate, ...]) -> Results:
-        """Return the cells of all maps, the errors of their emulators, and who is left out."""
-        filled, notes = list[Filling](), list[dict[str, Any]]()
+        """Return the cells of all maps, and the errors of their emulators."""
+        filled = list[tuple[Sheet, pd.DataFrame]]()
         for job in self.jobs:
             measured = setting.measured_ground({one.protection for one in candidates}, name=job)
             # A sample has one run, without whose luck emulators predict better.
@@ -126,13 +121,11 @@ class HeadToHead(Study):
                     rows += [row for of_match in found for row in of_match]
                     left = contenders(pd.DataFrame(rows), left, until > _FIRST_SAMPLES[0])
                     done = until
-                notes += left_out(sheet, pd.DataFrame(rows))
-                filled.append(Filling(sheet, pd.DataFrame(rows)))
-        maps = stage.calls("emulators", filled_map, filled)
+                filled.append((sheet, pd.DataFrame(rows)))
+        cells, errors = zip(*stage.calls("emulators", filled_map, filled), strict=True)
         return {
-            "maps": pd.concat([one.cells for one in maps], ignore_index=True),
-            "errors": pd.concat([one.errors for one in maps], ignore_index=True),
-            "left_out": pd.DataFrame(notes, columns=["job", "map", "candidate", "why"]),
+            "maps": pd.concat(cells, ignore_index=True),
+            "errors": pd.concat(errors, ignore_index=True),
         }
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -146,10 +139,9 @@ class HeadToHead(Study):
 
     def tables(self, results: Results) -> Tables:
         """Return a table for each list of circumstances, and those of the maps."""
-        names = ("maps", "errors", "left_out")
-        of_maps = {name: results[name] for name in names if name in results}
+        of_maps = {name: results[name] for name in ("maps", "errors") if name in results}
         named = {**results.get("lists", {}), **of_maps}
-        return {f"head-to-head-{name.replace('_', '-')}": table for name, table in named.items()}
+        return {f"head-to-head-{name}": table for name, table in named.items()}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
         """Return the settings, the maps of all jobs by time, and those of one job by all costs."""
@@ -163,106 +155,56 @@ class HeadToHead(Study):
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
-        """Return the tables of lists, the shares of maps, and who could not take part."""
-        lists = results.get("lists", {})
-        yield from (_shown_places(table, name) for name, table in lists.items())
-        if "maps" in results:
-            yield shown_maps(results["maps"], results["errors"])
-            for (job, why), mine in results["left_out"].groupby(["job", "why"], sort=False):
-                names = ", ".join(mine["candidate"].unique())
-                yield Text(f"{job}: not drawn, as {why}: {names}", style="yellow")
-        if not lists:
-            return
-        table = results["table"]
-        # Who could not take part, in how many cells, and why.
-        for name, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
-            printed = f"{name}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
-            yield Text(printed, style="yellow")
-        yield f"{len(results['runs']):,} runs"
+        """Return the ratios of lists, and the candidates that cannot be built."""
+        for name, table in results.get("lists", {}).items():
+            yield _shown_ratios(table, name)
+            for candidate, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
+                printed = f"{candidate}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+                yield Text(printed, style="yellow")
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say who trains soonest today, and on which shares of the maps."""
-        printed = [closing_sentence(results["table"])] if "lists" in results else []
+        settings = results.get("lists", {}).get("settings")
+        printed = [] if settings is None else today_sentences(settings)
         return [*printed, *map_sentences(results["maps"])] if "maps" in results else printed
 
 
-def _shown_places(table: pd.DataFrame, plane: str) -> Table:
-    """Show a list of circumstances, each one's candidates in order of their time."""
-    lines = []
+def _shown_ratios(table: pd.DataFrame, plane: str) -> Table:
+    """Return the time of each candidate, a column per circumstance of a list."""
     places = {cell.x: cell.name for cell in setting.listed_cells(plane)}
-    for (place, place_name), y in product(places.items(), sorted(table["y"].unique())):
-        fact = f", {setting.FACTS[int(y)]}" if table["y"].nunique() > 1 else ""
-        mine = table[(table["x"] == place) & (table["y"] == y) & (table["seeds"] > 0)]
-        mine = mine.sort_values("ratio")
-        for number, row in enumerate(mine.itertuples(index=False)):
-            held = f"{row.gpu_memory_bytes / 1e9:.0f} GB"
-            lines.append(
-                {
-                    plane: place_name + fact if number == 0 else "",
-                    "candidate": row.candidate,
-                    "what it is": name_of(row.scheme),
-                    "r": f"{row.redundancy:.0f}",
-                    "ratio": row.note or _with_half(row.ratio, row.ratio_high - row.ratio),
-                    "above the best": (
-                        _with_half(row.above_best, row.above_best_half) if number else ""
-                    ),
-                    "us a token": f"{row.token_us:.4f}" if isfinite(row.token_us) else "",
-                    "GPU-hours": f"{row.gpu_hours / 1e6:.3f}M" if isfinite(row.gpu_hours) else "",
-                    "spares": f"{row.spare_gpus:,.0f}",
-                    "available": f"{row.availability:.1%}",
-                    "restarts": f"{row.restarts:.1f}",
-                    "a GPU": held if row.fits_memory else f"{held}: too much",
-                }
-            )
-    frame = pd.DataFrame(lines)
-    title = "time to train over that without failures, mean and 95 % interval"
-    return frame_table(title, frame, dict.fromkeys(frame.columns[4:], "{}"))
-
-
-def _with_half(value: float, half: float) -> str:
-    if not isfinite(value):
-        return ""
-    return f"{value:.3f}" if isnan(half) else f"{value:.3f} ± {half:.3f}"
-
-
-def closing_sentence(table: pd.DataFrame) -> str:
-    """Return what came out, to be quoted: today's setting, and equal prices."""
-    said = []
-    planes = set(table["plane"])
-    if "settings" in planes:
-        today = list(setting.SETTINGS).index("today")
-        mine = table[(table["plane"] == "settings") & (table["x"] == today)]
-        for y, of_fact in mine.groupby("y"):
-            said.append(_today(of_fact, setting.FACTS[int(y)]))
-    if "stalls" in planes:
-        said.append(_stalls(table[table["plane"] == "stalls"]))
-    return " ".join(said)
+    facts = setting.FACTS if table["y"].nunique() > 1 else ("", "")
+    circumstances = [
+        f"{places[x]}, {facts[int(y)]}".removesuffix(", ")
+        for x, y in zip(table["x"], table["y"], strict=True)
+    ]
+    title = f"{plane}: time to train over that without failures, mean over seeds"
+    rows = {"candidate": "candidate", "scheme": "scheme"}
+    named = table.assign(circumstances=circumstances, scheme=table["scheme"].map(name_of))
+    return wide_table(title, named, rows, "circumstances", "ratio", "{:.3f}")
 
 
 _MACHINES = {"queue": "machines from a queue", "standbys": "standbys"}
 
 
-def _today(mine: pd.DataFrame, fact: str) -> str:
-    simulated = mine[mine["seeds"] > 0].sort_values("ratio")
-    best = simulated.iloc[0]
-    said = (
-        f"With {_MACHINES[fact]}, at today's failure rate on 32,768 GPUs, "
-        f"{name_of(best['scheme'])} trains soonest, in {best['ratio']:.2f} times the time without "
-        "failures"
+def today_sentences(settings: pd.DataFrame) -> list[str]:
+    """Return who trains soonest at today's failure rate, by where machines come from."""
+    today = settings[settings["x"] == list(setting.SETTINGS).index("today")]
+    simulated = today[today["seeds"] > 0].sort_values("ratio")
+    return [
+        _today(of_fact, _MACHINES[setting.FACTS[int(y)]]) for y, of_fact in simulated.groupby("y")
+    ]
+
+
+def _today(ranked: pd.DataFrame, machines: str) -> str:
+    best = ranked.iloc[0]
+    text = (
+        f"With {machines}, at today's failure rate on 32,768 GPUs, {name_of(best['scheme'])} "
+        f"trains soonest, in {best['ratio']:.2f} times the time without failures"
     )
     if not best["fits_memory"]:
-        said += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
-    plain = simulated[simulated["scheme"] == "checkpoint"]
+        text += f", if a GPU had {best['gpu_memory_bytes'] / 1e9:.0f} GB, which it has not"
+    plain = ranked[ranked["scheme"] == "checkpoint"]
     if plain.empty or best["scheme"] == "checkpoint":
-        return said + "."
+        return f"{text}."
     ratio = plain["ratio"].iloc[0]
-    return f"{said}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."
-
-
-def _stalls(mine: pd.DataFrame) -> str:
-    best = mine[mine["best_time"]].sort_values("x")
-    parts = [
-        f"{name_of(row.scheme)} over {row.protection} in {row.ratio:.3f} (each {row.x:g} s)"
-        for row in best.itertuples(index=False)
-    ]
-    return f"Where every event costs everybody the same, the first are {', '.join(parts)}."
+    return f"{text}; checkpoints alone take {ratio:.2f} ({ratio / best['ratio'] - 1:.0%} longer)."

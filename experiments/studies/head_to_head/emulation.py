@@ -31,35 +31,25 @@ _NEIGHBOURS = 3
 _EMULATED = tuple(metric for metric in METRICS if metric != "gpu_ratio")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Filling:
-    """A map that is to be filled, and what was simulated for it: a row per candidate and sample."""
+def filled_map(simulated: tuple[Sheet, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the choice in each cell of a map, by emulators, and a row per emulator with its error.
 
-    sheet: Sheet
-    rows: pd.DataFrame
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FilledMap:
-    """A row per cell, and a row per emulator with its error."""
-
-    cells: pd.DataFrame
-    errors: pd.DataFrame
-
-
-def filled_map(one: Filling) -> FilledMap:
-    """Return the choice in each cell of a map, by emulators of its candidates.
-
-    Without any candidate that is a UserError.
+    A map comes with what was simulated for it: a row per candidate and sample. Without any
+    candidate that trains this is a UserError.
     """
-    candidates = emulated(one.sheet, one.rows)
+    sheet, rows = simulated
+    candidates = emulated(sheet, rows)
     if not candidates:
         raise UserError(
-            f"--schemes: none of these trains {one.sheet.job} in the memory of its GPUs; name "
+            f"--schemes: none of these trains {sheet.job} in the memory of its GPUs; name "
             f"others, such as {PLAIN}"
         )
-    errors = pd.DataFrame(errors_of(one.sheet, candidates))
-    return FilledMap(cells_of(one.sheet, candidates), errors)
+    errors = [
+        {"job": sheet.job, "map": sheet.map.name, "candidate": one.candidate}
+        | asdict(one.emulators["ratio"].leave_out()[one.candidate])
+        for one in candidates
+    ]
+    return cells_of(sheet, candidates), pd.DataFrame(errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,15 +195,16 @@ def cells_of(sheet: Sheet, candidates: Sequence[Emulated], side: int = SIDE) -> 
     for y in shares:
         points = np.tile(others, (side, 1))
         points[:, 0], points[:, 1] = shares.repeat(len(others)), y
-        costs = [one.costs(points) for one in candidates]
+        costs = {one.candidate: one.costs(points) for one in candidates}
+        plain = costs[PLAIN]["ratio"] if PLAIN in costs else np.full(len(points), nan)
         for place, x in enumerate(shares):
             here = slice(place * len(others), (place + 1) * len(others))
             row: Row = {"job": sheet.job, "map": sheet.map.name}
             row |= {"x": float(sheet.map.x.value(x)), "y": float(sheet.map.y.value(y))}
             for metric in METRICS:
-                mine = np.array([cost[metric][here] for cost in costs])
+                mine = np.array([cost[metric][here] for cost in costs.values()])
                 row |= _choice(metric, mine, candidates)
-            row["plain_cost"] = _plain(costs, candidates, here)
+            row["plain_cost"] = float(plain[here].mean())
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -232,21 +223,3 @@ def _choice(metric: str, costs: Floats, candidates: Sequence[Emulated]) -> Row:
         lost = float((costs[best] - least).mean())
         row |= {"cost": float(expected[best]), "regret": lost}
     return row
-
-
-def _plain(
-    costs: Sequence[Mapping[str, Floats]], candidates: Sequence[Emulated], here: slice
-) -> float:
-    for one, cost in zip(candidates, costs, strict=True):
-        if one.candidate == PLAIN:
-            return float(cost["ratio"][here].mean())
-    return nan
-
-
-def errors_of(sheet: Sheet, candidates: Sequence[Emulated]) -> list[Row]:
-    """Return a row per emulator: its error at a sample that it has not seen."""
-    return [
-        {"job": sheet.job, "map": sheet.map.name, "candidate": one.candidate}
-        | asdict(one.emulators["ratio"].leave_out()[one.candidate])
-        for one in candidates
-    ]

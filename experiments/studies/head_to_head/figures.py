@@ -27,7 +27,6 @@ from faultline.experiments.figures.style import (
     write_notes,
     write_title,
 )
-from faultline.experiments.report.tables import Table, frame_table
 from faultline.experiments.studies.head_to_head.maps import IDLE_POWER, JOBS, METRICS, WORTH
 from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS, modelled_restart_s
 from matplotlib import pyplot as plt
@@ -194,25 +193,6 @@ def _error_text(cells: pd.DataFrame, errors: pd.DataFrame) -> str:
         f"median {mine['median'].min():.1%} to {mine['median'].max():.1%}, 95 % of errors below "
         f"{mine['percentile_95'].min():.1%} to {mine['percentile_95'].max():.1%}."
     )
-
-
-def shown_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Table:
-    """Return the shares of each map's cells, and how sure they are."""
-    lines = []
-    for (job, name), mine in cells.groupby(["job", "map"], sort=False):
-        of_map = errors[(errors["job"] == job) & (errors["map"] == name)]
-        winners = of_map[of_map["candidate"].isin(mine["best"])]
-        line = {"job": JOBS.get(str(job), job), "map": _TITLES_OF_MAPS[str(name)]}
-        for metric, what in METRICS.items():
-            line[what] = _shares(mine[metric.replace("ratio", "best")])
-        line["probability"] = f"{mine['probability'].mean():.0%}"
-        line["emulator"] = f"{winners['median'].max():.1%}, {winners['percentile_95'].max():.1%}"
-        lines.append(line)
-    frame = pd.DataFrame(lines)
-    title = (
-        "shares of cells; mean probability of the soonest; its emulators' error, median and 95 %"
-    )
-    return frame_table(title, frame, dict.fromkeys(frame.columns[2:], "{}"))
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:

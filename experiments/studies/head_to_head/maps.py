@@ -19,7 +19,7 @@ import pandas as pd
 from faultline.experiments.analysis.design import Design, Floats, sobol_design
 from faultline.experiments.config.priors import UncertainKey, priors_of, shipped_priors
 from faultline.experiments.job.sampled_job import quantiles_of
-from faultline.experiments.studies.head_to_head.matches import HOPELESS, Match, Row, Truth
+from faultline.experiments.studies.head_to_head.matches import Match, Truth
 from faultline.experiments.studies.head_to_head.setting import (
     GPU_MTBF_S,
     Candidate,
@@ -59,10 +59,6 @@ PLAIN = "checkpoint/storage"
 
 LEAST_FIT = 0.5
 """A candidate is drawn if it fits the memory in at least this share of samples."""
-
-NO_FIT = "a GPU's memory does not hold what they need after failures"
-NO_SCHEME = "they do not exist for this job"
-HOPELESS_EVERYWHERE = f"they take {HOPELESS:g} times the soonest and more in every sample"
 
 WORTH_INPUT = "worth"
 """Name of that input."""
@@ -198,31 +194,11 @@ def contenders(
     Left out are those that do not fit the memory in most samples, and, where hopeless ones are
     dropped, those that were stopped in all.
     """
-    reasons = _reasons(rows)
-    dropped = {NO_FIT, NO_SCHEME} | ({HOPELESS_EVERYWHERE} if drops_hopeless else set())
-    return tuple(
-        one for one in candidates if one.name == PLAIN or reasons.get(one.name) not in dropped
-    )
+    simulated = rows[rows["absent"] == ""]
 
+    def goes_on(one: Candidate) -> bool:
+        mine = simulated[simulated["candidate"] == one.name]
+        fits = len(mine) > 0 and mine["fits_memory"].mean() >= LEAST_FIT
+        return bool(fits and not (drops_hopeless and np.isinf(mine["ratio"]).all()))
 
-def left_out(sheet: Sheet, rows: pd.DataFrame) -> list[Row]:
-    """Return a row per candidate that the map does not have, with the reason."""
-    return [
-        {"job": sheet.job, "map": sheet.map.name, "candidate": name, "why": why}
-        for name, why in _reasons(rows).items()
-        if name != PLAIN
-    ]
-
-
-def _reasons(rows: pd.DataFrame) -> dict[str, str]:
-    """Return why candidates are left out, by their names."""
-    found = {}
-    for name, mine in rows.groupby("candidate", sort=False):
-        simulated = mine[mine["absent"] == ""]
-        if simulated.empty:
-            found[str(name)] = NO_SCHEME
-        elif simulated["fits_memory"].mean() < LEAST_FIT:
-            found[str(name)] = NO_FIT
-        elif np.isinf(simulated["ratio"]).all():
-            found[str(name)] = HOPELESS_EVERYWHERE
-    return found
+    return tuple(one for one in candidates if one.name == PLAIN or goes_on(one))

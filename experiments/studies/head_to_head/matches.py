@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width
+from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape, scheme_options
@@ -265,116 +265,87 @@ def _names_of(one: Candidate) -> Row:
 
 
 _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_s"]
+_KEYS = [*CELL, "candidate"]
 
 
-def candidate_table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def candidate_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Return means over seeds, a row a cell and candidate.
 
     Cell and its circumstances, candidate, ``seeds`` simulated, ``ratio`` (time to train over that
     without failures on the same platform) and ``gpu_ratio`` (GPU-hours, spares included, over those
-    without failures)
-    with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of ``token_us`` (time
-    per token that is trained, in microseconds: comparable between platforms), ``availability``,
-    ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most that a GPU had to
-    hold in any run, and whether its memory does (``fits_memory``); ``best_time`` and
-    ``best_gpu_hours`` mark the winners, ``sure_time`` and ``sure_gpu_hours`` tell whether a
-    winner's lead over the best of the other schemes is beyond the seeds' noise; ``note`` says why
-    one was stopped or left out.
+    without failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
+    ``token_us`` (time per token that is trained, in microseconds: comparable between platforms),
+    ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most
+    that a GPU had to hold in any run, and whether its memory does (``fits_memory``); the columns of
+    `_with_best`; ``note`` says why one was stopped or left out.
     """
     runs = pd.DataFrame(rows)
     runs["place"] = range(len(runs))
-    keys = [*CELL, "candidate"]
     simulated = runs[runs["absent"] == ""]
-    grouped = simulated.groupby(keys, sort=False)
+    grouped = simulated.groupby(_KEYS, sort=False)
     first = [*_CIRCUMSTANCES, "scheme", "protection", "redundancy", "closed_form_ratio", "place"]
-    means = [
-        "token_us",
-        "availability",
-        "restarts",
-        "rejoined",
-        "spare_gpus",
-        "gpu_hours",
-        "simulated_ratio",
-    ]
     table = grouped[first].first()
     table["seeds"] = grouped.size()
     for metric in METRICS:
-        middle, spread = grouped[metric].mean(), _deviation(grouped[metric])
-        half = np.nan_to_num(half_width(spread, table["seeds"]), nan=0.0)
-        table[metric] = middle
-        table[f"{metric}_low"], table[f"{metric}_high"] = middle - half, middle + half
+        means = mean_over_seeds(simulated, _KEYS, metric).set_index(_KEYS)
+        table[[metric, f"{metric}_low", f"{metric}_high"]] = means[["mean", "low", "high"]]
+    means = ["token_us", "availability", "restarts", "rejoined", "spare_gpus", "gpu_hours"]
     table[means] = grouped[means].mean()
     table["gpu_memory_bytes"] = grouped["gpu_memory_bytes"].max()
     table["fits_memory"] = grouped["fits_memory"].all()
-    table = table.reset_index()
-    table["note"] = [
-        "" if ratio < inf else f"stopped at {reached:.1f}"
-        for ratio, reached in zip(table["ratio"], table["simulated_ratio"], strict=True)
-    ]
-    for metric, name in METRICS.items():
-        _mark_winners(table, simulated, metric, name)
-    absent = runs[runs["absent"] != ""].assign(seeds=0)
-    columns = [*keys, *_CIRCUMSTANCES, "scheme", "protection", "seeds", "place"]
-    absent = absent[[*columns, "absent"]].rename(columns={"absent": "note"})
-    whole = pd.concat([table, absent], ignore_index=True) if len(absent) else table
+    reached = grouped["simulated_ratio"].mean().map("stopped at {:.1f}".format)
+    table["note"] = reached.where(table["ratio"] == inf, "")
+    table = _with_best(table.reset_index(), simulated)
+    absent = runs[runs["absent"] != ""].assign(seeds=0).rename(columns={"absent": "note"})
+    if len(absent):
+        columns = [*_KEYS, *_CIRCUMSTANCES, "scheme", "protection", "seeds", "place", "note"]
+        table = pd.concat([table, absent[columns]], ignore_index=True)
     flags = [f"{kind}_{name}" for kind in ("best", "sure") for name in METRICS.values()]
-    whole[flags] = whole[flags].astype("boolean").fillna(False).astype(bool)
-    return (
-        whole.sort_values("place").drop(columns=["place", "simulated_ratio"]).reset_index(drop=True)
-    )
+    table[flags] = table[flags].astype("boolean").fillna(False).astype(bool)
+    return table.sort_values("place").drop(columns="place").reset_index(drop=True)
 
 
-def _lead(mine: pd.DataFrame, one: str, other: str, metric: str) -> tuple[float, float]:
-    pair = [
-        mine.loc[mine["candidate"] == name, ["seed", metric]].set_index("seed")[metric]
-        for name in (one, other)
-    ]
-    with np.errstate(invalid="ignore"):
-        difference = (pair[1] - pair[0]).dropna()
-    if not np.isfinite(difference).all():
-        return inf, 0.0
-    half = half_width(difference.std(), len(difference))
-    return float(difference.mean()), float(half)
+def _with_best(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the best of each cell, and each candidate beside it, paired by seed.
 
-
-def _deviation(grouped: Any) -> pd.Series:
-    with np.errstate(invalid="ignore"):
-        return grouped.agg(lambda values: values.std() if np.isfinite(values).all() else np.nan)
-
-
-def _mark_winners(table: pd.DataFrame, simulated: pd.DataFrame, metric: str, name: str) -> None:
-    """Mark the best candidate of each cell, and whether it surely beats all other schemes."""
-    table[f"best_{name}"] = table[f"sure_{name}"] = False
+    ``best_time`` and ``best_gpu_hours`` mark the best candidates; ``sure_time`` and
+    ``sure_gpu_hours`` tell whether their lead over the best of the other schemes is beyond the
+    seeds' noise. ``above_best`` is the ratio above that of the best, and ``above_best_half`` half
+    its 95 % interval.
+    """
+    flags = {f"{kind}_{name}": False for name in METRICS.values() for kind in ("best", "sure")}
+    wider = table.assign(**flags, above_best=np.nan, above_best_half=np.nan)
     runs_of = dict(list(simulated.groupby(CELL, sort=False)))
     for cell, mine in table.groupby(CELL, sort=False):
-        ranked = mine[np.isfinite(mine[metric])].sort_values(metric, kind="stable")
-        if ranked.empty:
-            continue
-        best = ranked.iloc[0]
-        others = ranked[ranked["scheme"] != best["scheme"]]
-        table.loc[best.name, f"best_{name}"] = True
-        # By a single seed nobody is surely ahead of those who are near.
-        near = others[metric] <= CONTESTED * best[metric]
-        sure = bool(best["seeds"] > 1 or not near.any())
-        # The nearest few: one simulated with a single seed was far behind in that.
-        for _, other in others[others["seeds"] > 1].head(3).iterrows():
-            lead, half = _lead(runs_of[cell], best["candidate"], other["candidate"], metric)
-            sure &= bool(lead > half)
-        table.loc[best.name, f"sure_{name}"] = sure
-
-
-def paired_to_best(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with each candidate's ratio above the best of its cell, paired by seed.
-
-    With ``above_best`` and ``above_best_half``, half the 95 % interval; zero for the best.
-    """
-    wider = table.assign(above_best=np.nan, above_best_half=np.nan)
-    of_cell = dict(list(runs[runs["absent"] == ""].groupby(CELL, sort=False)))
-    for cell, mine in wider.groupby(CELL, sort=False):
-        best = mine.loc[mine["best_time"], "candidate"]
-        if best.empty:
-            continue
-        for index, row in mine[mine["seeds"] > 0].iterrows():
-            lead = _lead(of_cell[cell], best.iloc[0], row["candidate"], "ratio")
-            wider.loc[index, ["above_best", "above_best_half"]] = lead
+        for metric, name in METRICS.items():
+            ranked = mine[np.isfinite(mine[metric])].sort_values(metric, kind="stable")
+            if ranked.empty:
+                continue
+            best = ranked.iloc[0]
+            behind = _behind(runs_of[cell], best["candidate"], metric)
+            wider.loc[best.name, f"best_{name}"] = True
+            wider.loc[best.name, f"sure_{name}"] = _is_sure(best, ranked, behind, metric)
+            if metric == "ratio":
+                found = behind.loc[mine["candidate"]].to_numpy()
+                wider.loc[mine.index, ["above_best", "above_best_half"]] = found
     return wider
+
+
+def _behind(runs: pd.DataFrame, best: str, metric: str) -> pd.DataFrame:
+    """Return by how much candidates of a cell are behind one, and half the 95 % interval of it."""
+    wide = runs.pivot(index="seed", columns="candidate", values=metric)
+    with np.errstate(invalid="ignore"):
+        differences = wide.sub(wide[best], axis=0)
+        half = half_width(differences.std(), differences.count())
+    means = differences.mean()
+    return pd.DataFrame({"mean": means, "half": np.where(np.isinf(means), 0.0, half)}, means.index)
+
+
+def _is_sure(best: pd.Series, ranked: pd.DataFrame, behind: pd.DataFrame, metric: str) -> bool:
+    """Return whether the best candidate surely beats all other schemes."""
+    others = ranked[ranked["scheme"] != best["scheme"]]
+    # By a single seed nobody is surely ahead of those that are near.
+    near = others[metric] <= CONTESTED * best[metric]
+    # The nearest few: one simulated with a single seed was far behind in that.
+    rivals = behind.loc[others.loc[others["seeds"] > 1, "candidate"].head(3)]
+    return bool((best["seeds"] > 1 or not near.any()) and (rivals["mean"] > rivals["half"]).all())

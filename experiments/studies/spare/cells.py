@@ -15,7 +15,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.data import read_rows
 from faultline.simulator.job import Durations
-from faultline.simulator.probe_cache import cached_probe
+from faultline.simulator.simgrid_engine.probes import cached_probe
 from faultline.strategies.golomb import largest_redundancy
 
 GROUPS = (200, 600, 1000)

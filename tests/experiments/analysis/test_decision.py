@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from faultline.experiments.analysis.decision import (
     INDIFFERENCE,
-    bands,
-    expected_regret,
     judge,
-    probability_of_best,
-    probability_within,
-    ranking,
-    regret_quantile,
     switch_points,
     value_of_information,
 )
@@ -56,16 +50,16 @@ def loss(mean: float, deviation: float) -> float:
 
 
 def test_a_linear_race_has_its_analytic_probability_and_regret(race: SimulatedCosts) -> None:
-    best = probability_of_best(race)
+    first, second = judge(race)
+    assert (first.candidate, second.candidate) == ("a", "b")
     exact = norm.cdf(1 / sqrt(5))
-    assert best[0].low < exact < best[0].high
-    assert best[0].mean + best[1].mean == pytest.approx(1.0)
-    first, second = expected_regret(race)
-    assert first.low < loss(1.0, sqrt(5)) < first.high
-    assert second.low < loss(-1.0, sqrt(5)) < second.high
+    assert first.best.low < exact < first.best.high
+    assert first.best.mean + second.best.mean == pytest.approx(1.0)
+    assert first.regret.low < loss(1.0, sqrt(5)) < first.regret.high
+    assert second.regret.low < loss(-1.0, sqrt(5)) < second.regret.high
     # Regret exceeds t with the probability that the difference is below -t.
     exact_quantile = -(1.0 + sqrt(5) * norm.ppf(0.05))
-    assert regret_quantile(race)[0] == pytest.approx(exact_quantile, rel=0.1)
+    assert first.regret_95 == pytest.approx(exact_quantile, rel=0.1)
 
 
 def test_a_linear_race_has_its_analytic_value_of_information(race: SimulatedCosts) -> None:
@@ -89,8 +83,8 @@ def test_one_scheme_under_two_names_ties() -> None:
     design = normal_design(2)
     row = 100.0 + design.values.sum(axis=1)
     same = costs_of(design, row, row, luck=1.0)
-    assert [one.mean for one in probability_of_best(same)] == [0.5, 0.5]
-    assert [one.mean for one in probability_within(same)] == [1.0, 1.0]
+    assert [one.best.mean for one in judge(same)] == [0.5, 0.5]
+    assert [one.within.mean for one in judge(same)] == [1.0, 1.0]
     assert [one.value.mean for one in value_of_information(same)] == [0.0, 0.0]
     assert [one.tied for one in judge(same)] == [True, True]
     assert switch_points(same) == []
@@ -111,13 +105,14 @@ def test_an_input_without_effect_has_no_value_on_average() -> None:
 
 def test_bands_split_inputs_and_luck() -> None:
     design = normal_design(1, samples=4096)
-    (band,) = bands(costs_of(design, 100.0 + 3.0 * design.values[:, 0], luck=4.0, seeds=4))
+    row = 100.0 + 3.0 * design.values[:, 0]
+    band = judge(costs_of(design, row, luck=4.0, seeds=4))[0].bands
     reach = float(norm.ppf(0.9))
     assert band.parameter_share == pytest.approx(9 / 25, abs=0.02)
     assert band.parameters == pytest.approx((100 - 3 * reach, 100 + 3 * reach), abs=0.15)
     assert band.luck == pytest.approx((-4 * reach, 4 * reach), abs=0.15)
     assert (band.low, band.high) == pytest.approx((100 - 5 * reach, 100 + 5 * reach), abs=0.25)
-    (single,) = bands(costs_of(design, 100.0 + design.values[:, 0], seeds=1))
+    single = judge(costs_of(design, 100.0 + design.values[:, 0], seeds=1))[0].bands
     assert isnan(single.luck[0])
     assert single.mean == pytest.approx(100.0, abs=0.01)
 
@@ -141,8 +136,9 @@ def test_samples_in_which_nothing_finishes_have_no_regret() -> None:
     row = 100.0 + design.values[:, 0]
     costs = costs_of(design, row, row + 10.0)
     costs.costs[:, 0] = np.nan
-    assert ranking(costs) == [0, 1]
-    assert expected_regret(costs)[0].mean == 0.0
+    first, second = judge(costs)
+    assert (first.candidate, second.candidate) == ("a", "b")
+    assert first.regret.mean == 0.0
 
 
 def test_candidates_within_the_indifference_zone_tie() -> None:

@@ -6,7 +6,6 @@ from math import ceil
 
 import pytest
 from faultline.experiments.planner.fleet import MOST_SPLITS, Fleet, split_fleet, splits_of
-from faultline.experiments.planner.situation import Situation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,12 +21,8 @@ SETTINGS = (
 
 
 def split(*settings: str, mtbf_s: float, machines: int = 20, seeds: int = 2) -> Fleet:
-    def candidates(_situation: Situation) -> tuple[list[str], list[str]]:
-        return ["checkpoint"], ["storage"]
-
-    return split_fleet(
-        "spare-study", [*SETTINGS, *settings], machines, candidates, range(seeds), mtbf_s=mtbf_s
-    )
+    changes, chosen = [*SETTINGS, *settings], (["checkpoint"], ["storage"])
+    return split_fleet("spare-study", changes, machines, *chosen, range(seeds), mtbf_s=mtbf_s)
 
 
 @given(st.integers(1, 400), st.integers(1, 8), st.integers(1, 100), st.integers(0, 50))

@@ -60,8 +60,8 @@ def all_at_once(
 def _in_turn(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
     import simgrid
     from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.channel import Channel
     from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
+    from faultline.simulator.simgrid_engine.rank import Channel
 
     engine = load_engine(platform)
     times_s: list[float] = []

@@ -149,11 +149,10 @@ def four_servers(servers_of: Callable[..., Path]) -> Path:
     return servers_of(domains=4, domains_per_leaf=2)
 
 
-def test_a_ring_on_one_rail_by_hand(four_servers: Path, tmp_path: Path) -> None:
+def test_a_ring_on_one_rail_by_hand(servers_of: Callable[..., Path]) -> None:
     """1 GB on four servers: 1.5 GB at 50 GB/s; below two leaf switches a round takes 2.3 us."""
-    result = probe_collective(
-        four_servers, "all-reduce", "ring", 1e9, 4, placement="spread", directory=tmp_path
-    )
+    one_rail = servers_of(domains=4, domains_per_leaf=2, gpus_per_domain=1)
+    result = probe_collective(one_rail, "all-reduce", "ring", 1e9)
     assert result.time_s == pytest.approx(0.03 + 6 * 2.3e-6, rel=1e-6)
     assert result.alpha_beta_s == pytest.approx(result.time_s, rel=1e-6)
     assert result.algorithm_bandwidth_bytes_per_s == pytest.approx(1e9 / result.time_s)
@@ -163,41 +162,30 @@ def test_a_ring_on_one_rail_by_hand(four_servers: Path, tmp_path: Path) -> None:
 
 
 def test_what_limits_a_collective_is_counted(
-    four_servers: Path, servers_of: Callable[..., Path], tmp_path: Path
+    four_servers: Path, servers_of: Callable[..., Path]
 ) -> None:
     """NVLink inside a server, NICs between them, latency for a kilobyte, a trunk where it is thin.
 
     An oversubscribed leaf switch passes up 1/4 of what its NICs deliver; PCIe of 20 GB/s is slower
     than its NIC of 50 GB/s.
     """
-    thin = servers_of(domains=4, domains_per_leaf=2, oversubscription=[4])
-    old = servers_of(domains=2, pcie_bandwidth="20GB/s")
+    thin = servers_of(domains=4, domains_per_leaf=2, gpus_per_domain=1, oversubscription=[4])
+    old = servers_of(domains=2, gpus_per_domain=1, pcie_bandwidth="20GB/s")
     asked = {
-        "nvlink": (four_servers, "all-reduce", "ring", 1e9, 8, "packed"),
-        "nic": (four_servers, "all-reduce", "ring", 1e9, 32, "packed"),
-        "latency": (four_servers, "all-reduce", "ring", 1e3, 32, "packed"),
-        "up_leaf": (thin, "all-reduce", "halving-doubling", 1e9, 4, "spread"),
-        "pcie": (old, "point-to-point", "direct", 1e9, 2, "spread"),
+        "nvlink": (four_servers, "all-reduce", "ring", 1e9, 8),
+        "nic": (four_servers, "all-reduce", "ring", 1e9, 32),
+        "latency": (four_servers, "all-reduce", "ring", 1e3, 32),
+        "up_leaf": (thin, "all-to-all", "pairwise", 1e9, 4),
+        "pcie": (old, "point-to-point", "direct", 1e9, 2),
     }
-    for limit, (path, collective, algorithm, size, ranks, placement) in asked.items():
-        result = probe_collective(
-            path,
-            collective,
-            algorithm,
-            size,
-            ranks,
-            "flow",
-            placement,
-            directory=tmp_path,  # type: ignore[arg-type]
-        )
-        assert result.limited_by == limit
+    for limit, (path, collective, algorithm, size, ranks) in asked.items():
+        assert probe_collective(path, collective, algorithm, size, ranks).limited_by == limit
 
 
 def test_an_edited_platform_is_measured_anew(four_servers: Path, tmp_path: Path) -> None:
     half = edited(four_servers, tmp_path / "half.xml", 'th="450GBps"', 'th="225GBps"', 32)
     fast, slow = (
-        probe_collective(path, "all-gather", "ring", 1e9, 8, directory=tmp_path)
-        for path in (four_servers, half)
+        probe_collective(path, "all-gather", "ring", 1e9, 8) for path in (four_servers, half)
     )
     assert slow.time_s == pytest.approx(2 * fast.time_s, rel=0.01)
 
@@ -205,5 +193,3 @@ def test_an_edited_platform_is_measured_anew(four_servers: Path, tmp_path: Path)
 def test_too_many_ranks_are_refused(four_servers: Path) -> None:
     with pytest.raises(PlatformError, match="has 32 GPUs: 33 ranks are too many"):
         probe_collective(four_servers, "all-reduce", "ring", 1e6, 33)
-    with pytest.raises(PlatformError, match=r"has 4 scale-up domains.*5 ranks are too many"):
-        probe_collective(four_servers, "all-reduce", "ring", 1e6, 5, placement="spread")

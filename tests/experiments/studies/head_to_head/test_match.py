@@ -18,14 +18,13 @@ from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
-from faultline.experiments.studies.head_to_head.comparison import closing_sentence
+from faultline.experiments.studies.head_to_head.comparison import today_sentences
 from faultline.experiments.studies.head_to_head.figures import draw_settings
 from faultline.experiments.studies.head_to_head.matches import (
     Entry,
     Match,
     candidate_table,
     enter,
-    paired_to_best,
     simulate_match,
 )
 from faultline.experiments.studies.head_to_head.setting import (
@@ -275,7 +274,7 @@ def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
         | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
         for seed in range(2)
     ]
-    said = closing_sentence(candidate_table(rows))
+    (said,) = today_sentences(candidate_table(rows))
     assert "oobleck" in said.lower()
     assert "if a GPU had 300 GB, which it has not" in said
 
@@ -342,7 +341,7 @@ def test_a_winner_is_sure_only_beyond_the_noise_of_the_seeds() -> None:
 def test_differences_to_the_best_are_paired() -> None:
     rows = [_row(0.0, "a", seed, 1.0 + seed) for seed in range(3)]
     rows += [_row(0.0, "b", seed, 1.5 + seed) for seed in range(3)]
-    table = paired_to_best(candidate_table(rows), pd.DataFrame(rows)).set_index("candidate")
+    table = candidate_table(rows).set_index("candidate")
     assert table.loc["b", "above_best"] == pytest.approx(0.5)
     assert table.loc["b", "above_best_half"] == pytest.approx(0.0, abs=1e-12)
 
@@ -407,7 +406,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     table = pd.read_csv(tmp_path / "head-to-head-stalls.csv")
     assert len(table) == 6
     assert table.groupby(["x", "y"])["best_time"].sum().eq(1).all()
-    assert "Where every event costs everybody the same" in capsys.readouterr().out
+    assert "stalls: time to train over" in capsys.readouterr().out
 
 
 def test_an_unknown_candidate_ends_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,16 @@
-"""Links that differ from the XML: slow for a while, or shared equally by all flows on them."""
+"""Links and routes of the platform that is loaded in this process.
+
+Links may differ from the XML: slow for a while, or shared equally by all flows on them. Routes are
+looked up once per process, and its forks know those that it has looked up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import simgrid
 from faultline.platforms import xml_names
@@ -13,6 +18,40 @@ from faultline.platforms.outages import bandwidths_with_parts_down, links_of_com
 from faultline.platforms.xml_reader import read_platform
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.simgrid_engine.traffic import Traffic
+
+
+class Way(NamedTuple):
+    """The route of a message from one host to another.
+
+    Attributes
+    ----------
+    shared : tuple of (str, simgrid.Link)
+        Links that divide their bandwidth among the messages on them, with their names.
+    unshared : tuple of simgrid.Link
+        Links that limit each message separately.
+    latency_s : float
+        Latency, in seconds.
+    """
+
+    shared: tuple[tuple[str, simgrid.Link], ...]
+    unshared: tuple[simgrid.Link, ...]
+    latency_s: float
+
+
+@cache
+def way_between(here: str, there: str) -> Way:
+    """Return the way between two hosts, by their names."""
+    links, latency_s = simgrid.Host.by_name(here).route_to(simgrid.Host.by_name(there))
+    named = [(link.name, link) for link in links]
+    shared = tuple((name, link) for name, link in named if _is_shared(name))
+    unshared = tuple(link for name, link in named if not _is_shared(name))
+    return Way(shared, unshared, latency_s)
+
+
+@cache
+def _is_shared(name: str) -> bool:
+    policy = simgrid.Link.by_name(name).get_sharing_policy()
+    return bool(policy != simgrid.Link.SharingPolicy.FATPIPE)
 
 
 def remaining_shares(
