@@ -11,10 +11,8 @@ from typing import Any
 
 from faultline.experiments.commands.output import (
     explained,
-    make_folder,
     print_json,
     progress_of,
-    waiting,
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
@@ -52,8 +50,6 @@ from rich.progress import SpinnerColumn, TimeElapsedColumn
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if no scheme would finish a job."""
     names, prices = arguments.scenarios, arguments.prices
-    if arguments.output is not None:
-        make_folder(arguments.output, "-o FOLDER")
     if arguments.page is not None:
         with explained(f"--page {arguments.page}", "name a file that can be written"):
             check_writable(arguments.page)
@@ -75,8 +71,6 @@ def execute(arguments: argparse.Namespace) -> int:
             print_over_priors(Screen(), over)
     if arguments.page is not None:
         _write_page(plan, over, price, arguments)
-    if arguments.output is not None:
-        _draw(plan, arguments)
     return 0 if plan.lines else 1
 
 
@@ -141,7 +135,6 @@ def _data(
 def _check_for_several(arguments: argparse.Namespace) -> None:
     """Refuse what one scenario alone can have."""
     alone = {
-        "-o": arguments.output is not None,
         "--page": arguments.page is not None,
         "--nodes": arguments.nodes is not None,
         "--optimise": arguments.optimise,
@@ -224,22 +217,6 @@ def _write_page(
     with explained(f"--page {arguments.page}"):
         write_file(arguments.page, page)
     _report_written(arguments, str(arguments.page))
-
-
-def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
-    # Importing Matplotlib takes a second: only a command that draws imports it.
-    from faultline.experiments.figures.style import save_figure
-    from faultline.experiments.planner.search import draw_landscape, landscape
-
-    for line in plan.bests_of_schemes():
-        scheme, folder = line.choice.scheme, arguments.output
-        with waiting(f"simulating around the best of {scheme}"):
-            frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
-        path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
-        with explained(folder, "choose another -o FOLDER"):
-            save_figure(draw_landscape(frame, line.choice), path)
-            write_file(table, frame.to_csv(index=False, lineterminator="\n"))
-        _report_written(arguments, f"{path}, {table}")
 
 
 def _report_written(arguments: argparse.Namespace, written: str) -> None:

@@ -1,24 +1,19 @@
 """Search of the best redundancy and checkpoint interval by simulation.
 
 The search starts at the closed forms' choice. Its neighbours race against it (`analysis.race`): the
-race ends when one is surely better, and the search moves there. The landscape is the time to train
-over both parameters, by closed forms and by simulation.
+race ends when one is surely better, and the search moves there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import pandas as pd
 from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.analysis.race import Rules, changes_from, race
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.figures.palette import look_of
-from faultline.experiments.job.choices import Choice, at_interval, predicted_ratio
+from faultline.experiments.job.choices import Choice, at_interval
 from faultline.experiments.job.resolved_job import ResolvedJob
 from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
@@ -26,8 +21,7 @@ from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 
 # Step of the redundancy and factor on the interval of a move: coarse moves first, since a few seeds
@@ -215,123 +209,5 @@ def simulated_objective(
     return ratios
 
 
-CLOSED_FORM, SIMULATION = "closed form", "simulation"
-_INTERVAL, _REDUNDANCY, _RATIO = (
-    "checkpoint.interval_steps",
-    "strategy.redundancy",
-    "time_to_train_ratio",
-)
-_FACTORS = (0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0)
-_REACH = 3
-# The scale of colours spans at least this ratio; from this share of it on, numbers are white.
-_LEAST_SPREAD, _DARK = 1.05, 0.55
-
-
-def landscape(
-    plan: Plan, best: Choice, seeds: Sequence[int], steps: int | None = None
-) -> pd.DataFrame:
-    """Return the ratio around the best choice of a scheme, predicted and simulated.
-
-    Tidy, a row per point, source and seed: ``strategy.name``, ``strategy.redundancy``,
-    ``checkpoint.interval_steps``, ``source``, ``seed``, ``time_to_train_ratio``, ``steps`` of the
-    simulated job. A prediction is the same for each seed, and NaN if the closed form does not hold.
-    """
-    choices = choices_of(plan.situation, best.scheme, best.protection)
-    near = {choice.redundancy for choice in choices}
-    near &= set(range(best.redundancy - _REACH, best.redundancy + _REACH + 1))
-    intervals = dict.fromkeys(max(1, round(best.interval_steps * factor)) for factor in _FACTORS)
-    points = [OperatingPoint(*point) for point in product(sorted(near), intervals)]
-    job_steps = steps or steps_needed(best.question)
-    pairs = [(point, seed) for point in points for seed in seeds]
-    simulated = simulated_objective(best.question, job_steps)(pairs)
-    predicted = {point: predicted_ratio(_at(best.question, point)) for point in points}
-    rows = [
-        (best.scheme, point.redundancy, point.interval_steps, source, seed, ratio, job_steps)
-        for (point, seed), simulated_ratio in zip(pairs, simulated, strict=True)
-        for source, ratio in ((CLOSED_FORM, predicted[point]), (SIMULATION, simulated_ratio))
-    ]
-    columns = ["strategy.name", _REDUNDANCY, _INTERVAL, "source", "seed", _RATIO, "steps"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def _at(question: ResolvedJob, point: OperatingPoint) -> ResolvedJob:
     return at_interval(replace(question, redundancy=point.redundancy), point.interval_steps)
-
-
-def draw_landscape(frame: pd.DataFrame, best: Choice) -> Figure:
-    """Draw the two maps of a scheme side by side on one scale of colours.
-
-    A frame marks the least ratio of each panel; a dashed one marks the closed forms' choice in the
-    simulated panel.
-    """
-    # Importing Matplotlib takes a second: only a command that draws imports it.
-    from faultline.experiments.analysis.quantities import quantity
-    from faultline.experiments.figures.style import (
-        figure_style,
-        in_order,
-        label_outer,
-        panels_by,
-        run_notes,
-        write_notes,
-        write_title,
-    )
-    from matplotlib.patches import Rectangle
-
-    steps = int(frame["steps"].iloc[0])
-    notes = [
-        "Framed: the least ratio of the panel; dashed: the closed forms' choice in the simulation.",
-        f"Simulated jobs of {steps:,} steps.",
-    ]
-    if frame[_RATIO].isna().any():
-        notes.append("Empty: the closed form does not hold.")
-    runs = frame.assign(status="ok", error=None)
-    runs = runs[["status", "error", "source", _REDUNDANCY, _INTERVAL, "seed", _RATIO]]
-    columns, rows = in_order(frame[_INTERVAL]), in_order(frame[_REDUNDANCY])
-    means = frame.groupby(["source", _REDUNDANCY, _INTERVAL])[_RATIO].mean()
-    finite = means[np.isfinite(means)]
-    least, most = (finite.min(), finite.max()) if len(finite) else (1.0, 1.0)
-    with figure_style():
-        figure, panels = panels_by(frame, frame, "source")
-        figure.set_size_inches(3.2 + 1.1 * len(columns), 2.2 + 0.42 * len(rows))
-        for axis, part in panels:
-            source = part["source"].iloc[0]
-            mine = means[source]
-            grid = mine.unstack().reindex(index=rows, columns=columns)
-            _draw_ratios(axis, grid, least, max(most, _LEAST_SPREAD * least))
-            # Without a closed form that holds, there is no least point.
-            frames = [(mine.idxmin(), "solid")] if mine.notna().any() else []
-            if source == SIMULATION and (tuple(point_of(best)), "solid") not in frames:
-                frames.append((tuple(point_of(best)), "dashed"))
-            for (redundancy, interval), line in frames:
-                corner = (columns.index(interval), rows.index(redundancy))
-                # The least ratio is the lightest cell.
-                look: dict[str, Any] = {"fill": False, "edgecolor": "black", "linewidth": 2.6}
-                axis.add_patch(Rectangle(corner, 1, 1, linestyle=line, zorder=5, **look))
-        axes = [axis for axis, _ in panels]
-        label_outer(axes, quantity(_INTERVAL).with_unit, quantity(_REDUNDANCY).with_unit)
-        label = f"{look_of(best.scheme).label}, state kept by {best.protection}"
-        write_title(figure, f"{label}: time-to-train ratio")
-        drawn = (_INTERVAL, _REDUNDANCY, "source")
-        write_notes(figure, [*notes, *run_notes(runs, drawn, "Mean")])
-    return figure
-
-
-def _draw_ratios(axis: Axes, grid: pd.DataFrame, least: float, most: float) -> None:
-    """Draw a cell with its number per ratio, the least lightest; NaN leaves it empty."""
-    from matplotlib.colors import LogNorm
-
-    ratios = grid.to_numpy(dtype=float)
-    norm = LogNorm(least, most)
-    axis.set_facecolor("#EEEEEE")
-    axis.pcolormesh(
-        np.ma.masked_invalid(ratios), norm=norm, cmap="cividis_r", edgecolors="white", linewidth=1
-    )
-    for (row, column), ratio in np.ndenumerate(ratios):
-        if not np.isnan(ratio):
-            colour = "white" if np.isfinite(ratio) and norm(ratio) > _DARK else "black"
-            text = f"{ratio:.4g}".replace("inf", "∞")
-            axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour)
-    axis.set_xticks(np.arange(len(grid.columns)) + 0.5, [f"{steps:,}" for steps in grid.columns])
-    axis.set_yticks(np.arange(len(grid.index)) + 0.5, [str(count) for count in grid.index])
-    axis.tick_params(length=0)
-    axis.grid(visible=False)

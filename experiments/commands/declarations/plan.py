@@ -132,16 +132,10 @@ def declare(commands: Commands) -> None:
         type=Path,
         help="write a page with the answer, its figures and sliders for the inputs (HTML)",
     )
-    shared.add_output(
-        plan,
-        "FOLDER",
-        "draw each scheme's time to train over redundancy and interval, with its table",
-    )
     plan.not_with(
         "--verify",
         "--seeds",
         "--steps",
-        "--output",
         "--optimise",
         "--priors",
         "--quick",
@@ -150,6 +144,6 @@ def declare(commands: Commands) -> None:
     )
     plan.not_with("--priors", "--page", values=("0",))
     plan.not_with("--priors", "--quick")
-    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page", "--output", "--optimise")
+    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page", "--optimise")
     plan.not_with("--nodes", "--verify", "--all")
     plan.not_with("--json", "--all")

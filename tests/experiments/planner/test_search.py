@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log, nan
+from math import log
 
 import numpy as np
-import pandas as pd
 import pytest
 from faultline.experiments.analysis.intervals import half_width
 from faultline.experiments.analysis.race import Rules
@@ -16,7 +15,6 @@ from faultline.experiments.planner.search import (
     Evaluations,
     OperatingPoint,
     challenge,
-    draw_landscape,
     optimise,
     point_of,
     simulated_objective,
@@ -146,18 +144,3 @@ def test_the_search_on_a_small_real_job_agrees_with_brute_force() -> None:
     assert difference.mean() < unresolved + 2 * deviation / 12**0.5
     start = objective([(far, seed) for seed in list(seeds)[12:]])
     assert np.mean(start) - least.mean() > 4 * (unresolved + 2 * deviation / 12**0.5)
-
-
-def test_a_map_without_closed_forms_frames_what_was_simulated() -> None:
-    situation = read_situation("spare-study", ["job.groups=30", "job.gpus=3000"])
-    best = next(iter(choices_of(situation, "replication", "storage")))
-    points = [(best.redundancy, best.interval_steps), (best.redundancy, best.interval_steps + 1)]
-    rows = [
-        ("replication", *point, source, 0, ratio, 10)
-        for point, simulated in zip(points, (2.0, 3.0), strict=True)
-        for source, ratio in (("closed form", nan), ("simulation", simulated))
-    ]
-    columns = ["strategy.name", "strategy.redundancy", "checkpoint.interval_steps", "source"]
-    frame = pd.DataFrame(rows, columns=[*columns, "seed", "time_to_train_ratio", "steps"])
-    closed_form, simulation = draw_landscape(frame, best).axes[:2]
-    assert [len(axis.patches) for axis in (closed_form, simulation)] == [0, 1]
