@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from faultline.platforms.files import is_draft
-
 _MOST_FILES = 10_000
 _MOST_BYTES = 10**9
-# A draft this old was left behind by a process that was killed.
-_ABANDONED_S = 3_600.0
 
 
 def cache_directory() -> Path:
@@ -33,25 +28,18 @@ def keep_within_bounds(
 
     Another process may do the same at once, so a missing file is no error.
     """
-    now_s = time.time()
     size_bytes = 0
     newest_first = sorted(_files(folder), key=lambda file: -file[1].st_mtime_ns)
     for files, (path, status) in enumerate(newest_first, 1):
         size_bytes += status.st_size
-        abandoned = is_draft(path.name) and now_s - status.st_mtime > _ABANDONED_S
         # The newest file stays, however large: it has just been requested.
-        if abandoned or (files > 1 and (files > most_files or size_bytes > most_bytes)):
+        if files > 1 and (files > most_files or size_bytes > most_bytes):
             with suppress(OSError):
                 path.unlink()
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    if folder.is_symlink():
-        # Files outside the cache are not removed.
-        return
-    with suppress(FileNotFoundError):
-        for path in list(folder.rglob("*")):
-            with suppress(FileNotFoundError):
-                status = path.lstat()
-                if not path.is_dir() or path.is_symlink():
-                    yield path, status
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if not path.is_dir():
+                yield path, path.lstat()

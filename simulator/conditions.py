@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from faultline.simulator.durations import AllReduceTime
 from faultline.simulator.failures.failure import NETWORK, TO_THE_NETWORK, Failure, Kind, Level
 from faultline.simulator.failures.mix import Cause, stream_index
-from faultline.simulator.pattern.step_shares import SlowStep
+from faultline.simulator.pattern.step_shares import SOUND_STEP, SlowStep
 from faultline.simulator.random_streams import Purpose, stream
 
 if TYPE_CHECKING:
@@ -109,20 +109,12 @@ class Slowdown:
     compute: Mapping[int, float] = field(default_factory=dict, hash=False)
     collective: float = 1.0  # How many times as long the all-reduce takes.
     causes: tuple[Failure, ...] = ()  # The components behind it.
-    # Micro-batches of the groups that have more or fewer than usual.
-    deal: Mapping[int, int] = field(default_factory=dict, hash=False)
-    links: tuple[tuple[str, float], ...] = ()  # As of `Effect`.
-    ranks: tuple[tuple[Rank, float], ...] = ()  # As of `Effect`.
-
-    @property
-    def step(self) -> SlowStep:
-        """The stragglers of a step that is simulated."""
-        return SlowStep(self.links, self.ranks, tuple(sorted(self.deal.items())))
+    step: SlowStep = SOUND_STEP  # The stragglers of a step that is simulated.
 
     @property
     def ranks_are_known(self) -> bool:
         """Whether each straggler is a known rank or link."""
-        return bool(self.ranks) or all(one.level in NETWORK for one in self.causes)
+        return bool(self.step.ranks) or all(one.level in NETWORK for one in self.causes)
 
     def at(self, factor: float, effects: Effects, types: int = 1) -> Slowdown:
         """Return the slowdown of a step whose computations take `factor` times as long.
@@ -130,7 +122,7 @@ class Slowdown:
         Messages take their usual time, so a slow link has a smaller effect. With several shard
         types in one go, pipelines are filled and drained once.
         """
-        if not self.compute or self.deal:
+        if not self.compute or self.step.deal:
             return self
         compute = {}
         for group in self.compute:
@@ -166,12 +158,9 @@ SlowParts = Sequence[tuple[Failure, Effect]]
 def slowdown_of(
     slow_parts: SlowParts,
     members: Sequence[int],
-    together: Callable[[tuple[Failure, ...], int], float],
+    effects: Effects,
 ) -> Slowdown:
-    """Return the slowdown of a step of some groups; the worst part slows the all-reduce.
-
-    `together` returns the factor of a group with several slow components.
-    """
+    """Return the slowdown of a step of some groups; the worst part slows the all-reduce."""
     if not slow_parts:
         return UNDISTURBED
     taking_part = set(members)
@@ -195,13 +184,13 @@ def slowdown_of(
     compute = {
         group: parts[0][1].compute
         if len(parts) == 1
-        else together(tuple(failure for failure, _ in parts), group)
+        else effects.together(tuple(failure for failure, _ in parts), group)
         for group, parts in slow.items()
     }
     if not causes:
         return UNDISTURBED
-    left, slower = tuple(sorted(links.items())), tuple(sorted(ranks.items()))
-    return Slowdown(compute, collective, tuple(causes), {}, left, slower)
+    step = SlowStep(tuple(sorted(links.items())), tuple(sorted(ranks.items())))
+    return Slowdown(compute, collective, tuple(causes), step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +213,8 @@ class Conditions:
 
     Attributes
     ----------
+    effects : Effects or None
+        Effects of components on a step; None without any.
     counts : dict of str to int
         How many have begun by now, by cause.
     parts_down : tuple of str
@@ -238,7 +229,7 @@ class Conditions:
 
     def __init__(self, disturbances: Disturbances | None) -> None:
         self._failures = disturbances.begin() if disturbances else iter(())
-        self._effects = disturbances.effects if disturbances else None
+        self.effects = disturbances.effects if disturbances else None
         self._next = next(self._failures, None)
         self._ends: list[tuple[float, int, Failure]] = []
         self._begun: list[Failure] = []
@@ -281,27 +272,12 @@ class Conditions:
         )
         return begun, ended
 
-    def effect(self, failure: Failure) -> Effect:
-        """Return the effect of a component on a step."""
-        assert self._effects is not None
-        return self._effects(failure)
-
-    def together(self, failures: tuple[Failure, ...], group: int) -> float:
-        """Return how many times as long a group computes (`Effects.together`)."""
-        assert self._effects is not None
-        return self._effects.together(failures, group)
-
-    def places(self, failure: Failure, group: int) -> Sequence[Failure]:
-        """Return the component at each place of a group that differs (`Effects.places`)."""
-        assert self._effects is not None
-        return self._effects.places(failure, group)
-
     def _look(self) -> None:
         lasting = [failure for _, _, failure in sorted(self._ends) if failure.kind in LASTING]
         away = [one.time_s + one.lasts_s for one in lasting if one.kind == "storage"]
         self.storage_back_s = max(away, default=-inf)
-        assert self._effects is not None
-        found = [(one, self._effects(one)) for one in lasting if one.kind != "storage"]
+        assert self.effects is not None
+        found = [(one, self.effects(one)) for one in lasting if one.kind != "storage"]
         self.parts_down = tuple(sorted({name for _, effect in found for name in effect.parts_down}))
         self.slow = tuple(
             one for one in found if one[1].compute > 1 or one[1].collective > 1 or one[1].links

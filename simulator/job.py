@@ -294,19 +294,19 @@ class Work:
         more = repeated or len(phase.members) < self.groups or stacks * size > 1
         # Slow passes hide more gradients.
         is_simulated = hides and self._is_simulated(phase.slow)
-        slow = phase.slow.step if is_simulated else SlowStep(phase.slow.links)
+        slow = phase.slow.step if is_simulated else SlowStep(phase.slow.step.links)
         times = self._times(phase.parts_down, phase.pipelines, slow, more=more)
         shares = StepShares(phase.members, phase.pipelines, size).of_round(stacks - 1, stacks)
         return None if times is None else times.sync_s(shares.exposed() if repeated else shares)
 
     def detour(self, phase: AllReduce) -> float:
         """Return the factor by which lost or slow parts prolong an all-reduce."""
-        lacking = phase.parts_down or phase.slow.links
+        lacking = phase.parts_down or phase.slow.step.links
         if not lacking or self.detour_times is None:
             return phase.slow.collective
         shares = StepShares(phase.members, phase.pipelines)
         whole_s = self.detour_times((), SOUND_STEP).sync_s(shares)
-        slow_s = self.detour_times(phase.parts_down, SlowStep(phase.slow.links)).sync_s(shares)
+        slow_s = self.detour_times(phase.parts_down, SlowStep(phase.slow.step.links)).sync_s(shares)
         # Longer passes may hide more of the gradients.
         return max(1.0, slow_s * self.unsimulated_s_of(phase) / whole_s) if whole_s else 1.0
 
@@ -315,7 +315,7 @@ class Work:
 
         Slow links are part of its time if messages are simulated.
         """
-        links_simulated = phase.slow.links and self.detour_times is not None
+        links_simulated = phase.slow.step.links and self.detour_times is not None
         return 1.0 if links_simulated else phase.slow.collective
 
     def _times(

@@ -14,6 +14,7 @@ from faultline.simulator.conditions import (
     UNDISTURBED,
     Conditions,
     Effect,
+    Effects,
     Slowdown,
     SlowParts,
     slowdown_of,
@@ -184,7 +185,7 @@ class Response:
             now = mitigations.moved.get(part, part)
             if part in mitigations.left or now is None:
                 continue
-            parts.append((now, effect if now is part else self._conditions.effect(now)))
+            parts.append((now, effect if now is part else self._effects(now)))
             if part in mitigations.dealt:
                 dealt.append(parts[-1])
         slow = self._slowdown_of(parts, plan)
@@ -192,8 +193,13 @@ class Response:
         known = self._slowdown_of(dealt, plan).compute
         return self._dealt(slow, known, plan.members) if known and not plan.pipelines else slow
 
+    @property
+    def _effects(self) -> Effects:
+        assert self._conditions.effects is not None
+        return self._conditions.effects
+
     def _slowdown_of(self, parts: SlowParts, plan: StepPlan) -> Slowdown:
-        return slowdown_of(parts, plan.members, self._conditions.together)
+        return slowdown_of(parts, plan.members, self._effects)
 
     def _dealt(
         self, slow: Slowdown, known: Mapping[int, float], members: tuple[int, ...]
@@ -216,11 +222,12 @@ class Response:
             share, factor = deal.get(group, each), slow.compute.get(group, 1.0)
             passes = (pace(factor) * share + fill) / (each + fill) if share else 0.0
             compute[group] = passes
-        return replace(slow, compute=compute, deal=deal)
+        step = slow.step._replace(deal=tuple(sorted(deal.items())))
+        return replace(slow, compute=compute, step=step)
 
     def _swapped(self, found: Iterable[Failure]) -> dict[Failure, Failure | None]:
         """Move stragglers to where they cost least; gather slow nodes in few groups."""
-        effects, layout = self._conditions.effect, self._work.layout
+        effects, layout = self._effects, self._work.layout
         single = [part for part in found if len(part.groups) == 1]
         nodes = [part for part in single if part.level not in NETWORK]
         nodes.sort(key=lambda part: -effects(part).compute)
@@ -230,7 +237,7 @@ class Response:
         wanted += [(part, part.groups[0]) for part in single if part.level in NETWORK]
         moved: dict[Failure, Failure | None] = {}
         for part, group in wanted:
-            places = self._conditions.places(part, group)
+            places = effects.places(part, group)
             used = {one.component for one in moved.values() if one}
             moved[part] = min(
                 places,

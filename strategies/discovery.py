@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from faultline.strategies import plugged
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
+from faultline.strategies.guarding import guard, is_foreign, text_of
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -53,8 +54,8 @@ class Found(Generic[Named]):
 def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> Found[Named]:
     """Return the subclasses of `base` with a `name`.
 
-    An error leaves out only its own file. Of two classes with one name, the first is used: shipped
-    classes precede plug-ins.
+    An error leaves out only its own file. If two classes have one name, neither is used, since the
+    choice would be arbitrary. A shipped class keeps its name against plug-ins.
 
     Parameters
     ----------
@@ -65,22 +66,35 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> F
     group : str
         Entry points of installed packages: each refers to a class or a module with classes.
     """
-    found: dict[str, type[Named]] = {}
+    named: dict[str, dict[type[Named], str]] = {}
     broken = []
     for label, load in _sources(package, group):
         try:
             values = _named_in(load(), base)
-        except Exception as error:
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_foreign(error)):
+                raise
             broken.append(f"{label} is left out: {_error_line(error)}")
             continue
         for value in values:
-            fault = _fault(value)
-            first = value if fault else found.setdefault(vars(value)["name"], value)
-            if first is not value:
-                fault = f"{vars(value)['name']!r} is the name of {_file(first)}, choose another"
-            if fault:
+            if fault := _fault(value):
                 broken.append(f"{label} is left out: {fault}")
-    return Found(dict(sorted(found.items())), tuple(dict.fromkeys(broken)))
+            else:
+                source = _file(value) if is_shipped(value) else label
+                named.setdefault(vars(value)["name"], {}).setdefault(value, source)
+    used: dict[str, type[Named]] = {}
+    for name, sources in sorted(named.items()):
+        rivals = [value for value in sources if is_shipped(value)] or list(sources)
+        if len(rivals) > 1:
+            where = " and ".join(sources[value] for value in rivals)
+            broken.append(f"{where} are left out: both are named {name!r}, rename one")
+            continue
+        used[name] = chosen = rivals[0]
+        if not is_shipped(chosen):
+            guard(chosen, is_shipped)
+        taken = f"{name!r} is the name of {_file(chosen)}, choose another"
+        broken += [f"{sources[one]} is left out: {taken}" for one in sources if one is not chosen]
+    return Found(used, tuple(dict.fromkeys(broken)))
 
 
 def _sources(package: ModuleType, group: str) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -142,7 +156,7 @@ def _file(value: type[Any]) -> str:
     return f"{value.__module__.removeprefix('faultline.').replace('.', '/')}.py"
 
 
-def _error_line(error: Exception) -> str:
+def _error_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return text_of(error)

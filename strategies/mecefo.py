@@ -37,10 +37,10 @@ from faultline.strategies.takeover.node_costs import (
     NO_TECHNIQUE,
     SKIP,
     SKIP_RECOMPUTE,
-    CalibratedCosts,
     CostModel,
-    FlopCosts,
-    measured_costs,
+    calibrated_costs,
+    flop_costs,
+    measured_cost,
     passes_of_task,
 )
 from faultline.strategies.takeover.pipeline_scheme import NOTHING_LEFT, PipelineScheme
@@ -124,10 +124,10 @@ class MecefoOptions(StrategyOptions):
                 LowRank(rank) if self.techniques == "all" else None,
             )
             shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
-            return FlopCosts(shape, used, job.micro_batch_tokens)
+            return flop_costs(shape, used, job.micro_batch_tokens)
         if self.doubled_cost is not None:
-            return CalibratedCosts(self.doubled_cost)
-        return measured_costs(256, _MEASURED[self.techniques])
+            return calibrated_costs(self.doubled_cost)
+        return calibrated_costs(measured_cost(256, _MEASURED[self.techniques]))
 
 
 class Mecefo(PipelineScheme):
@@ -291,7 +291,7 @@ class Mecefo(PipelineScheme):
         """
         tasks, shape = self.tasks(group), self.shape
         if tasks not in self._slowdowns:
-            costs = [self._costs.node_cost(number) for number in tasks]
+            costs = [self._costs(number) for number in tasks]
             self._slowdowns[tasks] = max(1.0, shape.iteration(costs) / shape.slots)
         return self._slowdowns[tasks]
 

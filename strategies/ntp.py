@@ -11,7 +11,6 @@ reduces the batch only if that is not enough.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -28,13 +27,12 @@ from faultline.strategies.nonuniform.job_plan import (
     packed_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import (
-    DROPPED,
-    PowerCurve,
-    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
+    performance,
     pipeline_time,
+    reduced_degree,
     replica_plans,
     resharding_bytes,
 )
@@ -89,6 +87,8 @@ class RestartingReplicas(Strategy):
     job loads from storage, it loads what it needs like all others.
     """
 
+    scheme: ClassVar[Scheme]
+    Options: ClassVar[type[StrategyOptions]] = NtpOptions
     recoveries: ClassVar[tuple[RecoveryKind, ...]] = ("migrate",)
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True
@@ -98,27 +98,12 @@ class RestartingReplicas(Strategy):
     def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._pod_groups = options.pod_groups or groups
+        self._resharding_slowdown = options.resharding_slowdown
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
         # The stage whose state a domain has, if that was ever not its own.
         self._held: dict[Place, int] = {}
-
-    @abstractmethod
-    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return the plans of a replica for 0, 1, ... broken GPUs in its worst domain.
-
-        Parameters
-        ----------
-        domain_gpus : int
-            GPUs per domain.
-        stages : int
-            Domains per replica.
-        """
-
-    def pace(self, whole_degree: int, reduced_degree: int) -> float:
-        """Return the factor on a step's compute time if a member runs at a reduced degree."""
-        return 1.0
 
     def restart(self) -> None:
         self._damage.clear()
@@ -134,7 +119,11 @@ class RestartingReplicas(Strategy):
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Restart; count a refused state if too few members are left to hold it."""
+        """Restart; count states that do not fit: of reduced replicas, or of too few members."""
+        if self.scheme is not Scheme.DP_DROP:
+            gpus, least = self._damage.domain_gpus, self.shape.least_tensor
+            degrees = [reduced_degree(gpus, self._damage.worst(group)) for group in missing]
+            self.states_refused += sum(0 < degree < least for degree in degrees)
         self.states_refused += 0 < len(self._job().members) < self.shape.least_groups
         return WipeOut(tuple(missing))
 
@@ -161,30 +150,46 @@ class RestartingReplicas(Strategy):
         return packed_replicas(self._damage, self._pod_groups)
 
     def _job(self) -> JobPlan:
-        return job_plan(self.groups, self._replicas(), self._plans())
+        damage = self._damage
+        plans = self.plans(damage.domain_gpus, damage.domains_per_group)
+        return job_plan(self.groups, self._replicas(), plans)
 
-    def _plans(self) -> Sequence[ReplicaPlan]:
-        return self.plans(self._damage.domain_gpus, self._damage.domains_per_group)
+    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
+        """Return the plans of a replica for 0, 1, ... broken GPUs in its worst domain.
+
+        Parameters
+        ----------
+        domain_gpus : int
+            GPUs per domain.
+        stages : int
+            Domains per replica.
+        """
+        shape = self.shape
+        idle_slots = replace(shape, stages=stages).idle_slots
+        return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def _step_plan(self) -> StepPlan:
-        damage, plans, job = self._damage, self._plans(), self._job()
-        if len(job.members) < self.shape.least_groups:
+        job, shape = self._job(), self.shape
+        if len(job.members) < shape.least_groups:
             return NOTHING_LEFT
         pace = 1.0
         if job.reduced_degree is not None:
-            pace = self.pace(damage.domain_gpus, job.reduced_degree)
-        share = job.sequences / (self.groups * plans[0].sequences)
-        shape, power = self.shape, PowerCurve()
+            # Whole replicas reshard for the most reduced one. The stated slowdown is that of spare
+            # ranks, which send all their gradients; core ranks receive less, unless fewer than half
+            # of the ranks are left.
+            whole = self._damage.domain_gpus
+            most = resharding_bytes(whole, whole, job.reduced_degree).largest
+            pace += shape.backward_share * self._resharding_slowdown * most
+        share = job.sequences / (self.groups * shape.sequences)
         pipelines = tuple(
             reduced_pipeline(
                 group,
                 shape.stages,
                 -(-plan.sequences // shape.micro_batch_sequences),
                 plan.degree,
-                1.0 / power.performance(plan.power),
+                1.0 / performance(plan.power),
             )
             for group, plan in sorted(job.hit.items())
-            if plan != plans[0]
         )
         return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines=pipelines)
 
@@ -205,38 +210,10 @@ class Ntp(RestartingReplicas):
     title: ClassVar[str] = "NTP"
     colour: ClassVar[str | None] = "#229999"
     marker: ClassVar[str | None] = "D"
-    Options: ClassVar[type[StrategyOptions]] = NtpOptions
     scheme: ClassVar[Scheme] = Scheme.NTP
 
-    def __init__(self, groups: int, redundancy: int, options: NtpOptions) -> None:
-        super().__init__(groups, redundancy, options)
-        self._options = options
 
-    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return the scheme's plans for pipelines of `stages` stages."""
-        shape = self.shape
-        idle_slots = replace(shape, stages=stages).idle_slots
-        return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
-
-    def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Restart; count the replicas that are left with too little memory."""
-        rule, damage = ReductionRule(self.shape.least_tensor), self._damage
-        self.states_refused += sum(
-            rule.is_refused(damage.domain_gpus, damage.worst(group)) for group in missing
-        )
-        return super().on_failures(missing)
-
-    def pace(self, whole_degree: int, reduced_degree: int) -> float:
-        """Return the pace of whole replicas, which reshard for the most reduced one.
-
-        The stated slowdown is that of spare ranks, which send all their gradients. Core ranks
-        receive less, unless fewer than half of the ranks are left (`resharding_bytes`).
-        """
-        most = resharding_bytes(whole_degree, whole_degree, reduced_degree).largest
-        return 1.0 + self.shape.backward_share * self._options.resharding_slowdown * most
-
-
-class NtpPw(Ntp):
+class NtpPw(RestartingReplicas):
     """NTP with more power for the GPUs of damaged replicas."""
 
     name: ClassVar[str] = "ntp-pw"
@@ -251,9 +228,7 @@ class NtpPw(Ntp):
 def _plans(
     scheme: Scheme, domain_gpus: int, idle_slots: float, local_batch: int, least_degree: int
 ) -> tuple[ReplicaPlan, ...]:
-    rules = ReplicaRules(
-        domain_gpus, local_batch, pipeline_time(idle_slots), ReductionRule(least_degree)
-    )
+    rules = ReplicaRules(domain_gpus, local_batch, pipeline_time(idle_slots), least_degree)
     return replica_plans(scheme, rules)
 
 
@@ -268,8 +243,4 @@ class DpDrop(RestartingReplicas):
     title: ClassVar[str] = "DP-DROP"
     colour: ClassVar[str | None] = "#662266"
     marker: ClassVar[str | None] = "v"
-    Options: ClassVar[type[StrategyOptions]] = NtpOptions
-
-    def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
-        """Return one plan for a whole replica; all others are dropped."""
-        return (ReplicaPlan(domain_gpus, 1), *[DROPPED] * domain_gpus)
+    scheme: ClassVar[Scheme] = Scheme.DP_DROP

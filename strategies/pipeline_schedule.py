@@ -14,25 +14,60 @@ with forward passes while it waits for its first gradient.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from math import inf
-from typing import Literal
+from typing import NamedTuple
 
 from faultline.strategies.stage_work import StageWork
 
-Pass = tuple[Literal["forward", "backward", "weights"], int]
-"""A pass of a micro-batch; a backward pass that is not split includes weight gradients."""
+
+class Pass(NamedTuple):
+    """A micro-batch through one part of the model: forward, backward, or its weight gradients."""
+
+    forward: bool
+    part: int
+    micro_batch: int
+    weights: bool = False
 
 
-def stage_order(stage: int, stages: int, micro_batches: int) -> list[Pass]:
-    """Return the passes of a stage in 1F1B order."""
-    ahead = min(stages - 1 - stage, micro_batches)
-    passes: list[Pass] = [("forward", number) for number in range(ahead)]
-    for number in range(micro_batches - ahead):
-        passes += [("forward", ahead + number), ("backward", number)]
-    passes += [("backward", number) for number in range(micro_batches - ahead, micro_batches)]
-    return passes
+def stage_passes(
+    stage: int, stages: int, virtual_stages: int, micro_batches: int
+) -> Iterator[Pass]:
+    """Yield the passes of a stage in the order in which it takes them.
+
+    Parameters
+    ----------
+    stage, stages : int
+        Which of how many.
+    virtual_stages : int
+        Parts of the model on each; above 1 the schedule is interleaved, and `micro_batches` is a
+        multiple of `stages`.
+    micro_batches : int
+        Micro-batches of a step.
+    """
+    total = micro_batches * virtual_stages
+    ahead = stages - 1 - stage
+    if virtual_stages > 1:
+        ahead = 2 * ahead + (virtual_stages - 1) * stages
+    ahead = min(ahead, total)
+
+    def nth(number: int, *, forward: bool) -> Pass:
+        round_, within = divmod(number, stages * virtual_stages)
+        chunk, place = divmod(within, stages)
+        if virtual_stages == 1:
+            return Pass(forward, stage, number)
+        if not forward:
+            chunk = virtual_stages - 1 - chunk
+        return Pass(forward, chunk * stages + stage, round_ * stages + place)
+
+    for number in range(ahead):
+        yield nth(number, forward=True)
+    for number in range(total - ahead):
+        yield nth(number + ahead, forward=True)
+        yield nth(number, forward=False)
+    for number in range(total - ahead, total):
+        yield nth(number, forward=False)
 
 
 def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
@@ -47,7 +82,7 @@ def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
         Micro-batches of an iteration.
     """
     places = range(len(stages))
-    orders = [stage_order(place, len(stages), micro_batches) for place in places]
+    orders = [list(stage_passes(place, len(stages), 1, micro_batches)) for place in places]
     return max(end for _, end in _spans(stages, orders, micro_batches))
 
 
@@ -67,16 +102,18 @@ def split_iteration(
         For each stage, as in `rerouted_schedule.Rerouted`. A stage without separate weight
         gradients computes them within its backward passes.
     """
-    spans = _spans(stages, list(map(_passes, orders)), micro_batches)
+    spans = _spans(stages, [_passes(*each) for each in enumerate(orders)], micro_batches)
     return max(end - begin for begin, end in spans)
 
 
-def _passes(order: str) -> list[Pass]:
+def _passes(stage: int, order: str) -> list[Pass]:
     """Parse the letters of a stage's passes."""
-    counts = {"F": count(), "B": count(), "W": count()}
-    kinds: dict[str, Literal["forward", "backward", "weights"]]
-    kinds = {"F": "forward", "B": "backward", "W": "weights"}
-    return [(kinds[letter], next(counts[letter])) for letter in order if letter in kinds]
+    counts = {letter: count() for letter in "FBW"}
+    return [
+        Pass(letter == "F", stage, next(counts[letter]), letter == "W")
+        for letter in order
+        if letter in counts
+    ]
 
 
 def _spans(
@@ -85,32 +122,30 @@ def _spans(
     """Return when each stage begins its first pass and ends its last one."""
     last = len(stages) - 1
     todo = list(map(deque, orders))
-    splits = [any(kind == "weights" for kind, _ in order) for order in orders]
+    splits = [any(one.weights for one in order) for order in orders]
     begins, ends = [inf] * len(stages), [0.0] * len(stages)
     # The last stage has the loss right after its forward pass.
-    arrived: dict[tuple[int, Pass], float] = {}
+    arrived: dict[Pass, float] = {}
     for number in range(micro_batches):
-        arrived[0, ("forward", number)] = arrived[last, ("backward", number)] = 0.0
+        arrived[Pass(True, 0, number)] = arrived[Pass(False, last, number)] = 0.0
     while any(todo):
         for place, work in enumerate(stages):
-            while todo[place] and (
-                todo[place][0][0] == "weights" or (place, todo[place][0]) in arrived
-            ):
+            while todo[place] and (todo[place][0].weights or todo[place][0] in arrived):
                 step = todo[place].popleft()
-                if step[0] == "weights":
+                if step.weights:
                     ends[place] += work.weight_gradient.total
                     continue
-                now, following = max(ends[place], arrived[place, step]), place + 1
+                now = max(ends[place], arrived[step])
                 begins[place] = min(begins[place], now)
                 parts = [work.forward]
-                if step[0] == "backward":
+                if not step.forward:
                     parts = [work.recompute, work.input_gradient, work.weight_gradient]
                     parts = parts[:2] if splits[place] else parts
-                    following = place - 1
                 for part in parts:
                     now += part.total
                 # No stage waits for the last forward pass or the first stage's backward pass.
-                ends[place] = arrived[following, step] = now
+                following = place + 1 if step.forward else place - 1
+                ends[place] = arrived[Pass(step.forward, following, step.micro_batch)] = now
     return list(zip(begins, ends, strict=True))
 
 

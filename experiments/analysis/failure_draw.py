@@ -12,7 +12,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import failure_model, job_layout
 from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.mix import CauseMix
-from faultline.simulator.failures.models import FailureModel, SharedFailures
+from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.reactions import Reactions
 
 _MOST_FAILURES = 1_000_000
@@ -67,9 +67,9 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
             f"--days {span_s / 86400:g}: about {span_s / mean_s:.2g} failures, one every "
             f"{mean_s:.3g} s; draw less than {_MOST_FAILURES * mean_s / 86400:.2g} days"
         )
-    if isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix):
+    if isinstance(model, CauseMix):
         # The reader of the trace of a mix adds mitigations.
-        model = SharedFailures(replace(model.sequence, reactions=Reactions(retry_s=inf)))
+        model = replace(model, reactions=Reactions(retry_s=inf))
     failures = model.failures_until(span_s, seed)
     layout, process = job_layout(scenario), scenario.failures.process
     return Drawing(process, layout, mean_s, span_s, failures, _summaries(failures))
@@ -77,16 +77,14 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
 
 def _mean_s(model: FailureModel) -> float:
     """Return the mean time between failures in seconds; those that stop nothing count as well."""
-    if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
+    if not (isinstance(model, CauseMix) and model.disturbance_causes):
         return model.mtbf_s
-    mix, excess = model.sequence, model.sequence.dependence.correlated_excess
-    if not mix.disturbance_causes:
-        return mix.mtbf_s
+    excess = model.dependence.correlated_excess
     return 1.0 / sum(
         cause.at_once
         * (excess if cause.kind in STOPPING else 1.0)
-        / cause.time_between_failures(mix.layout.gpus).mean_s
-        for cause in mix.mixed
+        / cause.time_between_failures(model.layout.gpus).mean_s
+        for cause in model.mixed
     )
 
 

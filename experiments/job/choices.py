@@ -19,7 +19,7 @@ from faultline.experiments.job.protected import Protected
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
-from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
+from faultline.simulator.failures.models import FailureModel, IndependentGroups
 from faultline.simulator.job import Rules
 from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.checkpoint_period import Costs
@@ -132,8 +132,8 @@ def _servers_struck(
     """
     table, layout = scenario.failures, job_layout(scenario)
     levels: dict[Level, float] = {"host": 1.0}
-    if isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix):
-        levels = model.sequence.hardware_shares()
+    if isinstance(model, CauseMix):
+        levels = model.hardware_shares()
     elif table.model == "independent":
         levels = {table.component: table.hardware_share}
     struck: dict[range, float] = {}
@@ -392,7 +392,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
     surfaces = rules.failure_while_waiting == "surfaces"
     restart_s = question.restart_s
     # Every distribution is a frozen dataclass.
-    return _lives(groups, distribution, restart_s, begins_anew, surfaces)  # type: ignore[arg-type]
+    return _lives(groups, distribution, restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12

@@ -35,7 +35,7 @@ from faultline.simulator.failures.failure import (
     JobLayout,
     Level,
 )
-from faultline.simulator.failures.models import FailureModel, SharedFailures
+from faultline.simulator.failures.models import FailureModel, FailureSequence
 from faultline.simulator.failures.reactions import SlowResponse
 from faultline.simulator.job import Durations
 from faultline.simulator.pattern.step_shares import StepShares
@@ -91,9 +91,9 @@ def disturbances(
     """
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()
-    if isinstance(failures, SharedFailures) and failures.sequence.disturbance_causes:
-        causes = failures.sequence.disturbance_causes
-        sources.append(partial(failures.sequence.disturbances, seed))
+    if isinstance(failures, FailureSequence) and failures.disturbance_causes:
+        causes = failures.disturbance_causes
+        sources.append(partial(failures.disturbances, seed))
         if step is None and not on_network:
             sources[0] = partial(_carried_by_others, sources[0], job_layout(scenario).gpus_per_host)
     outages = network_outages(scenario, seed) if on_network else None

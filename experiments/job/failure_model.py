@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ from faultline.simulator.failures.failure import (
     no_failure_of,
 )
 from faultline.simulator.failures.mix import Cause, CauseMix
-from faultline.simulator.failures.models import FailureModel, IndependentGroups, SharedFailures
-from faultline.simulator.failures.reactions import Evict, Ignore, Reactions
+from faultline.simulator.failures.models import FailureModel, IndependentGroups
+from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.failures.recorded import RecordedFailures
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.failures.victims import ComponentChoice
@@ -72,10 +73,8 @@ def failure_model(scenario: Scenario) -> FailureModel:
             'the time at which the last one was detected; set failures.clock = "renewal"'
         )
     layout = job_layout(scenario)
-    model = SharedFailures(
-        _mix(scenario, layout) if table.model == "mix" else _trace(scenario, layout)
-    )
-    named = {*model.sequence.causes, *model.sequence.disturbance_causes}
+    model = _mix(scenario, layout) if table.model == "mix" else _trace(scenario, layout)
+    named = {*model.causes, *model.disturbance_causes}
     clash = named & set(FailuresTable.model_fields)
     if clash:
         raise UserError(
@@ -93,9 +92,9 @@ def stated_mtbf_s(scenario: Scenario) -> float:
 
 def mean_repair_s(model: FailureModel, usual_s: float) -> float:
     """Return the mean repair time of causes that stop groups, in seconds; by default `usual_s`."""
-    if not (isinstance(model, SharedFailures) and isinstance(model.sequence, CauseMix)):
+    if not isinstance(model, CauseMix):
         return usual_s
-    causes = [one for one in model.sequence.mixed if one.kind in STOPPING]
+    causes = [one for one in model.mixed if one.kind in STOPPING]
     repairs_s = [usual_s if one.repair is None else one.repair.mean_s for one in causes]
     return float(np.average(repairs_s, weights=[one.rate_per_gpu_s for one in causes]))
 
@@ -237,7 +236,7 @@ def reactions_of(scenario: Scenario) -> Reactions:
     """Return the reactions to failures that stop nothing."""
     kinds, layout = scenario.failures.kinds, job_layout(scenario)
     return Reactions(
-        Evict(kinds.slow_found_s) if kinds.slow == "evict" else Ignore(),
+        kinds.slow_found_s if kinds.slow == "evict" else inf,
         kinds.retry_s,
         kinds.hang,
         kinds.hang_timeout_s,

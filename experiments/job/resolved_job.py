@@ -50,7 +50,7 @@ from faultline.experiments.job.step_times import (
     step_time_of,
     with_compute,
 )
-from faultline.simulator.failures.models import FailureModel, SharedFailures
+from faultline.simulator.failures.models import FailureModel
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Durations, Job, Rules, Work
 from faultline.simulator.random_streams import Purpose, stream
@@ -468,6 +468,6 @@ def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
         filled["mix"] = table.mix or "llama3"
         if table.rate == "mtbf":
             filled["mtbf_s"] = stated_mtbf_s(scenario)
-    if isinstance(model, SharedFailures) and isinstance(model.sequence, Trace):
-        filled["trace_span_s"] = model.sequence.span_s
+    if isinstance(model, Trace):
+        filled["trace_span_s"] = model.span_s
     return filled

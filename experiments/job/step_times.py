@@ -199,7 +199,7 @@ class SimulatedMemberTimes:
 
     def _dealt(self, shares: StepShares) -> StepShares:
         pattern = self.step.pattern
-        return shares.dealt(dict(self.slow.deal), pattern.pipeline, pattern.tensor)
+        return shares.dealt(self.slow.deal, pattern.pipeline, pattern.tensor)
 
     @cached_property
     def _is_even(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
-from faultline.simulator.failures.victims import Victims, WholeGroups
+from faultline.simulator.failures.victims import Victims
 from faultline.simulator.random_streams import Purpose, stream
 
 ClockRule = Literal["from-detection", "renewal"]
@@ -105,7 +105,7 @@ class RenewalClocks(FailureClocks):
         victims: Victims | None = None,
     ) -> None:
         self._distribution = distribution
-        self._victims = victims or WholeGroups()
+        self._victims = victims
         self._taken = [0] * groups
         self._struck: list[tuple[float, int, int]] = []
         self._from_detection = rule == "from-detection"
@@ -157,9 +157,12 @@ class RenewalClocks(FailureClocks):
         return happened_s
 
     def _failure(self, time_s: float, group: int, index: int) -> Failure:
-        level, number, kind = self._victims.of(group, index)
         groups = range(group, group + 1)
-        return Failure(time_s, level, number, UNSTATED_CAUSE, kind, None, groups)
+        whole = Failure(time_s, "group", group, UNSTATED_CAUSE, "hardware", None, groups)
+        if self._victims is None:
+            return whole
+        level, number, kind = self._victims.of(group, index)
+        return whole._replace(level=level, number=number, kind=kind)
 
     def _next_block(self, group: int) -> list[float]:
         """Draw intervals of a group, several at a time for speed; the last is the next one."""

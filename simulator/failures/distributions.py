@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import erfc, exp, expm1, gamma, isfinite, log, sqrt
-from typing import Protocol
 
 import numpy as np
 
@@ -21,41 +21,42 @@ def _positive(name: str, value: float) -> None:
         raise DistributionError(f"{name} must be a positive number, got {value!r}")
 
 
-class Distribution(Protocol):
-    """A positive random time, in seconds."""
+class Distribution(ABC):
+    """A positive random time, in seconds.
+
+    Raises
+    ------
+    DistributionError
+        If a parameter of a distribution is not positive and finite.
+    """
 
     @property
+    @abstractmethod
     def mean_s(self) -> float:
         """Mean, in seconds."""
-        ...
 
     @property
+    @abstractmethod
     def variance_s2(self) -> float:
         """Variance, in seconds squared."""
-        ...
 
+    @abstractmethod
     def survival(self, time_s: float) -> float:
-        """Return the probability of no failure until `time_s`, in seconds."""
-        ...
+        """Return the probability that the time is longer than `time_s`, in seconds."""
 
+    @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
         """Draw `size` independent times, in seconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(Distribution):
     """Memoryless times between failures.
 
     Parameters
     ----------
     mean_s : float
         Mean, in seconds; positive.
-
-    Raises
-    ------
-    DistributionError
-        If the mean is not positive and finite.
     """
 
     mean_s: float
@@ -65,21 +66,18 @@ class Exponential:
 
     @property
     def variance_s2(self) -> float:
-        """Variance, in seconds squared."""
         return self.mean_s**2
 
     def survival(self, time_s: float) -> float:
-        """Return the probability of no failure until `time_s`, in seconds."""
         return exp(-time_s / self.mean_s)
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
-        """Draw `size` independent times, in seconds."""
         drawn: list[float] = (rng.standard_exponential(size) * self.mean_s).tolist()
         return drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Weibull:
+class Weibull(Distribution):
     """Weibull times between failures; a shape below 1 means that new components fail most.
 
     Parameters
@@ -88,11 +86,6 @@ class Weibull:
         Shape k; positive. 0.78 in Lee et al. 2026 (SPARe).
     scale_s : float
         Scale, in seconds; positive. The mean is ``scale * Gamma(1 + 1/shape)``.
-
-    Raises
-    ------
-    DistributionError
-        If a parameter is not positive and finite.
     """
 
     shape: float
@@ -111,40 +104,31 @@ class Weibull:
 
     @property
     def mean_s(self) -> float:
-        """Mean, in seconds."""
         return self.scale_s * gamma(1.0 + 1.0 / self.shape)
 
     @property
     def variance_s2(self) -> float:
-        """Variance, in seconds squared."""
         return self.scale_s**2 * (gamma(1.0 + 2.0 / self.shape)) - self.mean_s**2
 
     def survival(self, time_s: float) -> float:
-        """Return the probability of no failure until `time_s`, in seconds."""
         try:
             return exp(-((time_s / self.scale_s) ** self.shape))
         except OverflowError:
             return 0.0
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
-        """Draw `size` independent times, in seconds."""
         drawn: list[float] = (rng.weibull(self.shape, size) * self.scale_s).tolist()
         return drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Distribution):
     """Always the same time, such as a stated time to repair.
 
     Parameters
     ----------
     mean_s : float
         The time, in seconds; positive.
-
-    Raises
-    ------
-    DistributionError
-        If it is not positive and finite.
     """
 
     mean_s: float
@@ -154,31 +138,23 @@ class Constant:
 
     @property
     def variance_s2(self) -> float:
-        """Variance, in seconds squared."""
         return 0.0
 
     def survival(self, time_s: float) -> float:
-        """Return the probability that `time_s`, in seconds, is not enough."""
         return 1.0 if time_s < self.mean_s else 0.0
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
-        """Return `size` times the same, in seconds."""
         return [self.mean_s] * size
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(Distribution):
     """Any time between two bounds, all equally likely.
 
     Parameters
     ----------
     least_s, most_s : float
         Bounds, in seconds; positive, and in this order.
-
-    Raises
-    ------
-    DistributionError
-        If a bound is not positive and finite, or they are in the wrong order.
     """
 
     least_s: float
@@ -194,16 +170,13 @@ class Uniform:
 
     @property
     def mean_s(self) -> float:
-        """Mean, in seconds."""
         return (self.least_s + self.most_s) / 2.0
 
     @property
     def variance_s2(self) -> float:
-        """Variance, in seconds squared."""
         return (self.most_s - self.least_s) ** 2 / 12.0
 
     def survival(self, time_s: float) -> float:
-        """Return the probability that `time_s`, in seconds, is not enough."""
         if time_s < self.least_s:
             return 1.0
         if time_s >= self.most_s:
@@ -211,13 +184,12 @@ class Uniform:
         return (self.most_s - time_s) / (self.most_s - self.least_s)
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
-        """Draw `size` independent times, in seconds."""
         drawn: list[float] = rng.uniform(self.least_s, self.most_s, size).tolist()
         return drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Lognormal:
+class Lognormal(Distribution):
     """Times over several orders of magnitude, such as the duration of a slowdown.
 
     Parameters
@@ -226,11 +198,6 @@ class Lognormal:
         Median, in seconds; positive.
     sigma : float
         Standard deviation of the natural logarithm; positive.
-
-    Raises
-    ------
-    DistributionError
-        If a parameter is not positive and finite.
     """
 
     median_s: float
@@ -242,21 +209,17 @@ class Lognormal:
 
     @property
     def mean_s(self) -> float:
-        """Mean, in seconds."""
         return self.median_s * exp(self.sigma**2 / 2.0)
 
     @property
     def variance_s2(self) -> float:
-        """Variance, in seconds squared."""
         return expm1(self.sigma**2) * self.mean_s**2
 
     def survival(self, time_s: float) -> float:
-        """Return the probability that `time_s`, in seconds, is not enough."""
         if time_s <= 0.0:
             return 1.0
         return erfc(log(time_s / self.median_s) / (self.sigma * sqrt(2.0))) / 2.0
 
     def sample(self, rng: np.random.Generator, size: int) -> list[float]:
-        """Draw `size` independent times, in seconds."""
         drawn: list[float] = (rng.lognormal(log(self.median_s), self.sigma, size)).tolist()
         return drawn

@@ -20,6 +20,7 @@ import numpy as np
 from faultline.simulator.failures.dependence import ON_ONE_NODE, Dependence, DependentFailures
 from faultline.simulator.failures.distributions import NEVER_S, Distribution, Exponential, Weibull
 from faultline.simulator.failures.failure import STOPPING, Failure, JobLayout, Kind, Level
+from faultline.simulator.failures.models import FailureSequence
 from faultline.simulator.failures.reactions import Reactions
 from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
@@ -51,8 +52,8 @@ class Cause:
         return Exponential(mean_s) if self.shape is None else Weibull.from_mean(self.shape, mean_s)
 
 
-@dataclass(frozen=True, slots=True)
-class CauseMix:
+@dataclass(frozen=True)
+class CauseMix(FailureSequence):
     """Failures of a job by several causes, independent of each other."""
 
     mixed: tuple[Cause, ...]  # The causes, at least one.
@@ -63,18 +64,15 @@ class CauseMix:
     dependence: Dependence = field(default_factory=Dependence)
 
     @property
-    def groups(self) -> int:
-        """Number of groups of the job."""
+    def groups_of_job(self) -> int:
         return self.layout.groups
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Names of the causes that stop groups."""
         return tuple(cause.name for cause, _ in self._stopping)
 
     @property
     def disturbance_causes(self) -> tuple[str, ...]:
-        """Names of the causes of the others."""
         return tuple(cause.name for cause in self.mixed if cause.kind not in STOPPING)
 
     @property
@@ -90,7 +88,6 @@ class CauseMix:
 
     @property
     def mtbf_s(self) -> float:
-        """Mean time between two failures of the whole system that stop groups, in seconds."""
         rate = sum(rate for _, rate in self._stopping) * self.dependence.correlated_excess
         return 1.0 / (self.layout.gpus * rate) if rate else NEVER_S
 
@@ -113,13 +110,12 @@ class CauseMix:
             by_level[cause.level] = by_level.get(cause.level, 0.0) + rate * cause.at_once
         worst = max(
             sum(rate * self.layout.share_felt(level, group) for level, rate in by_level.items())
-            for group in range(self.groups)
+            for group in range(self.layout.groups)
         )
         excess = self.dependence.correlated_excess
         return exp(-worst * excess * self.layout.gpus * time_s)
 
     def spared(self) -> frozenset[int]:
-        """Return the groups that never fail: there are none."""
         return frozenset()
 
     def batches(self, seed: int) -> Iterator[list[Failure]]:
@@ -132,7 +128,7 @@ class CauseMix:
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
         drawn = [_CauseStream(one, self.layout, seed, factors) for one, _ in self._stopping]
         dependent = DependentFailures(self.dependence, self.layout, seed)
-        until_s, ahead_s = 0.0, max(_BLOCK, self.groups) * self.mtbf_s
+        until_s, ahead_s = 0.0, max(_BLOCK, self.layout.groups) * self.mtbf_s
         coming: list[Failure] = []
         while True:
             until_s += ahead_s
@@ -148,7 +144,6 @@ class CauseMix:
             yield dependent.with_recurrences(batch)
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield the failures that stop nothing, or nothing yet, in the order of time."""
         factors = self.dependence.node_factors(self.layout.components("host"), seed)
         others = (cause for cause in self.mixed if cause.kind not in STOPPING)
         streams = [_CauseStream(one, self.layout, seed, factors) for one in others]

@@ -5,48 +5,48 @@ A sequence (`FailureSequence`) is a recorded trace, or a mix of causes that is d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Protocol
 
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, FailureClocks, RenewalClocks
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.failures.renewal_rate import GroupFailureRate, constant_rate, renewal_rate
-from faultline.simulator.failures.victims import ComponentChoice
+from faultline.simulator.failures.victims import ComponentChoice, Victims
 
 
-class FailureModel(Protocol):
+class FailureModel(ABC):
     """A source of a job's failures."""
 
     @property
+    @abstractmethod
     def mtbf_s(self) -> float:
         """Mean time between two failures of the whole system, in seconds.
 
         A failure that takes several groups down is one.
         """
-        ...
 
+    @abstractmethod
     def group_failure_rate(self) -> GroupFailureRate:
         """Return the failures of a group per second, by the time since the job began."""
-        ...
 
+    @abstractmethod
     def survival(self, time_s: float) -> float:
         """Return the probability that the group hit most often has no failure for `time_s`."""
-        ...
 
+    @abstractmethod
     def clocks(self, seed: int, rule: ClockRule) -> FailureClocks:
         """Return the failure clocks of all groups, set at time 0."""
-        ...
 
+    @abstractmethod
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
         """Return the failures up to `time_s`, in seconds, in the order of time."""
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class IndependentGroups:
+@dataclass(frozen=True)
+class IndependentGroups(FailureModel):
     """Every group fails independently, by a renewal process."""
 
     distribution: Distribution  # Time between two failures of one group.
@@ -56,20 +56,16 @@ class IndependentGroups:
 
     @property
     def mtbf_s(self) -> float:
-        """Mean time between two failures of the whole system, in seconds."""
         return self.distribution.mean_s / self.groups
 
     def group_failure_rate(self) -> GroupFailureRate:
-        """Return the failures of a group per second, by the time since the job began."""
         return renewal_rate(self.distribution)
 
     def survival(self, time_s: float) -> float:
-        """Return the probability that a group has no failure for `time_s`, in seconds."""
         return self.distribution.survival(time_s)
 
     def clocks(self, seed: int, rule: ClockRule) -> RenewalClocks:
-        """Return the failure clocks of all groups, set at time 0."""
-        victims = self.components.victims(seed) if self.components else None
+        victims = Victims(self.components, seed) if self.components else None
         return RenewalClocks(self.distribution, self.groups, seed, rule, victims)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
@@ -83,67 +79,42 @@ class IndependentGroups:
         return sorted(failures, key=lambda failure: failure.time_s)
 
 
-class FailureSequence(Protocol):
-    """Failures in the order of time: a trace, or a mix of causes."""
+class FailureSequence(FailureModel):
+    """Failures in the order of time, each of which may stop several groups at once."""
 
     @property
-    def mtbf_s(self) -> float:
-        """Mean time between two failures of the whole system, in seconds."""
-        ...
-
-    @property
-    def groups(self) -> int:
+    @abstractmethod
+    def groups_of_job(self) -> int:
         """Number of groups of the job."""
-        ...
 
     @property
+    @abstractmethod
     def causes(self) -> tuple[str, ...]:
-        """Names of all causes."""
-        ...
-
-    def survival(self, time_s: float) -> float:
-        """Return the probability that the group hit most often has no failure for `time_s`."""
-        ...
-
-    def spared(self) -> frozenset[int]:
-        """Return the groups that never fail, however long the sequence is."""
-        ...
-
-    def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield the failures that stop groups, some at a time, in the order of time; may end."""
-        ...
+        """Names of the causes that stop groups."""
 
     @property
+    @abstractmethod
     def disturbance_causes(self) -> tuple[str, ...]:
         """Names of the causes of failures that stop nothing."""
-        ...
 
+    @abstractmethod
+    def spared(self) -> frozenset[int]:
+        """Return the groups that never fail, however long the sequence is."""
+
+    @abstractmethod
+    def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
+        """Yield the failures that stop groups, some at a time, in the order of time; may end."""
+
+    @abstractmethod
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield the failures that stop nothing, in the order of time."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SharedFailures:
-    """Failures of one sequence, each of which may stop several groups at once."""
-
-    sequence: FailureSequence  # Their source.
-
-    @property
-    def mtbf_s(self) -> float:
-        """Mean time between two failures of the whole system, in seconds."""
-        return self.sequence.mtbf_s
+        """Yield the failures that stop nothing, or nothing yet, in the order of time."""
 
     def group_failure_rate(self) -> GroupFailureRate:
         """Return the mean failures of a group per second, the same at all times.
 
         A failure that stops several groups is at least as bad as one, and counts as one.
         """
-        return constant_rate(1.0 / (self.mtbf_s * self.sequence.groups))
-
-    def survival(self, time_s: float) -> float:
-        """Return the probability that the group hit most often has no failure for `time_s`."""
-        return self.sequence.survival(time_s)
+        return constant_rate(1.0 / (self.mtbf_s * self.groups_of_job))
 
     def clocks(self, seed: int, rule: ClockRule) -> EventClocks:
         """Return the failure clocks of all groups, set at time 0.
@@ -155,18 +126,13 @@ class SharedFailures:
         """
         if rule != "renewal":
             raise ValueError("the failures of a sequence need the rule 'renewal'")
-        sequence = self.sequence
-        return EventClocks(
-            sequence.batches(seed), sequence.groups, sequence.spared(), sequence.causes
-        )
+        return EventClocks(self.batches(seed), self.groups_of_job, self.spared(), self.causes)
 
     def failures_until(self, time_s: float, seed: int) -> list[Failure]:
-        """Return the failures up to `time_s`, in seconds, in the order of time."""
-        early = takewhile(
-            lambda failure: failure.time_s <= time_s, self.sequence.disturbances(seed)
+        failures = list(
+            takewhile(lambda failure: failure.time_s <= time_s, self.disturbances(seed))
         )
-        failures = list(early)
-        for batch in self.sequence.batches(seed):
+        for batch in self.batches(seed):
             failures += (failure for failure in batch if failure.time_s <= time_s)
             if batch and batch[-1].time_s > time_s:
                 break

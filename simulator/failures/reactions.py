@@ -6,39 +6,13 @@ a later stop, or both. This follows from the failure alone, so it is the same fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
-from typing import Literal, Protocol
+from typing import Literal
 
 from faultline.simulator.failures.distributions import Distribution
 from faultline.simulator.failures.failure import STOPPING, Failure, Kind, Level
 from faultline.strategies.stragglers import StragglerPolicy
-
-
-class SlowReaction(Protocol):
-    """The reaction to a straggler."""
-
-    def evicted_after_s(self, failure: Failure) -> float:
-        """Return the seconds from the onset to the eviction; infinite if never."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """The job goes on at the pace of the straggler."""
-
-    def evicted_after_s(self, failure: Failure) -> float:
-        return inf
-
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """A straggler is evicted as soon as it is found."""
-
-    found_after_s: float  # Seconds from the onset until it is located.
-
-    def evicted_after_s(self, failure: Failure) -> float:
-        return self.found_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +30,8 @@ class SlowResponse:
 class Reactions:
     """The reactions to all kinds of failures."""
 
-    # Reaction to stragglers.
-    slow: SlowReaction = field(default_factory=Ignore)
+    # Seconds from the onset of a slowdown to the eviction of the straggler; infinite if never.
+    evicted_after_s: float = inf
     retry_s: float = 30.0  # Seconds for which a link may be down before its collective fails.
     # Whether the job restarts after a hang, or repeats the step.
     hang: Literal["restart", "abort"] = "restart"
@@ -113,5 +87,5 @@ class Reactions:
         if failure.level in self.spared:
             return inf
         if failure.kind == "slow":
-            return self.slow.evicted_after_s(failure)
+            return self.evicted_after_s
         return self.retry_s if failure.kind == "flap" else inf

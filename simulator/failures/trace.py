@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 from faultline.simulator.failures.distributions import NEVER_S
 from faultline.simulator.failures.failure import Failure
+from faultline.simulator.failures.models import FailureSequence
 from faultline.simulator.failures.recorded import RecordedFailures
 
 AfterEnd = Literal["none", "repeat"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+@dataclass(frozen=True)
+class Trace(FailureSequence):
     """Failures of a job, as recorded."""
 
     recorded: Sequence[Failure]  # Failures that stop groups, in the order of time from 0 on.
@@ -34,6 +35,10 @@ class Trace:
     def _columns(self) -> RecordedFailures:
         assert isinstance(self.recorded, RecordedFailures)
         return self.recorded
+
+    @property
+    def groups_of_job(self) -> int:
+        return self.groups
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -69,7 +74,6 @@ class Trace:
         return float(longest_s[~np.isnan(last_s)].min() > time_s)
 
     def spared(self) -> frozenset[int]:
-        """Return the groups that never fail."""
         # Each failure adds one hit from its first group on, and removes it after its last.
         changes = np.zeros(self.groups + 1, dtype=np.int64)
         np.add.at(changes, self._columns.first_group, 1)
@@ -77,7 +81,6 @@ class Trace:
         return frozenset(np.flatnonzero(np.cumsum(changes[:-1]) == 0).tolist())
 
     def batches(self, seed: int) -> Iterator[Sequence[Failure]]:
-        """Yield the failures in the order of time, some at a time."""
         yield from self._columns.chunks()
         times = 0
         while self.after_end == "repeat" and self.recorded:
@@ -85,7 +88,6 @@ class Trace:
             yield from self._columns.later(times * self.span_s).chunks()
 
     def disturbances(self, seed: int) -> Iterator[Failure]:
-        """Yield the failures that stop nothing, in the order of time."""
         yield from self.others
         times = 0
         while self.after_end == "repeat" and self.others:

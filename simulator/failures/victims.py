@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from faultline.simulator.failures.failure import JobLayout, Kind, Level
 from faultline.simulator.random_streams import Purpose, stream
 
 _BLOCK = 8
-
-
-class Victims(Protocol):
-    """Determines the component and the kind of each failure of a group."""
-
-    def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
-        """Return level and number of the component, and the kind, of a group's failure.
-
-        Parameters
-        ----------
-        group : int
-            The group.
-        index : int
-            Number of its earlier failures.
-        """
-        ...
-
-
-class WholeGroups:
-    """Every failure is one of the whole group's hardware."""
-
-    def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
-        """Return the group itself."""
-        return "group", group, "hardware"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +20,8 @@ class ComponentChoice:
     level: Literal["gpu", "host", "group"]  # Level of the components that are struck.
     hardware_share: float  # Share of hardware failures; the others are of software.
 
-    def victims(self, seed: int) -> ComponentVictims:
-        """Return the victims of a run's failures."""
-        return ComponentVictims(self, seed)
 
-
-class ComponentVictims:
+class Victims:
     """A component of the group, drawn uniformly for each failure.
 
     The draw depends on the seed, the group and the number of the failure only. A group's stream is
@@ -63,7 +35,15 @@ class ComponentVictims:
         self._streams: dict[int, _LatestDraws] = {}
 
     def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
-        """Return level and number of the component, and the kind, of a group's failure."""
+        """Return level and number of the component, and the kind, of a group's failure.
+
+        Parameters
+        ----------
+        group : int
+            The group.
+        index : int
+            Number of its earlier failures.
+        """
         layout, level = self._choice.layout, self._choice.level
         where, what = self._uniforms(group, index)
         kind: Kind = "hardware" if what < self._choice.hardware_share else "software"

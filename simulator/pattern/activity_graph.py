@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.ordered_passes import OrderedPasses
-from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
 from faultline.simulator.pattern.rail_rings import RingEdge
 from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.strategies.pipeline_schedule import Pass, stage_passes
 
 Kind = Literal[
     "compute", "tensor", "context", "pipeline", "hidden send", "gradient", "optimizer", "meeting"

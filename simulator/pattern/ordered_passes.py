@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline.simulator.pattern.pipeline_schedule import Pass
+from faultline.strategies.pipeline_schedule import Pass
 
 _IDLE = "."
 

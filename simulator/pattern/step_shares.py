@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,14 +75,14 @@ class StepShares(NamedTuple):
             gathers=self.gathers and number == 0, reduces=self.reduces and number == rounds - 1
         )
 
-    def dealt(self, deal: Mapping[int, int], pipeline: int, tensor: int) -> StepShares:
+    def dealt(self, deal: Sequence[tuple[int, int]], pipeline: int, tensor: int) -> StepShares:
         """Return the shares if some groups have been dealt other micro-batches.
 
         Others have as many as usual, on all stages and positions of a group.
         """
         theirs = (
             reduced_pipeline(group, pipeline, share, tensor) if share else idle(group)
-            for group, share in sorted(deal.items())
+            for group, share in deal
         )
         return self._replace(pipelines=(*self.pipelines, *theirs))
 

@@ -121,7 +121,7 @@ class SimulatedSteps:
     ) -> StepShares:
         """Return the shares to simulate, with the micro-batches dealt to the groups."""
         pattern, shares = self._step.pattern, StepShares(members, pipelines, stack_size)
-        return shares.dealt(slow.deal, pattern.pipeline, pattern.tensor)
+        return shares.dealt(slow.step.deal, pattern.pipeline, pattern.tensor)
 
     def hide(self, shares: StepShares) -> bool:
         """Return whether messages of a group may last longer than its passes."""

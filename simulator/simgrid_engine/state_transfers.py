@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultline.strategies.protection.base import TransferTimes
+
 
 @dataclass(frozen=True, slots=True)
 class StateTransfers:
@@ -59,47 +61,16 @@ class StateTransfers:
 
 
 @dataclass(frozen=True, slots=True)
-class StateTransferTimes:
-    """Times of the moves on an otherwise idle platform, in seconds.
+class StateTransferTimes(TransferTimes):
+    """Times of the moves, and what else the platform states.
 
     Attributes
     ----------
-    copy_s : float
-        All GPUs copy their snapshots to host memory at once.
-    copy_interference_s : float
-        By how much an all-reduce of the groups that starts with the copy takes longer, if stated;
-        else copies are simulated beside steps (`simgrid_engine.write_probe`).
-    encode_s : float
-        XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
-        1/(n - 1) of a node's share, and writes one. 0 without peers.
-    send_s : float
-        Every node sends its copies to peers' host memories, all at once; 0 without copies.
-    send_interference_s : float
-        By how much the all-reduce that starts with the sending takes longer, likewise.
-    load_s : float
-        All GPUs load their state from host memory at once.
-    rebuild_s : float
-        A node of the largest peer group is replaced: RAIM5's blocks from the survivors, XOR, load.
-        0 without peers.
-    fetch_s : float
-        A replaced node gets its share from the memory of one peer that has a copy, and loads. 0
-        without peers.
-    persist_s : float
-        The nodes of one group write their snapshots from host memory to storage, all at once.
     host_memory_bytes : float or None
         Memory of a node; None if the platform does not state it.
     all_reduce_s : float
         The ring all-reduce of the groups, with nothing beside it.
     """
 
-    copy_s: float
-    copy_interference_s: float
-    encode_s: float
-    send_s: float
-    send_interference_s: float
-    load_s: float
-    rebuild_s: float
-    fetch_s: float
-    persist_s: float
     host_memory_bytes: float | None
     all_reduce_s: float = 0.0

@@ -17,19 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from faultline.simulator.workload.transformer import Transformer
-
-
-@dataclass(frozen=True, slots=True)
-class LayerFlop:
-    """FLOP of one layer for one token in one pass, by the half that does them."""
-
-    attention: float
-    ffn: float
-
-    @property
-    def total(self) -> float:
-        """FLOP of both halves."""
-        return self.attention + self.ffn
+from faultline.strategies.stage_work import Halves
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +27,9 @@ class TokenFlop:
     The output projection costs `vocabulary` in each of the three passes.
     """
 
-    forward: LayerFlop
-    input_gradient: LayerFlop
-    weight_gradient: LayerFlop
+    forward: Halves
+    input_gradient: Halves
+    weight_gradient: Halves
     vocabulary: float
 
     @property
@@ -56,23 +44,14 @@ def token_flop(model: Transformer) -> TokenFlop:
     scores = 4.0 * model.sequence_tokens * model.hidden
     ffn = 2.0 * model.active_ffn_parameters
     return TokenFlop(
-        forward=LayerFlop(projections + scores, ffn),
-        input_gradient=LayerFlop(projections + 2 * scores, ffn),
-        weight_gradient=LayerFlop(projections, ffn),
+        forward=Halves(projections + scores, ffn),
+        input_gradient=Halves(projections + 2 * scores, ffn),
+        weight_gradient=Halves(projections, ffn),
         vocabulary=2.0 * model.hidden * model.vocabulary,
     )
 
 
-def training_flop_per_token(model: Transformer, *, recompute_layers: bool = False) -> float:
-    """Return the FLOP of forward and backward for one token.
-
-    Parameters
-    ----------
-    model : Transformer
-        The model.
-    recompute_layers : bool
-        Whether the backward pass runs every layer forward once more.
-    """
+def training_flop_per_token(model: Transformer) -> float:
+    """Return the FLOP of forward and backward for one token, without recomputation."""
     flop = token_flop(model)
-    layer = flop.layer_total + (flop.forward.total if recompute_layers else 0.0)
-    return model.layers * layer + 3 * flop.vocabulary
+    return model.layers * flop.layer_total + 3 * flop.vocabulary

@@ -13,12 +13,14 @@ from math import ceil
 
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.errors import WorkloadError, require_positive
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout, stage_layers
-from faultline.simulator.workload.memory import Precision
-from faultline.simulator.workload.messages import LAYER_ALL_REDUCES, messages_of
+from faultline.simulator.workload.memory import Precision, stage_parameters
 from faultline.simulator.workload.transformer import Transformer
+
+_LAYER_ALL_REDUCES = 4
+"""Tensor-parallel all-reduces of a layer and micro-batch: two forward, two backward (Shoeybi et al.
+2019, Megatron-LM, arXiv 1909.08053, section 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,6 @@ class Machine:
     tensor_overlap: float = 0.0
     gradient_overlap: float = 0.0
     whole_heads: bool = False
-
-    def __post_init__(self) -> None:
-        require_positive("machine", peak_flop_per_s=self.peak_flop_per_s)
-        if not 0 < self.compute_efficiency <= 1:
-            raise WorkloadError(
-                f"machine: compute_efficiency is {self.compute_efficiency}: use a share above 0, "
-                "up to 1"
-            )
-        for name in ("tensor_overlap", "gradient_overlap"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise WorkloadError(
-                    f"machine: {name} is {getattr(self, name)}: use a share from 0 to 1"
-                )
 
     @property
     def flop_per_s(self) -> float:
@@ -137,16 +126,15 @@ def stage_times(
     Raises
     ------
     WorkloadError
-        The layers do not fill the stages, or a value is out of range.
+        The layers do not fill the stages.
     """
-    require_positive("iteration", speed=speed, micro_batch_sequences=micro_batch_sequences)
     flop = token_flop(model)
     tokens = micro_batch_sequences * model.sequence_tokens
     seconds = tokens / (layout.tensor * machine.flop_per_s * speed)
     attention = _fullest_share(model.heads, layout.tensor) if machine.whole_heads else 1.0
-    size_bytes = messages_of(model, layout, micro_batch_sequences).tensor_all_reduce_bytes
+    size_bytes = _activation_bytes(model, micro_batch_sequences)
     all_reduce_s = RingAllReduce(layout.tensor, size_bytes).alpha_beta_s(machine.scale_up)
-    layer_collectives_s = LAYER_ALL_REDUCES * all_reduce_s * (1 - machine.tensor_overlap)
+    layer_collectives_s = _LAYER_ALL_REDUCES * all_reduce_s * (1 - machine.tensor_overlap)
     times = []
     for stage, layers in enumerate(stage_layers(model.layers, layout)):
         vocabulary = flop.vocabulary if stage == layout.pipeline - 1 else 0.0
@@ -168,7 +156,6 @@ def iteration_time(
     micro_batches: int,
     *,
     speed: float = 1.0,
-    precision: Precision | None = None,
 ) -> IterationTime:
     """Return the time of an iteration of a replica.
 
@@ -180,28 +167,38 @@ def iteration_time(
         Sequences of a micro-batch, and how many the replica takes.
     speed : float
         Compute over its nominal pace.
-    precision : Precision, optional
-        Bytes of a number.
 
     Raises
     ------
     WorkloadError
-        The layers do not fill the stages, or a value is out of range.
+        The layers do not fill the stages.
     """
-    require_positive("iteration", micro_batches=micro_batches)
     stages = stage_times(model, layout, machine, micro_batch_sequences, speed=speed)
     slowest = max(stages, key=lambda stage: stage.total_s)
-    sent = messages_of(model, layout, micro_batch_sequences, precision)
     ramps = layout.pipeline - 1
-    gradients = RingAllReduce(layout.data, sent.gradient_bytes)
+    # Each rank sends its share, which the receiving domain puts together (scatter-gather, Narayanan
+    # et al. 2021, section 4.1).
+    sent_bytes = _activation_bytes(model, micro_batch_sequences) / layout.tensor
+    # Gradients of one rank of the fullest stage.
+    parameters = max(stage_parameters(model, layout))
+    gradients = RingAllReduce(layout.data, Precision().gradient_bytes * parameters / layout.tensor)
     return IterationTime(
         compute_s=micro_batches * slowest.compute_s,
         collectives_s=micro_batches * slowest.collectives_s,
         bubble_s=ramps * slowest.total_s / layout.virtual_stages,
         # Transfers hide behind compute but while the pipeline fills and drains.
-        pipeline_transfer_s=2 * ramps * machine.scale_out.seconds(sent.pipeline_bytes),
+        pipeline_transfer_s=2 * ramps * machine.scale_out.seconds(sent_bytes),
         gradient_sync_s=gradients.alpha_beta_s(machine.scale_out) * (1 - machine.gradient_overlap),
     )
+
+
+def _activation_bytes(model: Transformer, micro_batch_sequences: int) -> float:
+    """Return the bytes of a micro-batch's activations: the buffer of a tensor-parallel all-reduce.
+
+    With sequence parallelism that is a reduce-scatter and an all-gather of the same bytes.
+    """
+    tokens = model.sequence_tokens * micro_batch_sequences
+    return Precision().activation_bytes * tokens * model.hidden
 
 
 def _fullest_share(heads: int, ranks: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultline.platforms.platform_data import Platform
-from faultline.simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.errors import WorkloadError
 
 Gpu = TypeVar("Gpu")
 
@@ -33,15 +33,6 @@ class Layout:
     pipeline: int
     tensor: int
     virtual_stages: int = 1
-
-    def __post_init__(self) -> None:
-        require_positive(
-            "layout",
-            data=self.data,
-            pipeline=self.pipeline,
-            tensor=self.tensor,
-            virtual_stages=self.virtual_stages,
-        )
 
     @property
     def gpus(self) -> int:
@@ -91,26 +82,10 @@ def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
     layout : Layout
         The model that is placed.
     domains : sequence of sequence
-        GPUs of each domain, in the order of their rails. GPUs that are left over stay idle.
-
-    Raises
-    ------
-    WorkloadError
-        A domain is too small for a stage, or there are too few domains.
+        GPUs of each domain, in the order of their rails: enough for the layout. GPUs that are left
+        over stay idle.
     """
-    smallest = min((len(domain) for domain in domains), default=0)
-    if layout.tensor > smallest:
-        raise WorkloadError(
-            f"layout: tensor parallelism of {layout.tensor} does not fit a scale-up domain of "
-            f"{smallest} GPUs: use at most {smallest}"
-        )
-    slots = smallest // layout.tensor
-    blocks = len(domains) // layout.pipeline
-    if layout.data > blocks * slots:
-        raise WorkloadError(
-            f"layout: {layout.data} replicas of {layout.pipeline} domains, {slots} to a block, "
-            f"do not fit {len(domains)} scale-up domains: use at most {blocks * slots} replicas"
-        )
+    slots = min(map(len, domains)) // layout.tensor
     return tuple(
         tuple(
             tuple(domain[first : first + layout.tensor])
@@ -122,13 +97,7 @@ def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
 
 
 def place_on_platform(layout: Layout, platform: Platform) -> Placement[str]:
-    """Place a layout on the GPU hosts of a platform, by their names.
-
-    Raises
-    ------
-    WorkloadError
-        It does not fit.
-    """
+    """Place a layout on the GPU hosts of a platform, by their names."""
     domains = [
         [gpu.name for gpu in sorted(gpus, key=lambda gpu: gpu.position)]
         for _, gpus in sorted(platform.domains.items())

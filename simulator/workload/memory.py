@@ -69,32 +69,27 @@ def layer_activation_bytes(
     tensor: int,
     *,
     recompute: Recompute = "selective",
-    sequence_parallel: bool = True,
-    precision: Precision | None = None,
 ) -> float:
     """Return the bytes of activations that a GPU keeps of one layer and one micro-batch.
 
-    ``s b h (10 + 24/t + 5 a s/(h t))`` with tensor parallelism, ``s b h/t (34 + 5 a s/h)`` with
-    sequence parallelism too; selective recomputation drops the last term, full recomputation keeps
-    the layer's input, ``2 s b h`` (over t with sequence parallelism). These are for 2 bytes a
-    number and masks of one byte, for two matrices of four times the hidden width; a network of
+    ``s b h/t (34 + 5 a s/h)`` with tensor and sequence parallelism; selective recomputation drops
+    the last term, full recomputation keeps the layer's input, ``2 s b h/t``. These are for 2 bytes
+    a number and masks of one byte, for two matrices of four times the hidden width; a network of
     another shape keeps what flows through it instead.
     """
     numbers = model.sequence_tokens * sequences * model.hidden
-    scale = (precision or Precision()).activation_bytes / 2
-    outside = tensor if sequence_parallel else 1
     if recompute == "full":
-        return 2 * scale * numbers / outside
+        return 2 * numbers / tensor
     # Inside the feed-forward network: two tensors of the inner width for two matrices (16 s b h at
     # four times the width), another one for the gate.
     inner = 2 * model.ffn_matrices * model.active_experts * model.ffn_hidden / model.hidden
     # Inside attention: query and output at full width, key and value at theirs.
     projected = 4 + 4 * model.key_value_width / model.hidden
     scores = 5 * model.heads * model.sequence_tokens / model.hidden
-    kept = 10 / outside + (projected + inner) / tensor
+    kept = 10 / tensor + (projected + inner) / tensor
     if recompute == "none":
         kept += scores / tensor
-    return scale * numbers * kept
+    return numbers * kept
 
 
 def gpu_memory(
@@ -140,7 +135,7 @@ def gpu_memory(
         if layout.virtual_stages > 1:
             in_flight *= 1 + (layout.pipeline - 1) / (layout.pipeline * layout.virtual_stages)
     layer_bytes = layer_activation_bytes(
-        model, micro_batch_sequences, layout.tensor, recompute=recompute, precision=precision
+        model, micro_batch_sequences, layout.tensor, recompute=recompute
     )
     return GpuMemory(
         parameters=precision.parameter_bytes * parameters,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
-from faultline.simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
@@ -103,25 +103,8 @@ class ParallelJob:
     part_layers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        require_positive(
-            "job",
-            micro_batch_sequences=self.micro_batch_sequences,
-            micro_batches=self.micro_batches,
-            compute_efficiency=self.compute_efficiency,
-            context=self.context,
-        )
         self.kernels.attention_flop_per_s(self.attention)
         self.kernels.matmul_speedup(self.matmul_precision)
-        for name in ("tensor_overlap", "pipeline_overlap", "gradient_overlap"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise WorkloadError(
-                    f"job: {name} is {getattr(self, name)}: use a share from 0 to 1"
-                )
-        if self.model.experts > 1 and not self.sequence_parallel:
-            raise WorkloadError(
-                f"job: {self.model.experts} experts need sequence parallelism, by which each rank "
-                "has tokens of its own to send"
-            )
         if self.model.experts > 1 and self.model.experts % self.layout.tensor:
             raise WorkloadError(
                 f"job: {self.layout.tensor} tensor-parallel ranks cannot share "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.simulator.workload.errors import WorkloadError, require_positive
+from faultline.simulator.workload.errors import WorkloadError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Transformer:
     Raises
     ------
     WorkloadError
-        A dimension is not above zero, or the heads do not divide what they share.
+        The heads do not divide what they share, or more experts are active than there are.
     """
 
     hidden: int
@@ -63,26 +63,10 @@ class Transformer:
     active_experts: int = 1
 
     def __post_init__(self) -> None:
-        require_positive(
-            "transformer",
-            hidden=self.hidden,
-            ffn_hidden=self.ffn_hidden,
-            heads=self.heads,
-            layers=self.layers,
-            sequence_tokens=self.sequence_tokens,
-            vocabulary=self.vocabulary,
-            key_value_heads=self.shared_heads,
-            experts=self.experts,
-            active_experts=self.active_experts,
-        )
         if self.active_experts > self.experts:
             raise WorkloadError(
                 f"transformer: {self.active_experts} active experts are more than the "
                 f"{self.experts} of a layer: use at most {self.experts}"
-            )
-        if self.ffn_matrices not in (2, 3):
-            raise WorkloadError(
-                f"transformer: ffn_matrices is {self.ffn_matrices}: use 2, or 3 if it is gated"
             )
         if self.hidden % self.heads:
             raise WorkloadError(

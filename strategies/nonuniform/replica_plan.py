@@ -8,92 +8,60 @@ ranks send, each its whole shard; core ranks keep their shards and receive a par
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionRule:
-    """By how much failed GPUs reduce the tensor-parallel degree.
+def reduced_degree(domain_gpus: int, failed: int, least_degree: int = 1) -> int:
+    """Return the tensor-parallel degree of a domain with failed GPUs; 0 if it is unusable.
 
     The degree falls in steps, so that few different shardings are needed: 32 GPUs run at TP30 with
     one or two failed GPUs, at TP28 with three or four, and so on; 64 GPUs at TP62. These are the
     published cases. For other sizes a step is a sixteenth of the domain, at least one GPU and at
-    most two: 8 and 16 GPUs lose one at a time.
-
-    Attributes
-    ----------
-    least_degree : int
-        Lowest usable degree: the model does not fit into the memory of fewer GPUs.
+    most two: 8 and 16 GPUs lose one at a time. Below `least_degree` the model does not fit into the
+    memory of the GPUs.
     """
-
-    least_degree: int = 1
-
-    def step(self, domain_gpus: int) -> int:
-        """Return the step of the degree, in GPUs."""
-        return min(2, max(1, domain_gpus // 16))
-
-    def degree(self, domain_gpus: int, failed: int) -> int:
-        """Return the degree of a domain with failed GPUs; 0 if it is unusable."""
-        step = self.step(domain_gpus)
-        steps = -(-failed // step)
-        degree = domain_gpus - step * steps
-        return degree if degree >= max(1, self.least_degree) else 0
-
-    def is_refused(self, domain_gpus: int, failed: int) -> bool:
-        """Return whether such a domain is unusable only for lack of memory."""
-        return (
-            not self.degree(domain_gpus, failed) and ReductionRule().degree(domain_gpus, failed) > 0
-        )
+    step = min(2, max(1, domain_gpus // 16))
+    degree = domain_gpus - step * -(-failed // step)
+    return degree if degree >= max(1, least_degree) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class PowerCurve:
-    """Performance by power, both relative to the rated power (TDP).
+_LINEAR, _QUADRATIC = 0.235, 0.45
+MOST_POWER = 1.3
+"""Highest power of a GPU, relative to the rated power (TDP)."""
 
-    ``perf(p) = p (1 - linear (p - 1) - quadratic (p - 1)^2)`` for p >= 1. The coefficients fit two
-    published points (Arfeen et al. 2025): performance per watt is 2.8 % lower at 1.1 times the
-    power and 6.5 % lower at 1.2 times.
 
-    Attributes
-    ----------
-    most_power : float
-        Highest power of a GPU: 1.3 times TDP.
+def performance(power: float) -> float:
+    """Return the performance at a power from 1 to `MOST_POWER`, both relative to the rated power.
+
+    ``p (1 - 0.235 (p - 1) - 0.45 (p - 1)^2)`` fits two published points (Arfeen et al. 2025):
+    performance per watt is 2.8 % lower at 1.1 times the power and 6.5 % lower at 1.2 times.
     """
+    more = power - 1.0
+    return power * (1.0 - _LINEAR * more - _QUADRATIC * more**2)
 
-    linear: float = 0.235
-    quadratic: float = 0.45
-    most_power: float = 1.3
 
-    def performance(self, power: float) -> float:
-        """Return the performance at a power, from 1 to `most_power`."""
-        more = power - 1.0
-        return power * (1.0 - self.linear * more - self.quadratic * more**2)
+MOST_PERFORMANCE = performance(MOST_POWER)
 
-    @property
-    def most_performance(self) -> float:
-        """Performance at the highest power."""
-        return self.performance(self.most_power)
 
-    def within_budget(self, working: int, fed: int) -> float:
-        """Return the performance of working GPUs that share the rated power of all powered ones."""
-        return self.performance(min(self.most_power, fed / working))
+def performance_within_budget(working: int, fed: int) -> float:
+    """Return the performance of working GPUs that share the rated power of all powered ones."""
+    return performance(min(MOST_POWER, fed / working))
 
-    def power(self, performance: float) -> float | None:
-        """Return the lowest power for a performance; None if no power is enough.
 
-        A performance up to 1 takes the rated power: GPUs are never slowed down.
-        """
-        if performance <= 1.0:
-            return 1.0
-        if performance > self.most_performance:
-            return None
-        # Imported here, since the command line imports each scheme when it starts.
-        from scipy.optimize import brentq
+def power_for(wanted: float) -> float | None:
+    """Return the lowest power for a performance; None if no power is enough.
 
-        return float(
-            brentq(lambda power: self.performance(power) - performance, 1.0, self.most_power)
-        )
+    A performance up to 1 takes the rated power: GPUs are never slowed down.
+    """
+    if wanted <= 1.0:
+        return 1.0
+    if wanted > MOST_PERFORMANCE:
+        return None
+    # Imported here, since the command line imports each scheme when it starts.
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda power: performance(power) - wanted, 1.0, MOST_POWER))
 
 
 IterationTime = Callable[[int, int, float], float]
@@ -139,14 +107,14 @@ def proportional_time(degree: int, sequences: int, pace: float) -> float:
 class ReplicaRules:
     """The inputs of a plan.
 
-    `domain_gpus` is the degree of a healthy replica; `local_batch` is its sequences per iteration.
+    `domain_gpus` is the degree of a healthy replica; `local_batch` is its sequences per iteration;
+    `least_degree` is as in `reduced_degree`.
     """
 
     domain_gpus: int
     local_batch: int
     iteration_s: IterationTime = proportional_time
-    reduction: ReductionRule = field(default_factory=ReductionRule)
-    power: PowerCurve = field(default_factory=PowerCurve)
+    least_degree: int = 1
 
     @property
     def healthy_s(self) -> float:
@@ -175,7 +143,7 @@ class ReplicaRules:
             brentq(
                 lambda pace: self.iteration_s(degree, sequences, pace) - self.healthy_s,
                 1.0,
-                self.power.most_performance * (1 + _ROUNDING),
+                MOST_PERFORMANCE * (1 + _ROUNDING),
             )
         )
 
@@ -188,17 +156,17 @@ def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPla
     does the same at the highest power, and then lowers the power to the need of that batch. A
     replica without any sequence does not run.
     """
-    degree = rules.reduction.degree(rules.domain_gpus, failed)
+    degree = reduced_degree(rules.domain_gpus, failed, rules.least_degree)
     if failed == 0:
         return ReplicaPlan(rules.domain_gpus, rules.local_batch)
     if scheme is Scheme.DP_DROP or degree == 0:
         return DROPPED
-    most_pace = rules.power.most_performance if scheme is Scheme.NTP_PW else 1.0
+    most_pace = MOST_PERFORMANCE if scheme is Scheme.NTP_PW else 1.0
     sequences = rules.most_sequences(degree, most_pace)
     if sequences == 0:
         return DROPPED
     pace = min(rules.least_pace(degree, sequences), most_pace)
-    power = rules.power.power(pace)
+    power = power_for(pace)
     assert power is not None, "the pace is at most that at the highest power"
     return ReplicaPlan(degree, sequences, power)
 

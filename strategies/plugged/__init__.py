@@ -15,9 +15,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from faultline.strategies.guarding import is_foreign
+
 VARIABLE = "FAULTLINE_SCHEME_FILES"
 
-_failed: dict[str, Exception] = {}
+_failed: dict[str, BaseException] = {}
 _loaded: dict[str, ModuleType] = {}
 
 
@@ -49,8 +51,12 @@ def _load_all() -> None:
             continue
         module = sys.modules[name] = module_from_spec(spec)
         try:
+            if not os.path.isfile(path):  # noqa: PTH113 - the path as listed
+                raise ImportError("is not a regular file: use a Python file")
             spec.loader.exec_module(module)
-        except Exception as error:
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_foreign(error)):
+                raise
             del sys.modules[name]
             _failed[path] = error
         else:

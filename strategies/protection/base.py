@@ -138,44 +138,45 @@ class ProtectedJob:
         return self.replicated_bytes_per_gpu + self.shared_bytes_per_gpu / self.replicas
 
 
-class TransferTimes(Protocol):
-    """Times of moving the state, in seconds, measured or stated."""
+@dataclass(frozen=True, slots=True)
+class TransferTimes:
+    """Times of moving the state on an otherwise idle platform, in seconds, measured or stated.
 
-    @property
-    def copy_s(self) -> float:
-        """All GPUs copy their snapshot to the memory of their nodes."""
+    Attributes
+    ----------
+    copy_s : float
+        All GPUs copy their snapshots to host memory at once.
+    copy_interference_s : float
+        By how much an all-reduce of the groups that starts with the copy takes longer, if stated;
+        else copies are simulated beside steps.
+    encode_s : float
+        XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
+        1/(n - 1) of a node's share, and writes one. 0 without peers.
+    send_s : float
+        Every node sends its copies to peers' host memories, all at once; 0 without copies.
+    send_interference_s : float
+        By how much the all-reduce that starts with the sending takes longer, likewise.
+    load_s : float
+        All GPUs load their state from host memory at once.
+    rebuild_s : float
+        A node of the largest peer group is replaced: RAIM5's blocks from the survivors, XOR, load.
+        0 without peers.
+    fetch_s : float
+        A replaced node gets its share from the memory of one peer that has a copy, and loads. 0
+        without peers.
+    persist_s : float
+        The nodes of one group write their snapshots from host memory to storage, all at once.
+    """
 
-    @property
-    def copy_interference_s(self) -> float:
-        """Delay of an all-reduce by that copy; 0 if the copy is simulated beside steps."""
-
-    @property
-    def encode_s(self) -> float:
-        """All nodes compute their parity."""
-
-    @property
-    def send_s(self) -> float:
-        """All nodes send their copies to peers."""
-
-    @property
-    def send_interference_s(self) -> float:
-        """Delay of an all-reduce by that transfer; 0 if it is simulated beside steps."""
-
-    @property
-    def load_s(self) -> float:
-        """All GPUs load the state from the memory of their nodes."""
-
-    @property
-    def rebuild_s(self) -> float:
-        """A lost node's state is rebuilt from that of its peers."""
-
-    @property
-    def fetch_s(self) -> float:
-        """A peer with all of a lost node's state sends it."""
-
-    @property
-    def persist_s(self) -> float:
-        """The nodes of one replica write the state from their memory to storage."""
+    copy_s: float
+    copy_interference_s: float
+    encode_s: float
+    send_s: float
+    send_interference_s: float
+    load_s: float
+    rebuild_s: float
+    fetch_s: float
+    persist_s: float
 
 
 @dataclass(frozen=True, slots=True)

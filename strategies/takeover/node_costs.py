@@ -15,8 +15,10 @@ are taken as 1e9 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from functools import partial
+from typing import Literal
 
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.stage_work import LayerShape, StageWork, Techniques, task_flop
@@ -52,18 +54,22 @@ SKIP_RECOMPUTE = Measured(26_410, 23_860, 38.5e9)
 FULL = Measured(28_060, 27_190, 39.2e9)
 
 
-class CostModel(Protocol):
-    """The relative time of a node."""
+CostModel = Callable[[int], float]
+"""Returns the time of a node with 1, 2, 3, ... tasks over that of a node with one.
 
-    def node_cost(self, tasks: int) -> float:
-        """Return the time of a node with 1, 2, 3, ... tasks over that of a node with one."""
+Schemes hold one, so it can be pickled.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class FlopCosts:
-    """Costs from FLOP counts.
+def flop_costs(
+    shape: LayerShape,
+    techniques: Techniques,
+    micro_batch_tokens: float,
+    step_tokens: float | None = None,
+) -> CostModel:
+    """Return costs from FLOP counts.
 
-    Attributes
+    Parameters
     ----------
     shape : LayerShape
         The model's layers.
@@ -74,31 +80,21 @@ class FlopCosts:
     step_tokens : float or None
         Tokens per pipeline and step, over which decompositions spread; None omits them.
     """
-
-    shape: LayerShape
-    techniques: Techniques
-    micro_batch_tokens: float
-    step_tokens: float | None = None
-
-    def node_cost(self, tasks: int) -> float:
-        return self.node_flop(tasks).total / self.shape.normal_flop.total
-
-    def node_flop(self, tasks: int) -> StageWork:
-        """Return the FLOP per token and layer of a node, by pass."""
-        if tasks == 1:
-            return self.shape.normal_flop
-        one = task_flop(self.shape, self.techniques, self.micro_batch_tokens, self.step_tokens)
-        return one.scaled(tasks)
+    one = task_flop(shape, techniques, micro_batch_tokens, step_tokens)
+    return partial(_flop_cost, one, shape.normal_flop.total)
 
 
-@dataclass(frozen=True, slots=True)
-class CalibratedCosts:
-    """Costs from one measurement: that of a node with two tasks (`doubled`)."""
+def calibrated_costs(doubled: float) -> CostModel:
+    """Return costs from one measurement: that of a node with two tasks."""
+    return partial(_calibrated_cost, doubled)
 
-    doubled: float
 
-    def node_cost(self, tasks: int) -> float:
-        return 1.0 if tasks == 1 else tasks * self.doubled / 2
+def _flop_cost(one: StageWork, normal: float, tasks: int) -> float:
+    return 1.0 if tasks == 1 else one.scaled(tasks).total / normal
+
+
+def _calibrated_cost(doubled: float, tasks: int) -> float:
+    return 1.0 if tasks == 1 else tasks * doubled / 2
 
 
 def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:
@@ -107,12 +103,12 @@ def passes_of_task(costs: CostModel, tasks: int) -> tuple[float, float]:
     The techniques do not change the forward pass, a third of a task (`task_flop`): all savings and
     additional work are in the backward pass.
     """
-    cost = costs.node_cost(tasks) / tasks
+    cost = costs(tasks) / tasks
     return (1.0, (3.0 * cost - 1.0) / 2.0) if cost > 1 / 3 else (cost, cost)
 
 
-def measured_costs(batch: Batch = 256, row: Measured = FULL) -> CalibratedCosts:
-    """Return the costs derived from the published throughputs.
+def measured_cost(batch: Batch = 256, row: Measured = FULL) -> float:
+    """Return the cost of a node with two tasks, derived from the published throughputs.
 
     Raises
     ------
@@ -124,7 +120,7 @@ def measured_costs(batch: Batch = 256, row: Measured = FULL) -> CalibratedCosts:
         raise StrategyError(
             "takeover.batch", f"ran out of memory at {batch} sequences", "use a batch of 256"
         )
-    return CalibratedCosts(doubled_cost(healthy / doubled, STAGES, MICRO_BATCHES))
+    return doubled_cost(healthy / doubled, STAGES, MICRO_BATCHES)
 
 
 def cost_of_other_model(known: float, ffn_share_ratio: float) -> float:

@@ -229,28 +229,26 @@ def iteration_time(
 
 
 def instantiated(
-    templates: Mapping[int, Template], nodes: int, micro_batches: int, all_reduce: float = 0.0
+    templates: Mapping[int, Template], nodes: int, micro_batches: int
 ) -> tuple[Template, ...]:
     """Return the fastest pipelines that use all nodes, the longest first.
 
-    All multisets of templates are tried. The least ``max(b_i T_i)`` wins, plus the all-reduce of a
-    layer if there are several pipelines. T grows with the stages: the published criterion favours
-    short pipelines. Empty if no sum of templates uses all nodes. `templates` are by number of
-    nodes; `all_reduce` is the time of one layer's all-reduce, in the unit of their times.
+    All multisets of templates are tried, and the least ``max(b_i T_i)`` wins. T grows with the
+    stages: the published criterion favours short pipelines. Empty if no sum of templates uses all
+    nodes. `templates` are by number of nodes.
     """
     found: tuple[Template, ...] = ()
     least = inf
     for sizes in _multisets(sorted(templates), nodes, micro_batches):
         pipelines = tuple(templates[size] for size in reversed(sizes))
-        together = all_reduce if len(pipelines) > 1 else 0.0
         # A lower bound: the time with fractional shares.
         bound = micro_batches / sum(1.0 / one.worth for one in pipelines)
-        if bound + together >= least:
+        if bound >= least:
             continue
         shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
         longest = max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
-        if longest + together < least:
-            found, least = pipelines, longest + together
+        if longest < least:
+            found, least = pipelines, longest
     return found
 
 

@@ -1,13 +1,12 @@
 """Pipeline templates: the best division of a model's layers into stages on a number of nodes.
 
-Oobleck (SOSP 2023) plans a template for each possible number of nodes of a pipeline. No stage spans
-nodes; the GPUs of a node are shared among its stages. The cost of a template of S stages, whose
-slowest is number k (from 0), is
+Oobleck (SOSP 2023) plans a template for each possible number of nodes of a pipeline, here with one
+stage on each node. The cost of a template of S stages, whose slowest is number k (from 0), is
 
     T = sum + (2 S + k + 1) slowest + sum of the stages from k on,
 
 the time of an iteration with enough micro-batches to keep S stages busy. Dynamic programming over
-(stages, layers, nodes, GPUs of a node) finds the exact optimum. T is ``2 sum + (2 S + 1) slowest``
+stages and layers finds the exact optimum. T is ``2 sum + (2 S + 1) slowest``
 plus the slack: the time by which the stages before k are faster than k. Of two divisions of the
 same layers with the same slowest stage, the one with the smaller sum and slack is therefore never
 worse, for any other stages before or behind.
@@ -20,17 +19,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-StageTime = Callable[[int, int, int], float]
-"""``f(first, end, gpus)``: time of one micro-batch, forward and backward, in layers first to
-end - 1 on `gpus` GPUs of a node, including the collectives inside the stage."""
+StageTime = Callable[[int, int], float]
+"""``f(first, end)``: time of one micro-batch, forward and backward, in layers first to end - 1 on a
+node."""
 
 
 class Stage(NamedTuple):
-    """Layers ``first`` to ``end - 1`` on some GPUs of a node; `time` is of one micro-batch."""
+    """Layers ``first`` to ``end - 1`` on a node; `time` is of one micro-batch."""
 
     first: int
     end: int
-    gpus: int
     time: float
 
 
@@ -70,7 +68,7 @@ class Template:
 
 @lru_cache(maxsize=1024)
 def even_template(layers: int, nodes: int) -> Template:
-    """Return the best template for equal layers, each of time 1, and nodes of one GPU.
+    """Return the best template for equal layers, each of time 1.
 
     The longer stages come first. Nodes beyond the number of layers idle.
     """
@@ -78,7 +76,7 @@ def even_template(layers: int, nodes: int) -> Template:
     each, more = divmod(layers, stages)
     ends = [(place + 1) * each + min(place + 1, more) for place in range(stages)]
     cut = zip([0, *ends], ends, strict=False)
-    return Template(nodes, tuple(Stage(first, end, 1, end - first) for first, end in cut))
+    return Template(nodes, tuple(Stage(first, end, end - first) for first, end in cut))
 
 
 class _Part(NamedTuple):
@@ -97,20 +95,14 @@ class _Part(NamedTuple):
 class TemplatePlanner:
     """Finds the best template for any number of nodes, and caches parts of it."""
 
-    def __init__(self, layers: int, stage_time: StageTime, gpus_per_node: int = 1) -> None:
+    def __init__(self, layers: int, stage_time: StageTime) -> None:
         self._layers = layers
         self._stage_time = stage_time
-        self._gpus = gpus_per_node
-        self._parts: dict[tuple[int, int, int, int, int], list[_Part]] = {}
+        self._parts: dict[tuple[int, int], list[_Part]] = {}
 
     def template(self, nodes: int) -> Template | None:
-        """Return the template of least T over all numbers of stages; None if layers are too few."""
-        most = min(self._layers, nodes * self._gpus)
-        found = [
-            part
-            for stages in range(nodes, most + 1)
-            for part in self._ways(stages, 0, self._layers, nodes, self._gpus)
-        ]
+        """Return the template of least T, a stage on each node; None if layers are too few."""
+        found = self._ways(nodes, 0)
         return Template(nodes, min(found, key=_Part.worth).stages) if found else None
 
     def templates(self, least: int, most: int) -> Iterator[Template]:
@@ -121,43 +113,33 @@ class TemplatePlanner:
                 return
             yield template
 
-    def _ways(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> list[_Part]:
-        """Return the divisions of layers into stages of which none is worse than another."""
-        key = (stages, first, end, nodes, gpus)
-        if key not in self._parts:
-            self._parts[key] = _best(self._cuts(*key))
-        return self._parts[key]
+    def _ways(self, stages: int, first: int) -> list[_Part]:
+        """Return the divisions of the layers from `first` of which none is worse than another."""
+        if (stages, first) not in self._parts:
+            self._parts[stages, first] = _best(self._cuts(stages, first))
+        return self._parts[stages, first]
 
-    def _cuts(self, stages: int, first: int, end: int, nodes: int, gpus: int) -> Iterator[_Part]:
-        """Yield divisions of layers: the first node and the rest, or a node's first stage."""
-        if stages < nodes or stages > min(end - first, nodes * gpus):
-            return
-        if stages == 1:
-            time = self._stage_time(first, end, gpus)
-            yield _Part(time, time, 0.0, (Stage(first, end, gpus, time),))
-        elif nodes > 1:
-            for here in range(1, min(gpus, stages - nodes + 1) + 1):
-                for middle in range(first + here, end - (stages - here) + 1):
-                    left = self._ways(here, first, middle, 1, gpus)
-                    yield from _joined(
-                        left, self._ways(stages - here, middle, end, nodes - 1, gpus)
-                    )
-        else:
-            for own in range(1, gpus - stages + 2):
-                for middle in range(first + 1, end - stages + 2):
-                    left = self._ways(1, first, middle, 1, own)
-                    yield from _joined(left, self._ways(stages - 1, middle, end, 1, gpus - own))
+    def _cuts(self, stages: int, first: int) -> Iterator[_Part]:
+        """Yield divisions of layers: the first stage and the rest."""
+        last = self._layers - (stages - 1)
+        # The last stage has all layers that are left.
+        for end in range(first + 1, last + 1) if stages > 1 else (last,):
+            time = self._stage_time(first, end)
+            stage = _Part(time, time, 0.0, (Stage(first, end, time),))
+            if stages > 1:
+                yield from _joined(stage, self._ways(stages - 1, end))
+            else:
+                yield stage
 
 
-def _joined(left: list[_Part], right: list[_Part]) -> Iterator[_Part]:
-    for before in left:
-        for behind in right:
-            slowest, slack = before.slowest, before.slack
-            if behind.slowest > slowest:
-                slowest = behind.slowest
-                slack = len(before.stages) * slowest - before.total + behind.slack
-            total = before.total + behind.total
-            yield _Part(slowest, total, slack, before.stages + behind.stages)
+def _joined(before: _Part, right: list[_Part]) -> Iterator[_Part]:
+    for behind in right:
+        slowest, slack = before.slowest, before.slack
+        if behind.slowest > slowest:
+            slowest = behind.slowest
+            slack = len(before.stages) * slowest - before.total + behind.slack
+        total = before.total + behind.total
+        yield _Part(slowest, total, slack, before.stages + behind.stages)
 
 
 def _best(parts: Iterable[_Part]) -> list[_Part]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,6 @@ def test_the_oldest_make_place(bounds: dict[str, int], tmp_path: Path) -> None:
     ]
 
 
-def test_what_a_killed_process_left_goes_after_a_while(tmp_path: Path) -> None:
-    old, new = tmp_path / ".old.tmp", tmp_path / ".new.tmp"
-    for path in (old, new):
-        path.touch()
-    long_ago_s = time.time() - 86_400
-    os.utime(old, (long_ago_s, long_ago_s))
-    keep_within_bounds(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [".new.tmp"]
-
-
 def test_two_may_write_and_make_place_at_once(tmp_path: Path) -> None:
     wrong: list[BaseException] = []
 
@@ -59,16 +48,6 @@ def test_two_may_write_and_make_place_at_once(tmp_path: Path) -> None:
     left = list(tmp_path.iterdir())
     assert len(left) <= 11
     assert {path.read_text(encoding="utf-8") for path in left} == {"content"}
-
-
-def test_nothing_is_removed_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    elsewhere, shelf = tmp_path / "elsewhere", cache_directory() / "probes"
-    shelf.parent.mkdir()
-    fill(elsewhere, 3)
-    shelf.symlink_to(elsewhere)
-    keep_within_bounds(shelf, most_files=1)
-    assert len(list(elsewhere.iterdir())) == 3
 
 
 def test_a_relative_place_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,7 @@ import pytest
 from faultline.simulator.conditions import Disturbances, StatedEffects
 from faultline.simulator.durations import ConstantTime
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
-from faultline.simulator.failures.models import SharedFailures
-from faultline.simulator.failures.reactions import Evict, Reactions, SlowResponse
+from faultline.simulator.failures.reactions import Reactions, SlowResponse
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.progress import Progress
@@ -70,7 +69,7 @@ def job_under(
     changes |= {"disturbances": Disturbances(partial(iter, others), effects)}
     job = small_job(Scripted({}), groups=groups, reactions=reactions, **changes)
     trace = Trace(sorted(stops, key=lambda one: one.time_s), groups, 1e6)
-    return Job(job.work, job.rules, job.durations, SharedFailures(trace), job.seed)
+    return Job(job.work, job.rules, job.durations, trace, job.seed)
 
 
 @pytest.fixture
@@ -109,13 +108,13 @@ BY_HAND = {
         [happening("slow", 5.0, 1e4, 1.5)],
         24 + 103 + UNDISTURBED_S,
         {"repeated": 12 + 10, "detection": 2, "restart": 100, "load": 3},
-        reactions=Reactions(Evict(9.0)),
+        reactions=Reactions(9.0),
     ),
     "over before it is found": case(
         [happening("slow", 5.0, 8.0, 1.5)],
         UNDISTURBED_S + 5,
         {"degraded": 5},
-        reactions=Reactions(Evict(9.0)),
+        reactions=Reactions(9.0),
     ),
     "a flap within the retries": case(
         [happening("flap", 5.0, 7.0, level="adapter")], UNDISTURBED_S + 7, {"degraded": 7}
@@ -332,7 +331,7 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
         job.work,
         job.rules,
         job.durations,
-        SharedFailures(Listed((first,), 3, 1e6, listed=(first,))),
+        Listed((first,), 3, 1e6, listed=(first,)),
         0,
     )
     progress = simulated(job)
@@ -392,7 +391,7 @@ def histories(draw: st.DrawFn) -> list[Failure]:
     st.sampled_from([("checkpoint", 1), ("spare", 2), ("replication", 3), ("dp-drop", 1)]),
     st.sampled_from(
         [
-            Evict(9.0),
+            9.0,
             answering(True, Remedy("redeal", 0.5), Remedy("swap", 7.0), Remedy("restart", 50.0)),
             None,
         ]
@@ -404,15 +403,15 @@ def histories(draw: st.DrawFn) -> list[Failure]:
 def test_every_second_is_booked_once(
     failures: list[Failure],
     scheme: tuple[str, int],
-    slow: Evict | SlowResponse | None,
+    slow: float | SlowResponse | None,
     hang: Any,
     planned: Any,
     jitter: float,
 ) -> None:
     """And the kept steps are booked as compute and all-reduce, whatever has disturbed them."""
     reactions = Reactions(hang=hang, planned=planned, planned_limit_s=50.0)
-    if isinstance(slow, Evict):
-        reactions, slow = replace(reactions, slow=slow), None
+    if isinstance(slow, float):
+        reactions, slow = replace(reactions, evicted_after_s=slow), None
     job = job_under(failures, reactions, compute_jitter=jitter, steps=12, slow_response=slow)
     progress = replayed(job, build_strategy(scheme[0], 3, scheme[1]))
     assert sum(progress.seconds.values()) == pytest.approx(progress.now_s)

@@ -6,9 +6,10 @@ from functools import cache
 
 import pytest
 from faultline.strategies.pipeline_schedule import (
+    Pass,
     approximate_iteration,
     exact_iteration,
-    stage_order,
+    stage_passes,
 )
 from faultline.strategies.stage_work import Halves, StageWork, proportional_work
 from hypothesis import given
@@ -23,19 +24,20 @@ micro_batches = st.integers(1, 9)
 def recursion(stages: list[StageWork], count: int) -> float:
     """The same iteration from the end backwards: when is each pass through."""
     last = len(stages) - 1
-    orders = [stage_order(place, len(stages), count) for place in range(len(stages))]
+    orders = [list(stage_passes(place, len(stages), 1, count)) for place in range(len(stages))]
 
     @cache
-    def through(place: int, direction: str, number: int) -> float:
-        position = orders[place].index((direction, number))  # type: ignore[arg-type]
-        start = through(place, *orders[place][position - 1]) if position else 0.0
-        source = place - 1 if direction == "forward" else place + 1
+    def through(step: Pass) -> float:
+        order = orders[step.part]
+        position = order.index(step)
+        start = through(order[position - 1]) if position else 0.0
+        source = step.part - 1 if step.forward else step.part + 1
         if 0 <= source <= last:
-            start = max(start, through(source, direction, number))
-        work = stages[place]
-        return start + (work.forward.total if direction == "forward" else work.backward)
+            start = max(start, through(step._replace(part=source)))
+        work = stages[step.part]
+        return start + (work.forward.total if step.forward else work.backward)
 
-    return max(through(place, *orders[place][-1]) for place in range(len(stages)))
+    return max(through(order[-1]) for order in orders)
 
 
 @given(pipelines, micro_batches)
@@ -94,25 +96,3 @@ def test_a_double_load_slows_down_by_22_over_15_at_the_end_and_by_less_before() 
     assert approximate_iteration([1.0] * 6 + [2.0], 8) / 15 == pytest.approx(22 / 15)
     # Interleaved by 2, the six others are waited for half as long.
     assert approximate_iteration([1.0] * 6 + [2.0], 8, 2) == pytest.approx(8 * 2 + 6 / 2)
-
-
-def test_1f1b_alternates_once_the_pipeline_is_full() -> None:
-    assert stage_order(1, 4, 4) == [
-        ("forward", 0),
-        ("forward", 1),
-        ("forward", 2),
-        ("backward", 0),
-        ("forward", 3),
-        ("backward", 1),
-        ("backward", 2),
-        ("backward", 3),
-    ]
-
-
-@given(st.integers(1, 9), st.integers(0, 8), micro_batches)
-def test_a_stage_does_each_pass_once_forward_before_backward(
-    stages: int, stage: int, count: int
-) -> None:
-    steps = stage_order(stage % stages, stages, count)
-    assert len(steps) == len(set(steps)) == 2 * count
-    assert all(steps.index(("forward", n)) < steps.index(("backward", n)) for n in range(count))

@@ -13,7 +13,7 @@ from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.recovery import Communicators, Move, SentMove
 from faultline.strategies.takeover.neighbours import Carriers, Side, tasks_by_node
-from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_costs
+from faultline.strategies.takeover.node_costs import cost_of_other_model, measured_cost
 from faultline.strategies.takeover.pipeline_scheme import (
     LostStages,
     failures_until_too_few,
@@ -246,7 +246,7 @@ def test_rebalancing_with_hindsight_is_never_slower() -> None:
 
 def test_cost_of_another_model() -> None:
     """All of the time in attention leaves 2/3; the measured model has its own cost."""
-    known = measured_costs().doubled
+    known = measured_cost()
     assert cost_of_other_model(known, 1.0) == pytest.approx(known)
     assert cost_of_other_model(known, 0.0) == pytest.approx(2 / 3)
 

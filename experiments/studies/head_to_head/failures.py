@@ -16,7 +16,6 @@ from math import ceil, sqrt
 from faultline.simulator.failures.distributions import Constant, Uniform
 from faultline.simulator.failures.failure import Failure, JobLayout
 from faultline.simulator.failures.mix import Cause, CauseMix
-from faultline.simulator.failures.models import SharedFailures
 from faultline.simulator.job import Job
 from faultline.simulator.phases import Restart
 from faultline.simulator.training import Training, TrainingLoop
@@ -50,7 +49,7 @@ class Process:
     domain_share: float = 0.0
 
     @property
-    def model(self) -> SharedFailures:
+    def model(self) -> CauseMix:
         """The process as the engines know it."""
         rate = 1.0 / (self.mtbf_s * self.layout.gpus)
         single = rate * (1.0 - self.domain_share)
@@ -59,9 +58,8 @@ class Process:
             Cause("software", "gpu", "software", single * (1 - HARDWARE_SHARE), SOFTWARE_REPAIR),
             Cause("domain", "domain", "hardware", rate * self.domain_share, HARDWARE_REPAIR),
         ]
-        return SharedFailures(
-            CauseMix(tuple(cause for cause in causes if cause.rate_per_gpu_s > 0.0), self.layout)
-        )
+        mixed = tuple(cause for cause in causes if cause.rate_per_gpu_s > 0.0)
+        return CauseMix(mixed, self.layout)
 
     def past(self, seed: int) -> list[Failure]:
         """Return failures before the start, at negative times, in their order.

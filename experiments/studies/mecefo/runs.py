@@ -33,7 +33,7 @@ from faultline.strategies.takeover.node_costs import (
     MICRO_BATCHES,
     NO_FAULT,
     cost_of_other_model,
-    measured_costs,
+    measured_cost,
 )
 from numpy.typing import NDArray
 
@@ -131,9 +131,7 @@ def doubled_cost(model: Model) -> float:
     def ffn_over_time(of: Model) -> float:
         return of.shape.forward_flop.ffn * of.layers * of.no_fault_tokens_per_s["mecefo"]
 
-    return cost_of_other_model(
-        measured_costs().doubled, ffn_over_time(model) / ffn_over_time(known)
-    )
+    return cost_of_other_model(measured_cost(), ffn_over_time(model) / ffn_over_time(known))
 
 
 CALIBRATED = "calibrated"

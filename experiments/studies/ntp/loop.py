@@ -61,7 +61,7 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
     return {
         "times.compute_s": compute_s,
         "times.all_reduce_s": iteration.gradient_sync_s,
-        "model.least_tensor": job.rules.reduction.least_degree,
+        "model.least_tensor": job.rules.least_degree,
         "strategy.ntp.resharding_slowdown": resharded.backward_slowdown,
         "model.backward_share": of_step * iteration.total_s / compute_s,
     }

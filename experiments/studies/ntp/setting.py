@@ -21,7 +21,6 @@ from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
-    ReductionRule,
     ReplicaPlan,
     ReplicaRules,
     Scheme,
@@ -103,7 +102,7 @@ def study_job(domain_gpus: int = 32, stages: int = PIPELINE_STAGES) -> StudyJob:
     layout = Layout(replicas, stages, domain_gpus)
     reduced = (replace(layout, tensor=degree) for degree in range(1, domain_gpus))
     least = next((one.tensor for one in reduced if _fits(one, local_batch)), domain_gpus)
-    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(layout), ReductionRule(least))
+    rules = ReplicaRules(domain_gpus, local_batch, _iteration_s(layout), least)
     return StudyJob(domain_gpus, domains, layout, rules)
 
 

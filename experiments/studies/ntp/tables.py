@@ -10,8 +10,9 @@ from faultline.experiments.studies.base import Results
 from faultline.experiments.studies.ntp.failures import DOMAIN_SIZES
 from faultline.experiments.studies.ntp.setting import GPUS, study_job
 from faultline.strategies.nonuniform.replica_plan import (
-    PowerCurve,
     Scheme,
+    performance,
+    performance_within_budget,
     proportional_time,
     replica_plan,
 )
@@ -118,11 +119,11 @@ def tried_table() -> pd.DataFrame:
 
 def power_table() -> pd.DataFrame:
     """Return what more power costs, and what NTP-PW draws."""
-    curve, plans = PowerCurve(), study_job().plans(Scheme.NTP_PW)
+    plans = study_job().plans(Scheme.NTP_PW)
     found = []
     for power in (1.1, 1.2):
         setting = f"{power} times TDP (the curve is a fit through this)"
-        lost = 1.0 - curve.performance(power) / power
+        lost = 1.0 - performance(power) / power
         found.append(("performance_per_watt_lost", setting, "1", lost))
     for plan in (plans[1], plans[3]):
         setting = f"TP{plan.degree}, {plan.sequences} sequences"
@@ -130,7 +131,7 @@ def power_table() -> pd.DataFrame:
         # What failed GPUs leave unused is all that a rack can add, fed for 32.
         over = f"TP{plan.degree}, fed for {32 * _TDP_W / 1000:g} kW"
         found.append(("power of a domain", over, "kW", plan.degree * plan.power * _TDP_W / 1000))
-        kept = curve.within_budget(plan.degree, 32) * plan.degree / 32
+        kept = performance_within_budget(plan.degree, 32) * plan.degree / 32
         found.append(("pace within the rack's power", over, "1", kept))
     return pd.DataFrame(found, columns=["quantity", "setting", "unit", "value"])
 

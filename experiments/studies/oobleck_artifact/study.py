@@ -108,9 +108,9 @@ def templates_of(name: str) -> dict[int, Template]:
     model = MODELS[name]
     flop, layers = token_flop(model.shape), model.shape.layers
 
-    def stage_time(first: int, end: int, gpus: int) -> float:
+    def stage_time(first: int, end: int) -> float:
         output = 3 * flop.vocabulary if end == layers else 0.0
-        return ((end - first) * flop.layer_total + output) / (flop.layer_total * gpus)
+        return ((end - first) * flop.layer_total + output) / flop.layer_total
 
     least = model.least_nodes or least_nodes_by_memory(model)
     sizes = templates_needed(MOST_NODES, FAILURES, least)

@@ -20,7 +20,7 @@ from faultline.platforms import load_preset, write_xml
 from faultline.simulator.failures.distributions import Weibull
 from faultline.simulator.failures.failure import JobLayout
 from faultline.simulator.failures.mix import CauseMix
-from faultline.simulator.failures.models import IndependentGroups, SharedFailures
+from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.failures.victims import ComponentChoice
 
 from tests.stated_times import NOTHING_MEASURED
@@ -134,9 +134,8 @@ def test_a_mix_strikes_whom_the_cables_cut_off(tmp_path: Path) -> None:
         settings = ["job.groups=4", "job.gpus=32", "failures.model=mix", f'platform.file="{file}"']
         settings.append("failures.rate=model")
         model = failure_model(load_scenario("spare-sound", [*settings, *more]))
-        assert isinstance(model, SharedFailures)
-        assert isinstance(model.sequence, CauseMix)
-        return model.sequence
+        assert isinstance(model, CauseMix)
+        return model
 
     by_switch = mix_on(plain)
     layout = by_switch.layout

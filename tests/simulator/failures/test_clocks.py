@@ -11,7 +11,7 @@ import pytest
 from faultline.simulator.failures.clocks import ClockRule, EventClocks, RenewalClocks
 from faultline.simulator.failures.distributions import Exponential, Weibull
 from faultline.simulator.failures.failure import Failure
-from faultline.simulator.failures.models import IndependentGroups, SharedFailures
+from faultline.simulator.failures.models import IndependentGroups
 from faultline.simulator.failures.trace import Trace
 from faultline.simulator.job import Job
 from faultline.simulator.random_streams import Purpose, stream
@@ -176,7 +176,7 @@ RECORDED = (
 
 def clocks_of(recorded: tuple[Failure, ...], groups: int, **rest: str) -> EventClocks:
     trace = Trace(recorded, groups, 100.0, **rest)  # type: ignore[arg-type]
-    return SharedFailures(trace).clocks(0, "renewal")
+    return trace.clocks(0, "renewal")
 
 
 def test_a_failure_of_several_groups_is_each_one_s_next_and_counts_for_each() -> None:
@@ -220,7 +220,7 @@ def test_nothing_is_read_beyond_what_a_clock_needs() -> None:
 
 
 def test_a_sequence_has_no_intervals_that_begin_when_somebody_notices() -> None:
-    model = SharedFailures(Trace(RECORDED, 4, 100.0))
+    model = Trace(RECORDED, 4, 100.0)
     with pytest.raises(ValueError, match="renewal"):
         model.clocks(0, "from-detection")
 

@@ -19,8 +19,7 @@ from faultline.simulator.failures.distributions import (
 )
 from faultline.simulator.failures.failure import LEVELS, Failure, JobLayout, Level, component_name
 from faultline.simulator.failures.mix import Cause, CauseMix, stream_index
-from faultline.simulator.failures.models import SharedFailures
-from faultline.simulator.failures.reactions import Evict, Reactions
+from faultline.simulator.failures.reactions import Reactions
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -40,7 +39,7 @@ SPAN_S = 4000 * MIX.mtbf_s
 
 
 def drawn(mix: CauseMix, seed: int = 0, span_s: float = SPAN_S) -> list[Failure]:
-    return SharedFailures(mix).failures_until(span_s, seed)
+    return mix.failures_until(span_s, seed)
 
 
 def test_the_rates_of_a_mix_add_up() -> None:
@@ -93,7 +92,7 @@ def test_a_component_with_half_the_gpus_fails_half_as_often() -> None:
 def test_a_group_fails_as_often_as_what_it_stands_on() -> None:
     """Group 0 has GPUs 0 to 11: hosts 0 and 1 (16 GPUs), switch 0 (48), 12 GPUs, and the job."""
     rate = PER_GPU_S * (5 * 12 + 2 * 16 + 1 * 48 + 0.5 * 144)
-    clocks = SharedFailures(MIX).clocks(0, "renewal")
+    clocks = MIX.clocks(0, "renewal")
     clocks.take_while_down(0, SPAN_S)
     assert abs(clocks.failures - rate * SPAN_S) < 4 * sqrt(rate * SPAN_S)
     assert sum(clocks.failures_by_cause.values()) == clocks.failures
@@ -102,7 +101,7 @@ def test_a_group_fails_as_often_as_what_it_stands_on() -> None:
 
 
 def test_all_groups_on_a_component_go_down_together() -> None:
-    clocks = SharedFailures(MIX).clocks(1, "renewal")
+    clocks = MIX.clocks(1, "renewal")
     by_time: dict[float, set[int]] = {}
     for group in range(12):
         while clocks.next_failure_s[group] <= SPAN_S / 10:
@@ -134,7 +133,7 @@ def test_the_same_gpus_fail_at_the_same_times_however_they_are_grouped(
 
 @given(seed=st.integers(0, 2**63), order=st.permutations(list(range(12)) * 3))
 def test_clocks_do_not_depend_on_the_order_of_questions(seed: int, order: list[int]) -> None:
-    mixed, sorted_ = (SharedFailures(MIX).clocks(seed, "renewal") for _ in range(2))
+    mixed, sorted_ = (MIX.clocks(seed, "renewal") for _ in range(2))
     for group in order:
         mixed.take_at_occurrence(group)
     for group in sorted(order):
@@ -220,7 +219,7 @@ def test_a_slow_component_is_drawn_from_its_distributions_and_stops_nobody() -> 
 def test_what_is_evicted_stops_when_it_is_found_if_it_is_still_slow() -> None:
     """It is with probability exp(-100 / 300); who ignores it meets the very same slow GPUs."""
     ignoring = CauseMix((SLOW,), LARGE)
-    evicting = replace(ignoring, reactions=Reactions(Evict(100.0)))
+    evicting = replace(ignoring, reactions=Reactions(100.0))
     assert evicting.mtbf_s == pytest.approx(MEAN_S / exp(-1 / 3))
     before, after = (conditions(mix, 1_000 * MEAN_S) for mix in (ignoring, evicting))
     assert after == [one._replace(lasts_s=min(one.lasts_s, 100.0)) for one in before]

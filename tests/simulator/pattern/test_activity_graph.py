@@ -16,12 +16,12 @@ from faultline.simulator.pattern.activity_graph import (
     Rank,
     passes_graph,
 )
-from faultline.simulator.pattern.pipeline_schedule import Pass, stage_passes
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Teams
 from faultline.strategies.base import Hit
+from faultline.strategies.pipeline_schedule import Pass, stage_passes
 from faultline.strategies.rerouted_schedule import SplitBackward
 from faultline.strategies.step_shares import Pipeline, StageShare
 from hypothesis import given

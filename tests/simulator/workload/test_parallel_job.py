@@ -155,8 +155,6 @@ def test_llama_goes_without_at_both_ends() -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"compute_efficiency": 0.0}, "above 0"),
-        ({"tensor_overlap": 1.5}, "share from 0 to 1"),
         ({"context": 3}, "does not divide"),
         ({"layout": Layout(4, 3, 2, 2)}, "interleaving needs a multiple"),
         ({"layout": Layout(4, 4, 2, 2), "split": SplitBackward()}, "2 parts per stage: use one"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import pytest
 from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.pipeline_schedule import approximate_iteration, stage_order
+from faultline.strategies.pipeline_schedule import approximate_iteration, stage_passes
 from faultline.strategies.stage_work import (
     LayerShape,
     LowRank,
@@ -24,10 +25,11 @@ from faultline.strategies.takeover.node_costs import (
     SKIP,
     SKIP_RECOMPUTE,
     CostModel,
-    FlopCosts,
     StageMemory,
+    calibrated_costs,
     doubled_cost,
-    measured_costs,
+    flop_costs,
+    measured_cost,
     micro_batches_in_flight,
     node_memory_bytes,
     overhead_from,
@@ -40,7 +42,7 @@ TOKENS = 256 // 8 * 256
 
 
 def doubled(techniques: Techniques) -> float:
-    return FlopCosts(SHAPE_7B, techniques, TOKENS).node_cost(2)
+    return flop_costs(SHAPE_7B, techniques, TOKENS)(2)
 
 
 def test_flop_of_the_techniques_one_by_one() -> None:
@@ -77,22 +79,22 @@ def test_low_rank_flop_are_those_of_its_three_products(rank: int, tokens: int) -
 
 def test_decompositions_hardly_count_as_they_are_rare() -> None:
     techniques = Techniques(True, True, LowRank(128))
-    parts_down = FlopCosts(SHAPE_7B, techniques, TOKENS)
-    with_them = FlopCosts(SHAPE_7B, techniques, TOKENS, step_tokens=8 * TOKENS)
-    more = with_them.node_cost(2) - parts_down.node_cost(2)
+    parts_down = flop_costs(SHAPE_7B, techniques, TOKENS)
+    with_them = flop_costs(SHAPE_7B, techniques, TOKENS, step_tokens=8 * TOKENS)
+    more = with_them(2) - parts_down(2)
     spread = 2 * decomposition_flop(SHAPE_7B) / (100 * 8 * TOKENS)
     assert more == pytest.approx(spread / SHAPE_7B.normal_flop.total)
     assert 0 < more < 2e-3
 
 
-def test_the_measured_costs() -> None:
-    assert measured_costs().node_cost(2) == pytest.approx(1.129, abs=5e-4)
-    assert measured_costs(512).node_cost(2) == pytest.approx(1.322, abs=5e-4)
+def test_the_measured_cost() -> None:
+    assert measured_cost() == pytest.approx(1.129, abs=5e-4)
+    assert measured_cost(512) == pytest.approx(1.322, abs=5e-4)
     # What is not fitted: a node without techniques does two tasks in twice the time.
-    assert measured_costs(256, NO_TECHNIQUE).node_cost(2) == pytest.approx(2.0, rel=0.005)
-    assert measured_costs(256, SKIP).node_cost(2) < 1 < measured_costs(256, SKIP_RECOMPUTE).doubled
+    assert measured_cost(256, NO_TECHNIQUE) == pytest.approx(2.0, rel=0.005)
+    assert measured_cost(256, SKIP) < 1 < measured_cost(256, SKIP_RECOMPUTE)
     with pytest.raises(StrategyError, match="ran out of memory at 512"):
-        measured_costs(512, SKIP)
+        measured_cost(512, SKIP)
 
 
 @given(st.floats(0.05, 4.0), st.integers(2, 16), st.integers(1, 32))
@@ -107,8 +109,8 @@ def test_a_calibrated_pipeline_is_as_slow_as_measured(cost: float, stages: int, 
 def test_the_published_throughputs_come_back() -> None:
     assert NO_FAULT.tokens_per_s_512 is not None
     for batch, faulty in ((256, 28_060), (512, 27_190)):
-        costs = measured_costs(batch)  # type: ignore[arg-type]
-        slowed = approximate_iteration([1.0] * 6 + [costs.node_cost(2)], 8) / 15
+        cost = measured_cost(batch)  # type: ignore[arg-type]
+        slowed = approximate_iteration([1.0] * 6 + [cost], 8) / 15
         healthy = NO_FAULT.tokens_per_s_256 if batch == 256 else NO_FAULT.tokens_per_s_512
         assert healthy / slowed == pytest.approx(faulty)
 
@@ -116,13 +118,13 @@ def test_the_published_throughputs_come_back() -> None:
 @pytest.mark.parametrize(
     "costs",
     [
-        measured_costs(),
-        FlopCosts(SHAPE_7B, Techniques(), TOKENS),
-        FlopCosts(SHAPE_7B, Techniques(True, True, LowRank(1024)), TOKENS, 8 * TOKENS),
+        calibrated_costs(measured_cost()),
+        flop_costs(SHAPE_7B, Techniques(), TOKENS),
+        flop_costs(SHAPE_7B, Techniques(True, True, LowRank(1024)), TOKENS, 8 * TOKENS),
     ],
 )
 def test_more_tasks_cost_more_and_one_costs_one(costs: CostModel) -> None:
-    each = [costs.node_cost(tasks) for tasks in range(1, 6)]
+    each = [pickle.loads(pickle.dumps(costs))(tasks) for tasks in range(1, 6)]
     assert each[0] == 1.0
     assert all(more > less for less, more in pairwise(each))
     assert each[2] == pytest.approx(1.5 * each[1])
@@ -182,7 +184,7 @@ def test_micro_batches_in_flight_are_those_of_the_order(
 ) -> None:
     node = place % nodes
     most = now = 0
-    for direction, _ in stage_order(node, nodes, micro_batches):
-        now += 1 if direction == "forward" else -1
+    for step in stage_passes(node, nodes, 1, micro_batches):
+        now += 1 if step.forward else -1
         most = max(most, now)
     assert micro_batches_in_flight(node, nodes, micro_batches) == most

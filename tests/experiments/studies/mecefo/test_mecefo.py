@@ -35,7 +35,7 @@ from faultline.strategies.takeover.node_costs import (
     SHAPE_7B,
     SKIP,
     SKIP_RECOMPUTE,
-    measured_costs,
+    measured_cost,
 )
 from matplotlib.figure import Figure
 
@@ -82,7 +82,7 @@ def test_the_shipped_scenario_is_the_7b_model_with_frequent_failures() -> None:
 
 def test_costs_of_other_models_come_from_no_fault_throughput_alone() -> None:
     costs = [doubled_cost(MODELS[name]) for name in ("350M", "1B", "7B")]
-    assert costs[2] == pytest.approx(measured_costs().doubled)
+    assert costs[2] == pytest.approx(measured_cost())
     assert 2 / 3 < costs[0] < costs[1] < costs[2]
 
 
@@ -189,9 +189,7 @@ def test_halves_of_the_activations_are_those_of_the_workload() -> None:
 
 
 def test_what_the_measured_costs_say_of_attention_and_of_the_rank() -> None:
-    skip, recompute, full = (
-        measured_costs(256, row).doubled for row in (SKIP, SKIP_RECOMPUTE, FULL)
-    )
+    skip, recompute, full = (measured_cost(256, row) for row in (SKIP, SKIP_RECOMPUTE, FULL))
     # Two tasks without attention's backward pass are 2 (a + 3 b) of 3 (a + b); by FLOP a/b is 0.51.
     assert (6 - 3 * skip) / (3 * skip - 2) > 3
     # Recomputation adds as much time as an exact weight gradient takes; of that, low rank takes
