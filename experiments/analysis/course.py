@@ -155,7 +155,6 @@ def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int
 TRACE, GOODPUT_LOG, TABLES, LINKS = ".json", ".jsonl", (".csv", ".parquet"), ".trace"
 """The last is not a timeline but SimGrid's trace of its links."""
 _LARGEST_BYTES = 2**28
-_MOST_EVENTS = 2_000_000
 _ROWS_AT_ONCE = 1_000
 _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
@@ -382,7 +381,9 @@ def _read_parquet(path: Path) -> list[Event]:
     from faultline.experiments.runs.table import parquet_from
 
     try:
-        table = parquet_from(read_file(path, _LARGEST_BYTES), _MOST_EVENTS, Event._fields)
+        table = parquet_from(read_file(path, _LARGEST_BYTES))
+        if table.column_names != list(Event._fields):
+            raise ValueError("has other columns than a timeline")
         # A few rows at a time: as Python's objects they are many times as large.
         texts = [
             [str(value) for value in {**row, "groups": " ".join(map(str, row["groups"]))}.values()]

@@ -1,4 +1,4 @@
-"""Runs on the workers of a Dask cluster, and the connection to its scheduler.
+"""Runs on the workers of a Dask cluster.
 
 Each thread of a worker has its own fork server. Each error is one line.
 """
@@ -6,15 +6,15 @@ Each thread of a worker has its own fork server. Each error is one line.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import local
-from time import monotonic, sleep
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from distributed import (
@@ -24,32 +24,20 @@ from distributed import (
     KilledWorker,
     Security,
     Status,
+    as_completed,
     get_worker,
 )
-from distributed import TimeoutError as DaskTimeoutError
 from distributed.comm.core import connect
-from distributed.core import send_recv
-from distributed.versions import get_versions
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
-from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
+from faultline.experiments.runs.point import Request, Result, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
-# Runs in flight: enough that an adaptive cluster grows, and that each thread has its next run.
-_LEAST_LOOK_AHEAD = 256
-_LOOK_AHEAD_PER_THREAD = 4
-# Interval of checks of the cluster while no results arrive.
-_INTERVAL_S = 1.0
-# Time limit for fetching a result from its worker.
-_FETCH_S = 10.0
-# Time limit for connecting, and for reconnecting.
+# Runs in flight: enough that each thread of a large cluster has its next run.
+_IN_FLIGHT = 2_000
+# Time limit for connecting.
 _CONNECT_S = 15.0
-# A cluster's size changes; requesting it costs a message.
-_SIZE_INTERVAL_S = 2.0
-# Time without any worker after which a note is printed.
-_EMPTY_S = 5.0
 _REMEDY = (
     "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
     "prints, like tls://192.0.2.1:8786"
@@ -63,14 +51,14 @@ class DaskExecutor:
     """Executes runs on the workers of a Dask cluster, one run per thread.
 
     The address of the scheduler has the form ``tls://192.0.2.1:8786``. A UserError is raised if the
-    scheduler is outside this machine and Dask's configuration names no certificates.
+    scheduler is outside this machine and has no TLS.
     """
 
     def __init__(self, scheduler_address: str) -> None:
         self.scheduler_address = scheduler_address
-        self._security = security_for(scheduler_address)
+        self._security = _security_for(scheduler_address)
 
-    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
         """Execute the requests; see `Executor`.
 
         Other workers execute the runs of a lost worker. A run whose workers keep failing has a
@@ -79,79 +67,109 @@ class DaskExecutor:
         Raises
         ------
         UserError
-            If the scheduler is missing or permanently lost, or if the environment of a worker
-            differs from that of this machine.
+            If the scheduler is missing or lost, or if the environment of a worker differs from that
+            of this machine.
         """
-        directory = str(Path.cwd())
-        assignments = (Assignment(request, limits, directory) for request in requests)
-        with _connected(self.scheduler_address, self._security) as client:
-            yield from _Submissions(client, self.scheduler_address, assignments).results()
+        address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
+        assignments = (Assignment(request, limit_s, directory) for request in requests)
+        names: dict[str, str] = {}
+        with _connected(address, self._security) as client:
+
+            def submit(count: int) -> Iterator[Future[Result]]:
+                for assignment in islice(assignments, count):
+                    # Dask groups tasks by the part before the hyphen.
+                    key = f"faultline_run-{uuid4().hex}"
+                    names[key] = assignment.request.run_id
+                    yield client.submit(
+                        simulate_on_worker, assignment, expected, key, key=key, pure=False
+                    )
+
+            if not client.nthreads():
+                print(
+                    f"scheduler {address} has no workers; waiting for one: "
+                    f"dask worker {address} --nthreads 1",
+                    file=sys.stderr,
+                )
+            completed = as_completed(list(submit(_IN_FLIGHT)), loop=client.loop)
+            for future in completed:
+                yield _result_of(future, names.pop(future.key), address)
+                completed.update(list(submit(1)))
 
 
-class _Submissions:
-    """Keeps a bounded number of runs in flight, and collects their results."""
+def _security_for(address: str) -> Security:
+    """Return the TLS settings of Dask's configuration; none are needed on this machine.
 
-    def __init__(self, client: Client, address: str, assignments: Iterator[Assignment]) -> None:
-        self._client = client
-        self._address = address
-        self._assignments = assignments
-        self._expected = environment()
-        self._size = _ClusterSize(client, address)
-        self._under_way: dict[str, tuple[Assignment, Future[Result]]] = {}
-        self._done: SimpleQueue[str] = SimpleQueue()
+    A scheduler or worker executes any code that a client sends. So both require a certificate of
+    one authority outside this machine.
+    """
+    if address.startswith("tls://"):
+        return Security(require_encryption=True)
+    if not _is_loopback(address):
+        raise UserError(
+            f"scheduler {address}: without TLS, anyone who reaches it can run anything; start it "
+            "with certificates, and give tls://HOST:PORT; docs/many-machines.md shows how"
+        )
+    return Security()
 
-    def results(self) -> Iterator[Result]:
-        """Yield the results of all assignments; closing it cancels the runs in flight."""
+
+def _is_loopback(address: str) -> bool:
+    try:
+        host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextmanager
+def _connected(address: str, security: Security) -> Iterator[Client]:
+    """Connect to a scheduler, with Dask's log disabled; leaving cancels the runs in flight."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        client = _connect(address, security)
         try:
-            while True:
-                _wait_until_connected(self._client, self._address)
-                wanted = max(_LEAST_LOOK_AHEAD, _LOOK_AHEAD_PER_THREAD * self._size.threads())
-                for assignment in islice(self._assignments, max(0, wanted - len(self._under_way))):
-                    self._submit(assignment)
-                if not self._under_way:
-                    return
-                yield from self._next_result()
+            yield client
         finally:
             with suppress(Exception):  # The scheduler may be gone.
-                self._client.cancel([future for _, future in self._under_way.values()])
+                client.close(timeout=_CONNECT_S)
+    finally:
+        logger.setLevel(level)
 
-    def _submit(self, assignment: Assignment) -> None:
-        # A unique key, so that Dask does not mistake a resubmitted run for the first submission.
-        # Dask groups tasks by the part before the hyphen.
-        key = f"faultline_run-{uuid4().hex}"
-        future = self._client.submit(
-            simulate_on_worker, assignment, self._expected, key, key=key, pure=False
-        )
-        self._under_way[key] = (assignment, future)
-        future.add_done_callback(lambda done: self._done.put(done.key))
 
-    def _next_result(self) -> Iterator[Result]:
-        """Yield a result, or nothing if none arrives within the interval."""
-        try:
-            key = self._done.get(timeout=_INTERVAL_S)
-        except Empty:
-            return
-        assignment, future = self._under_way[key]
-        try:
-            result = future.result(timeout=_FETCH_S)
-        except DaskTimeoutError:
-            # The network is slow, or the worker was lost with the result and Dask repeats the run.
-            future.add_done_callback(lambda done: self._done.put(done.key))
-            return
-        except CancelledError:
-            # The scheduler was lost; a new one does not know this run.
-            _wait_until_connected(self._client, self._address)
-            del self._under_way[key]
-            self._submit(assignment)
-            return
-        except KilledWorker as error:
-            lost = error.allowed_failures + 1
-            message = f"its workers failed, {lost} in a row"
-            result = Result(assignment.request.run_id, RunOutcome(None, message))
-        except Exception as error:
-            raise UserError(f"scheduler {self._address}: {_reason(error)}") from error
-        del self._under_way[key]
-        yield result
+def _connect(address: str, security: Security) -> Client:
+    try:
+        asyncio.run(asyncio.wait_for(_reach(address, security), _CONNECT_S))
+        return Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
+    except Exception as error:  # An invalid address, no answer, or no certificates.
+        raise UserError(f"scheduler {address}: {_reason(error)}; {_REMEDY}") from error
+
+
+async def _reach(address: str, security: Security) -> None:
+    """Connect once; `Client` would wait for a silent process without end."""
+    arguments = security.get_connection_args("client")
+    comm = await connect(address, timeout=_CONNECT_S, **arguments)
+    comm.abort()
+
+
+def _result_of(future: Future[Result], run_id: str, address: str) -> Result:
+    try:
+        return future.result()
+    except KilledWorker as error:
+        lost = error.allowed_failures + 1
+        return Result(run_id, RunOutcome(None, f"its workers failed, {lost} in a row"))
+    except CancelledError as error:
+        raise UserError(
+            f"scheduler {address}: the connection was lost; start the scheduler and its workers, "
+            "and resume"
+        ) from error
+    except Exception as error:
+        raise UserError(f"scheduler {address}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error as one line; its class name if it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
@@ -160,7 +178,7 @@ def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) 
     Parameters
     ----------
     assignment : Assignment
-        The run, its limits and its directory.
+        The run, its time limit and its directory.
     expected : Environment
         Environment of the machine that started the sweep.
     key : str
@@ -189,105 +207,3 @@ def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) 
         return server.simulate(assignment, wanted)
     except UserError as error:
         raise UserError(f"worker {worker.address}: {error}") from error
-
-
-@contextmanager
-def _connected(address: str, security: Security) -> Iterator[Client]:
-    """Connect to a scheduler, with Dask's log disabled."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        _check_scheduler(address, security)
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
-        try:
-            yield client
-        finally:
-            with suppress(Exception):  # The scheduler may be gone.
-                client.close(timeout=_CONNECT_S)
-    finally:
-        logger.setLevel(level)
-
-
-def _check_scheduler(address: str, security: Security) -> None:
-    """Refuse an address without a scheduler, or with a scheduler of another version."""
-    try:
-        kind, there = asyncio.run(asyncio.wait_for(_identify(address, security), _CONNECT_S))
-    except Exception as error:  # An invalid address, no answer, or not Dask's protocol.
-        timed_out = f"no answer in {_CONNECT_S:g} s"
-        reason = timed_out if isinstance(error, asyncio.TimeoutError) else _reason(error)
-        raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
-    if kind != "Scheduler":
-        raise UserError(f"scheduler {address}: this is a {kind.lower()} of Dask; {_REMEDY}")
-    here = get_versions()["packages"]
-    for package in ("python", "distributed"):
-        theirs, ours = str(there.get(package)), str(here[package])
-        # Patch releases of Python are compatible; those of Dask may not be.
-        parts = 2 if package == "python" else None
-        if theirs.split(".")[:parts] != ours.split(".")[:parts]:
-            raise UserError(
-                f"scheduler {address}: has {package} {theirs}, and {ours} is here; "
-                "install the same everywhere"
-            )
-
-
-async def _identify(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
-    """Return the role of the Dask process at an address, and its package versions."""
-    arguments = security.get_connection_args("client")
-    comm = await connect(address, timeout=_CONNECT_S, **arguments)
-    try:
-        kind: str = (await send_recv(comm, op="identity"))["type"]
-        versions: dict[str, str | None] = (await send_recv(comm, op="versions"))["packages"]
-    finally:
-        comm.abort()
-    return kind, versions
-
-
-def _reason(error: BaseException) -> str:
-    """Return an error as one line; its class name if it has no message."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _wait_until_connected(client: Client, address: str) -> None:
-    """Wait until Dask has restored a broken connection."""
-    while client.status != "running":
-        if client.status in ("closing", "closed"):
-            raise UserError(
-                f"scheduler {address}: the connection was lost and not restored in "
-                f"{_CONNECT_S:g} s; start the scheduler and its workers, and resume"
-            )
-        sleep(0.1)
-
-
-class _ClusterSize:
-    """Number of runs that a cluster executes at a time; prints a note if it stays zero."""
-
-    def __init__(self, client: Client, address: str) -> None:
-        self._client = client
-        self._address = address
-        self._threads = 0
-        self._requested_at = float("-inf")
-        self._empty_since = monotonic()
-        self._noted = False
-
-    def threads(self) -> int:
-        """Return the number of threads of all workers, at most `_SIZE_INTERVAL_S` old."""
-        now = monotonic()
-        if now >= self._requested_at + _SIZE_INTERVAL_S and self._client.status == "running":
-            with suppress(OSError):  # The connection is breaking; the next interval tries again.
-                self._threads = sum(self._client.nthreads().values())
-            self._requested_at = now
-            self._print_if_empty(now)
-        return self._threads
-
-    def _print_if_empty(self, now: float) -> None:
-        if self._threads:
-            self._empty_since = now
-            self._noted = False
-        elif now > self._empty_since + _EMPTY_S and not self._noted:
-            self._noted = True
-            print(
-                f"scheduler {self._address} has no workers; waiting for one: "
-                f"dask worker {self._address} --nthreads 1",
-                file=sys.stderr,
-            )

@@ -27,15 +27,6 @@ Labels = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of a single run; None is no limit."""
-
-    time_s: float | None = None  # Seconds of real time.
-    # Resident memory of its process and that process's children, in bytes.
-    memory_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """The value or error of a run."""
 
@@ -190,12 +181,12 @@ Results = Generator[Result, None, None]
 class Executor(Protocol):
     """Executes runs: on this machine, or on a Dask cluster."""
 
-    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
+    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
         """Execute the requests, and yield each result as it arrives, in any order.
 
         Requests are consumed as results are, so there may be any number of them. A run that crashes
-        or exceeds its limits has a result with an error; the others continue. Closing the iterator
-        stops the runs in flight and leaves no process behind.
+        or takes more than `limit_s` seconds of real time has a result with an error; the others
+        continue. Closing the iterator stops the runs in flight and leaves no process behind.
         """
         ...
 

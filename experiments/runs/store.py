@@ -1,7 +1,7 @@
 """A folder with one file per run, from which a killed sweep or study resumes.
 
-The store of a sweep has a plan (`Manifest`), contains only runs of the plan, and gets tables at its
-end. The store of a study has no plan.
+The store of a sweep has a plan (`Manifest`), and gets tables at its end. The store of a study has
+no plan.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
-import os
-import socket
-import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +22,16 @@ from faultline.experiments.runs.manifest import (
     Manifest,
     differences,
     read_manifest,
-    read_own,
     seal,
     unseal,
 )
-from faultline.experiments.runs.record import COLUMNS, column
 from faultline.platforms.files import is_draft, write_file
 
 FOLDER = "runs"
-SET_ASIDE = "set-aside"
 LOCK = ".lock"
-NAMED_AT_MOST = 20
-"""Misplaced files that are named; further ones are counted."""
 _SUFFIX = ".json"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 PrintLine = Callable[[str], None]
 
@@ -61,65 +52,32 @@ class StoredRun:
         return self.error is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Misplaced:
-    """A file that is damaged or does not belong into the folder, with the reason."""
-
-    path: Path
-    reason: str
-
-
 def write_run(directory: Path, run: StoredRun) -> None:
     """Write a run into a store, in one atomic step."""
     write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
 
 
-_OF_KIND: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "count": (int,),
-    "number": (int, float),
-}
-_TYPES = [
-    {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
-    for error in (str, type(None))
-    for wall_s in (float, int)
-]
-
-
 def read_runs(
-    directory: Path, requested: Manifest | frozenset[str]
-) -> tuple[dict[str, StoredRun], list[Misplaced]]:
-    """Read the runs of a store by name, and list its misplaced files.
+    directory: Path, requested: Collection[str]
+) -> tuple[dict[str, StoredRun], list[str]]:
+    """Read the requested runs of a store by name, and return a line per damaged file.
 
-    With a plan, all other files are misplaced, and so are records that differ from the plan. With
-    names, other files are ignored. Files that are still being written are ignored too.
+    Other files are ignored.
     """
     runs: dict[str, StoredRun] = {}
-    misplaced: list[Misplaced] = []
-    checked: Checked = {}
-    stated: dict[str, dict[str, Any]] | None = None
-    if isinstance(requested, Manifest):
-        stated = requested.stated()
-        requested = frozenset(stated)
+    problems: list[str] = []
     folder = directory / FOLDER
-    if os.path.lexists(folder) and not _is_own_folder(folder):
-        return runs, [Misplaced(folder, "not a folder")]
     with suppress(FileNotFoundError), _without_collector():
-        for name in sorted(entry.name for entry in os.scandir(folder)):
-            known = name.removesuffix(_SUFFIX) in requested
-            if is_draft(name) or not (known or stated is not None):
+        for path in sorted(folder.iterdir()):
+            run_id = path.name.removesuffix(_SUFFIX)
+            if run_id not in requested:
                 continue
             try:
-                run = _read(folder, name)
-                if not known:
-                    raise DamagedError("a run that is not in the grid")
-                if stated is not None:
-                    _check_record(run.record, stated[run.run_id], checked)
-            except DamagedError as error:
-                misplaced.append(Misplaced(folder / name, str(error)))
-            else:
-                runs[run.run_id] = run
-    return runs, misplaced
+                runs[run_id] = StoredRun(**unseal(path.read_bytes()))
+            except (DamagedError, TypeError) as error:
+                reason = error if isinstance(error, DamagedError) else "of another version"
+                problems.append(f"{path}: {reason}")
+    return runs, problems
 
 
 @contextmanager
@@ -132,82 +90,6 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _read(folder: Path, name: str) -> StoredRun:
-    content = unseal(read_own(f"{folder}/{name}"))
-    # A sweep may have 100,000 of these files, so this check is a fast one.
-    if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
-        raise DamagedError("not the file of a run")
-    run = StoredRun(**content)
-    if (run.record is None) == (run.error is None):
-        raise DamagedError("not the file of a run")
-    if name != run.run_id + _SUFFIX:
-        raise DamagedError(f"is the run {run.run_id} under another name")
-    return run
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The numeric columns of a kind of record, and the bounds of their values."""
-
-    names: tuple[str, ...]
-    least: tuple[float, ...]
-    most: tuple[float, ...]
-
-    def hold(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a record is within the bounds; a sweep calls this 100,000 times."""
-        values = tuple(map(record.__getitem__, self.names))
-        # Comparisons with NaN are false.
-        return all(map(le, self.least, values)) and all(map(le, values, self.most))
-
-
-Checked = dict[Any, _Bounds]
-"""Bounds of the numeric columns, by the columns and types of valid records."""
-
-
-def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> None:
-    """Refuse a record of another run, or with a value that is invalid for its column.
-
-    Columns and types are checked once per distinct shape: most records of a sweep share one.
-    """
-    if record is None:
-        return
-    if not isinstance(record, dict):
-        raise DamagedError("not the record of a run")
-    shape = (tuple(record), tuple(map(type, record.values())))
-    if shape not in checked:
-        checked[shape] = _checked_columns(record)
-    bounds = checked[shape]
-    if not bounds.hold(record):
-        for name, least, most in zip(bounds.names, bounds.least, bounds.most, strict=True):
-            if not least <= record[name] <= most:
-                raise DamagedError(f"has {record[name]!r} in {name!r}, which is out of range")
-    for name, value in stated.items():
-        if record.get(name, value) != value:
-            raise DamagedError(
-                f"has {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
-            )
-
-
-def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
-    """Return the bounds of a record; refuse missing values and values of a wrong type."""
-    bounded = []
-    for name, value in record.items():
-        defined = column(name)
-        fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
-        if value is not None and type(value) not in fitting:
-            raise DamagedError(f"has a value of a wrong type in {name[:100]!r}")
-        if value is not None and defined and defined.kind != "text":
-            bounded.append((name, *defined.bounds))
-    for name, defined in COLUMNS.items():
-        if record.get(name) is None and not defined.optional:
-            raise DamagedError(f"has no value in {name!r}")
-    return _Bounds(*zip(*bounded, strict=True)) if bounded else _Bounds((), (), ())
-
-
-def _is_own_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 @dataclass
@@ -264,8 +146,8 @@ def open_store(
 ) -> Iterator[Store]:
     """Open a store under an exclusive lock; it is created if missing.
 
-    Temporary files of killed processes are removed, and misplaced files are moved to
-    ``set-aside/``. Nothing else changes before `Store.begin`.
+    Temporary files of killed processes are removed. A damaged run counts as missing. Nothing else
+    changes before `Store.begin`.
 
     Parameters
     ----------
@@ -292,11 +174,9 @@ def open_store(
             store = Store(directory, requested, wanted=frozenset(requested.run_ids))
         else:
             store = Store(directory, None, wanted=frozenset(requested))
-        store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
-        for place, found in enumerate(misplaced):
-            set_aside(directory, found, print_line if place < NAMED_AT_MOST else lambda _: None)
-        if (more := len(misplaced) - NAMED_AT_MOST) > 0:
-            print_line(f"{directory}: {more} more such files; moved to {directory / SET_ASIDE}")
+        store.runs, problems = read_runs(directory, store.wanted)
+        for problem in problems:
+            print_line(f"{problem}; this run is executed again")
         yield store
 
 
@@ -318,7 +198,7 @@ def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine)
     except FileNotFoundError:
         return
     except DamagedError as error:
-        set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), print_line)
+        print_line(f"{directory / manifests.FILE}: {error}; it is written again")
         return
     difference = next(differences(before, manifest), None)
     if difference is not None:
@@ -334,28 +214,9 @@ def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine)
 
 
 def _remove_temporary_files(directory: Path) -> None:
-    for folder in (directory, directory / FOLDER):
-        if _is_own_folder(folder):
-            for path in folder.iterdir():
-                if is_draft(path.name):
-                    path.unlink(missing_ok=True)
-
-
-def set_aside(directory: Path, found: Misplaced, print_line: PrintLine) -> None:
-    """Move a misplaced file to ``set-aside/``, and print that."""
-    folder = directory / SET_ASIDE
-    if not os.path.lexists(folder):
-        folder.mkdir()
-    elif not _is_own_folder(folder):
-        raise UserError(f"{folder}: not a folder, but needed for damaged files; remove it")
-    number, target = 1, folder / found.path.name
-    while os.path.lexists(target):
-        number += 1
-        target = folder / f"{found.path.name}.{number}"
-    # Without locks, another process may have moved it already.
-    with suppress(FileNotFoundError):
-        found.path.rename(target)
-    print_line(f"{found.path}: {found.reason}; moved to {target}")
+    for path in (*directory.glob(".*"), *(directory / FOLDER).glob(".*")):
+        if is_draft(path.name):
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -370,52 +231,23 @@ def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
         Whether the lock is held. Some network file systems have no locks: concurrent sweeps then
         execute some runs twice, but files are still whole.
     """
-    descriptor = _open_lock(directory / LOCK)
-    try:
-        alone = _acquire(descriptor, directory, print_line)
-        if alone:
-            # The holder's name is optional: the disk may be full.
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-                signed = f"process {os.getpid()} on {socket.gethostname()}\n"
-                os.pwrite(descriptor, signed.encode(), 0)
-        yield alone
-    finally:
-        os.close(descriptor)
-
-
-def _open_lock(path: Path) -> int:
-    """Open a lock file; its content is overwritten."""
-    remedy = "remove it, unless another sweep runs here"
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags, 0o666)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise
-        raise UserError(f"{path}: not a lock but a link, a folder or a socket; {remedy}") from error
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        os.close(descriptor)
-        raise UserError(f"{path}: not a lock but a pipe or a hard link; {remedy}")
-    return descriptor
-
-
-def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> bool:
-    try:
+    with (directory / LOCK).open("a") as file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            _acquire(file.fileno(), directory, print_line)
+            alone = True
+        except OSError as error:
+            if error.errno not in _NO_LOCKS_HERE:
+                raise
             print_line(
-                f"{directory}: waiting for another sweep to end ({holder or 'just started'})"
+                f"{directory}: the file system has no locks; start no second sweep there meanwhile"
             )
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS_HERE:
-            raise
-        print_line(
-            f"{directory}: the file system has no locks; start no second sweep there meanwhile"
-        )
-        return False
-    return True
+            alone = False
+        yield alone
+
+
+def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print_line(f"{directory}: waiting for another sweep to end")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
