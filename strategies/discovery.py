@@ -15,12 +15,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import isabstract
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from faultline.strategies import plugged
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.guarding import guard, is_foreign, text_of
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -51,26 +50,11 @@ class Found(Generic[Named]):
         raise StrategyError(where, what, f"use one of {', '.join(self.classes)}")
 
 
-class _Source(NamedTuple):
-    """A source of classes: its label, its loader, and whether it is part of Faultline."""
-
-    label: str
-    load: Callable[[], Any]
-    is_shipped: bool
-
-
-class _Candidate(NamedTuple):
-    """A class with a name, and its source."""
-
-    value: type[Any]
-    source: _Source
-
-
 def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> Found[Named]:
     """Return the subclasses of `base` with a `name`.
 
-    An import error leaves out only its own file. If two classes have one name, neither is used,
-    since the choice would be arbitrary. A shipped class keeps its name against plug-ins.
+    An error leaves out only its own file. Of two classes with one name, the first is used: shipped
+    classes precede plug-ins.
 
     Parameters
     ----------
@@ -81,79 +65,62 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> F
     group : str
         Entry points of installed packages: each refers to a class or a module with classes.
     """
-    candidates: dict[str, dict[str, _Candidate]] = {}
+    found: dict[str, type[Named]] = {}
     broken = []
-    for source in _sources(package, group):
+    for label, load in _sources(package, group):
         try:
-            found = _named_in(source.load(), base, source.is_shipped)
-        except BaseException as error:
-            if not (isinstance(error, Exception) or is_foreign(error)):
-                raise
-            broken.append(f"{source.label} is left out: {_error_line(error)}")
+            values = _named_in(load(), base)
+        except Exception as error:
+            broken.append(f"{label} is left out: {_error_line(error)}")
             continue
-        for value in found:
+        for value in values:
             fault = _fault(value)
+            first = value if fault else found.setdefault(vars(value)["name"], value)
+            if first is not value:
+                fault = f"{vars(value)['name']!r} is the name of {_file(first)}, choose another"
             if fault:
-                broken.append(f"{source.label} is left out: {fault}")
-            else:
-                same_name = candidates.setdefault(vars(value)["name"], {})
-                same_name.setdefault(
-                    value.__module__ + value.__qualname__, _Candidate(value, source)
-                )
-    used: dict[str, type[Named]] = {}
-    for name, same_name in sorted(candidates.items()):
-        shipped = [one for one in same_name.values() if one.source.is_shipped]
-        chosen = shipped or list(same_name.values())
-        if len(chosen) == 1:
-            if not chosen[0].source.is_shipped:
-                guard(chosen[0].value, is_shipped)
-            used[name] = chosen[0].value
-            taken = f"{name!r} is the name of {_file(chosen[0].value)}, choose another"
-            others = [one for one in same_name.values() if one is not chosen[0]]
-            broken += [f"{one.source.label} is left out: {taken}" for one in others]
-        else:
-            where = " and ".join(
-                _file(one.value) if one.source.is_shipped else one.source.label for one in chosen
-            )
-            broken.append(f"{where} are left out: both are named {name!r}, rename one")
-    return Found(used, tuple(dict.fromkeys(broken)))
+                broken.append(f"{label} is left out: {fault}")
+    return Found(dict(sorted(found.items())), tuple(dict.fromkeys(broken)))
 
 
-def _sources(package: ModuleType, group: str) -> Iterator[_Source]:
+def _sources(package: ModuleType, group: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the label and the loader of each source of classes."""
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         label = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
-        yield _Source(label, partial(import_module, module.name), is_shipped=True)
-    for path, load in plugged.files().items():
-        yield _Source(path, load, is_shipped=False)
+        yield label, partial(import_module, module.name)
+    yield from plugged.files().items()
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         origin = f" of {point.dist.name}" if point.dist else ""
-        label = f"{group}: {point.name}{origin} ({point.value})"
-        yield _Source(label, point.load, is_shipped=False)
+        yield f"{group}: {point.name}{origin} ({point.value})", point.load
 
 
-def _named_in(loaded: Any, base: type[Named], from_shipped: bool) -> list[type[Named]]:
-    if isinstance(loaded, ModuleType):
-        values = vars(loaded).values()
-        own = [value for value in values if isinstance(value, type) and issubclass(value, base)]
+def _named_in(loaded: Any, base: type[Named]) -> list[type[Named]]:
+    """Return a class, or the classes of a module, if they have their own name."""
+    is_module = isinstance(loaded, ModuleType)
+    values = vars(loaded).values() if is_module else [loaded]
+    classes = [value for value in values if isinstance(value, type) and issubclass(value, base)]
+    if not (is_module or classes):
+        raise TypeError(f"has no subclass of {base.__name__} with its own name")
+    named = [value for value in classes if "name" in vars(value)]
+    if is_module and not _ships(loaded.__name__):
         # Shipped classes that a plug-in imports do not belong to it.
-        own = [value for value in own if from_shipped or not is_shipped(value)]
-        return [value for value in own if "name" in vars(value)]
-    if isinstance(loaded, type) and issubclass(loaded, base) and "name" in vars(loaded):
-        return [loaded]
-    raise TypeError(f"has no subclass of {base.__name__} with its own name")
+        named = [value for value in named if not is_shipped(value)]
+    return named
 
 
 def is_shipped(value: type[Any]) -> bool:
     """Return whether a class is part of Faultline."""
-    module = value.__module__
+    return _ships(value.__module__)
+
+
+def _ships(module: str) -> bool:
     return module.startswith("faultline.") and not module.startswith(f"{plugged.__name__}.")
 
 
 def _fault(value: type[Any]) -> str:
     """Return why a class cannot be used; empty if it can."""
     if isabstract(value):
-        lacking = sorted(getattr(value, "__abstractmethods__", ()))
-        return f"{value.__name__} lacks {', '.join(lacking)}"
+        return f"{value.__name__} lacks {', '.join(sorted(value.__abstractmethods__))}"
     name = vars(value)["name"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{value.__name__}.name is {name!r}: use small letters, digits and hyphens"
@@ -163,7 +130,7 @@ def _fault(value: type[Any]) -> str:
     if not (isinstance(options, type) and issubclass(options, StrategyOptions)):
         return f"{value.__name__}.Options is not a subclass of StrategyOptions"
     if not is_shipped(value):
-        # Options are built when first used, those of a plug-in where what is wrong can be told.
+        # Options are built when first used, those of a plug-in here, where a fault is reported.
         try:
             options.model_rebuild()
         except Exception as error:
@@ -175,7 +142,7 @@ def _file(value: type[Any]) -> str:
     return f"{value.__module__.removeprefix('faultline.').replace('.', '/')}.py"
 
 
-def _error_line(error: BaseException) -> str:
+def _error_line(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
-    return text_of(error)
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -108,19 +108,23 @@ class MecefoOptions(StrategyOptions):
         },
     )
 
-    def used(self) -> Techniques:
-        """Return the techniques of a node with several stages."""
-        used = self.techniques
-        rank = max(1, self.job.hidden // _WIDTHS_PER_RANK)
-        low_rank = LowRank(rank) if used == "all" else None
-        return Techniques(used != "none", used in ("skip-recompute", "all"), low_rank)
+    @property
+    def skips_attention(self) -> bool:
+        """Whether the backward pass of a node with several stages skips attention."""
+        return self.techniques != "none"
 
     def costs(self) -> CostModel:
         """Return the cost model of nodes."""
         if self.cost_model == "flop":
             job = self.job
+            rank = max(1, job.hidden // _WIDTHS_PER_RANK)
+            used = Techniques(
+                self.skips_attention,
+                self.techniques in ("skip-recompute", "all"),
+                LowRank(rank) if self.techniques == "all" else None,
+            )
             shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
-            return FlopCosts(shape, self.used(), job.micro_batch_tokens)
+            return FlopCosts(shape, used, job.micro_batch_tokens)
         if self.doubled_cost is not None:
             return CalibratedCosts(self.doubled_cost)
         return measured_costs(256, _MEASURED[self.techniques])
@@ -229,7 +233,7 @@ class Mecefo(PipelineScheme):
         if not working:
             return NOTHING_LEFT
         self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
-        approximates = self._options.used().skip_attention
+        approximates = self._options.skips_attention
         hit = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(
             self._whole.members,
@@ -256,7 +260,7 @@ class Mecefo(PipelineScheme):
         """Return the work of a pipeline's live nodes: those with several stages do less of each."""
         if not self._works(group):
             return idle(group)
-        nodes, skips = self._nodes_by_stage(group), self._options.used().skip_attention
+        nodes, skips = self._nodes_by_stage(group), self._options.skips_attention
         shares = (
             StageShare(
                 group,

@@ -19,7 +19,6 @@ from itertools import count
 from math import inf
 from typing import Literal
 
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.stage_work import StageWork
 
 Pass = tuple[Literal["forward", "backward", "weights"], int]
@@ -46,13 +45,7 @@ def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
         counts as one.
     micro_batches : int
         Micro-batches of an iteration.
-
-    Raises
-    ------
-    StrategyError
-        If there is no stage or no micro-batch.
     """
-    _require_work(stages, micro_batches)
     places = range(len(stages))
     orders = [stage_order(place, len(stages), micro_batches) for place in places]
     return max(end for _, end in _spans(stages, orders, micro_batches))
@@ -74,7 +67,6 @@ def split_iteration(
         For each stage, as in `rerouted_schedule.Rerouted`. A stage without separate weight
         gradients computes them within its backward passes.
     """
-    _require_work(stages, micro_batches)
     spans = _spans(stages, list(map(_passes, orders)), micro_batches)
     return max(end - begin for begin, end in spans)
 
@@ -128,19 +120,6 @@ def approximate_iteration(
     """Return ``(m - 1) max + sum`` of the times of a micro-batch on each stage.
 
     With v virtual stages, filling and draining take 1/v of the time: ``m max + (sum - max) / v``.
-
-    Raises
-    ------
-    StrategyError
-        If there is no stage or no micro-batch.
     """
-    _require_work(costs, micro_batches)
     most, whole = max(costs), sum(costs)
     return (micro_batches - 1) * most + whole - (whole - most) * (1.0 - 1.0 / virtual_stages)
-
-
-def _require_work(stages: Sequence[object], micro_batches: int) -> None:
-    if not stages:
-        raise StrategyError("stages", "a pipeline needs a stage", "give one or more")
-    if micro_batches < 1:
-        raise StrategyError("micro_batches", f"{micro_batches} are too few", "use 1 or more")

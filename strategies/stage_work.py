@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.strategies.errors import StrategyError
-
 
 @dataclass(frozen=True, slots=True)
 class Halves:
@@ -53,11 +51,6 @@ class StageWork:
     input_gradient: Halves
     weight_gradient: Halves
 
-    def __post_init__(self) -> None:
-        for halves in (self.forward, self.recompute, self.input_gradient, self.weight_gradient):
-            if not (halves.attention >= 0 and halves.ffn >= 0):
-                raise StrategyError("stage", f"work is {halves.total:g}", "use 0 or more")
-
     @property
     def backward(self) -> float:
         """Recomputation and both gradients."""
@@ -89,13 +82,6 @@ class LayerShape:
     hidden: int
     ffn_hidden: int
     sequence_tokens: int
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "ffn_hidden", "sequence_tokens"):
-            if getattr(self, name) < 1:
-                raise StrategyError(
-                    f"layer.{name}", f"{getattr(self, name)} is too small", "use 1 or more"
-                )
 
     @property
     def forward_flop(self) -> Halves:
@@ -138,13 +124,6 @@ class LowRank:
 
     rank: int
     refresh_steps: int = 100
-
-    def __post_init__(self) -> None:
-        for name in ("rank", "refresh_steps"):
-            if getattr(self, name) < 1:
-                raise StrategyError(
-                    f"low_rank.{name}", f"{getattr(self, name)} is too small", "use 1 or more"
-                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,6 @@ def race(
     value: Callable[[Run], float],
     seeds: Sequence[int],
     rules: Rules,
-    *,
-    incumbent: Entrant | None = None,
 ) -> Outcome[Entrant, Run]:
     """Run alternatives with as many of the seeds as it takes to find the best.
 
@@ -79,8 +77,6 @@ def race(
     value
         By which a run is judged: positive, and the smaller, the better; infinite if it did not
         finish.
-    incumbent
-        What the others are compared with, instead of the best; the race ends when one is better.
     """
     runs: dict[Entrant, list[Run]] = {one: [] for heat in heats for one in heat}
     best = inf
@@ -99,7 +95,7 @@ def race(
         while behind := [one for one in contenders if len(runs[one]) < count]:
             catch_up(behind, count)
             measured = {one: [value(run) for run in mine] for one, mine in going.items()}
-            undecided = _undecided(measured, rules, incumbent)
+            undecided = _undecided(measured, rules)
             contenders = [one for one in going if one in undecided]
     return Outcome(runs, frozenset(runs.keys() - going.keys()))
 
@@ -115,17 +111,13 @@ def changes_from(
     }
 
 
-def _undecided(
-    measured: Mapping[Entrant, Sequence[float]], rules: Rules, incumbent: Entrant | None
-) -> Collection[Entrant]:
+def _undecided(measured: Mapping[Entrant, Sequence[float]], rules: Rules) -> Collection[Entrant]:
     """Return those that may be better than the best, and the best itself."""
     finished = {one: mine for one, mine in measured.items() if all(map(isfinite, mine))}
-    reference = _best(finished) if incumbent is None else incumbent
-    if reference not in finished:
+    reference = _best(finished)
+    if reference is None:
         return set()
     changes = changes_from(reference, finished, rules.confidence)
-    if incumbent is not None and any(change.is_below_zero for change in changes.values()):
-        return set()
     near = {
         one
         for one, change in changes.items()

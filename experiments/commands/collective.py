@@ -1,4 +1,4 @@
-"""``faultline platform probe``: one collective, with or without a failure."""
+"""``faultline platform probe``: one collective on an idle platform."""
 
 from __future__ import annotations
 
@@ -6,53 +6,28 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 
 from faultline.experiments.commands.output import pairs_table, print_json, waiting
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.platform_files import (
-    check_controller,
     explaining_aborts,
     generate_preset,
 )
 from faultline.experiments.screen import Screen
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.failure_domains import FailureDomain, failure_domains
-from faultline.platforms.platform_data import Platform
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.platforms.units import BANDWIDTH, SIZE, TIME, parse_quantity
-from faultline.platforms.xml_reader import read_platform
+from faultline.platforms.units import BANDWIDTH, SIZE, parse_quantity
 from faultline.simulator.cache_folder import cache_directory
 from faultline.simulator.collectives.catalogue import CollectiveError
-from faultline.simulator.simgrid_engine.collective_failure import (
-    Failure,
-    break_collective,
-)
-from faultline.simulator.simgrid_engine.collective_probe import (
-    prepare,
-    probe_collective,
-)
+from faultline.simulator.simgrid_engine.collective_probe import probe_collective
 
 _MOST_BYTES = 1e18
 """SimGrid counts bytes in 64 bits."""
 
-_WATCHDOG_S = 600.0
-"""Time after which ranks stop waiting: PyTorch's default for NCCL (init_process_group, timeout)."""
-
-_POWERED = {"gpu", "host", "domain", "rack"}
-"""Levels whose failure takes GPUs down; that of a switch or link only cuts them off."""
-
 
 def execute(arguments: argparse.Namespace) -> None:
-    """Measure a collective on an idle platform, or let a component fail in the middle of it."""
-    if arguments.component is None:
-        _measure(arguments)
-    else:
-        _break(arguments)
-
-
-def _measure(arguments: argparse.Namespace) -> None:
+    """Measure a collective on an idle platform."""
     path, size_bytes = _collective(arguments)
     prefixed = _prefixed(f"{arguments.file}:", CollectiveError)
     with prefixed, explaining_aborts(path), waiting("measuring"):
@@ -75,48 +50,6 @@ def _measure(arguments: argparse.Namespace) -> None:
     what = " ".join(filter(None, (arguments.collective, arguments.algorithm)))
     title = f"{what}, {arguments.bytes}"
     Screen().print(pairs_table(rows, title))
-
-
-def _break(arguments: argparse.Namespace) -> None:
-    path, size_bytes = _collective(arguments)
-    with _prefixed("--at", PlatformError):
-        at_s = parse_quantity(arguments.at, TIME)
-    if at_s >= _WATCHDOG_S:
-        raise UserError(
-            f"--at {arguments.at}: the watchdog fires after {_WATCHDOG_S:g} s; use an earlier time"
-        )
-    platform = read_platform(path)
-    check_controller(platform)
-    component = _component(platform, arguments.component)
-    with _prefixed(f"{arguments.file}:", CollectiveError):
-        schedule, hosts, _ = prepare(
-            platform,
-            arguments.collective,
-            arguments.algorithm,
-            size_bytes,
-            arguments.gpus,
-            "packed",
-        )
-    down = component.gpus if component.level in _POWERED else ()
-    failure = Failure(at_s, down, component.links)
-    with explaining_aborts(path), waiting("simulating the failure"):
-        aftermath = break_collective(path, schedule, hosts, "flow", failure, _WATCHDOG_S)
-    became = {
-        name: [hosts[position] for position in getattr(aftermath, name)]
-        for name in ("died", "hung", "through")
-    }
-    if arguments.json:
-        named = {"component": component.name, "level": component.level}
-        print_json({**named, **became, "end_s": aftermath.end_s})
-        return
-    console = Screen()
-    console.print(f"{component.level} {component.name} fails", style="bold")
-    outcomes = ("failed", "hung until the watchdog", "finished before")
-    rows = [
-        (what, str(len(ranks)), _some(ranks))
-        for what, ranks in zip(outcomes, became.values(), strict=True)
-    ]
-    console.print(pairs_table([*rows, ("all have stopped after", f"{aftermath.end_s:g} s", "")]))
 
 
 @contextmanager
@@ -165,16 +98,3 @@ def _bandwidth(bytes_per_s: float) -> str:
         if float(BANDWIDTH.units[unit]) <= bytes_per_s:
             return f"{bytes_per_s / float(BANDWIDTH.units[unit]):.4g} {unit}"
     return f"{bytes_per_s:.4g} B/s"
-
-
-def _component(platform: Platform, name: str) -> FailureDomain:
-    known = {component.name: component for component in failure_domains(platform)}
-    if name not in known:
-        close = get_close_matches(name, list(known), n=3)
-        remedy = f"did you mean {', '.join(close)}?" if close else "see --help for their names"
-        raise UserError(f"--component {name}: {platform.path} has no such component; {remedy}")
-    return known[name]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])}, ..., {names[-1]}"

@@ -5,24 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from faultline.experiments.commands.output import (
-    explained,
-    make_folder,
-    print_json,
-    progress_of,
-    waiting,
-)
+from faultline.experiments.commands.output import explained, print_json, progress_of
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.planner.advice import advise, plan_data
-from faultline.experiments.planner.comparison import (
-    comparison_texts,
-    print_comparison,
-    summary_of,
-)
 from faultline.experiments.planner.fleet import fleet_data, print_fleet, split_fleet
 from faultline.experiments.planner.over_priors import (
     QUICK_SAMPLES,
@@ -42,11 +30,6 @@ from faultline.experiments.planner.plan import (
     make_plan,
 )
 from faultline.experiments.planner.printing import print_plan
-from faultline.experiments.planner.search import (
-    Optimised,
-    check_searchable,
-    optimise_schemes,
-)
 from faultline.experiments.planner.situation import Situation, read_situation
 from faultline.experiments.runs.execution import workers_kept
 from faultline.experiments.screen import Screen, text_column
@@ -55,45 +38,35 @@ from rich.progress import SpinnerColumn, TimeElapsedColumn
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the command; the status is 1 if no scheme would finish a job."""
-    names, prices = arguments.scenarios, arguments.prices
-    if arguments.output is not None:
-        make_folder(arguments.output, "-o FOLDER")
+    """Run the command; the status is 1 if no scheme would finish the job."""
+    price = arguments.price
     if arguments.page is not None:
         with explained(f"--page {arguments.page}", "name a file that can be written"):
             check_writable(arguments.page)
-    if len(names) > 1:
-        _check_for_several(arguments)
-        return _compare(arguments)
-    if len(prices) > 1:
-        raise UserError(f"--price: {len(prices)} prices for one scenario; state one")
     if arguments.nodes is not None:
         return _split(arguments)
-    plan, optimised, over = _planned(names[0], arguments)
-    price, advice = next(iter(prices), None), advise(plan)
+    plan, over = _planned(arguments)
+    advice = advise(plan)
     if arguments.json:
-        print_json(_data(plan, optimised, over, price))
+        data = plan_data(plan, advice, price)
+        print_json(data if over is None else {**data, "over_priors": over_priors_data(over)})
     else:
         # A file's lines are wide enough for the table.
-        print_plan(Screen(), plan, advice, optimised, price, all_lines=arguments.all)
+        print_plan(Screen(), plan, advice, price, all_lines=arguments.all)
         if over is not None:
             print_over_priors(Screen(), over)
     if arguments.page is not None:
-        _write_page(plan, over, price, arguments)
-    if arguments.output is not None:
-        _draw(plan, arguments)
+        _write_page(plan, over, arguments)
     return 0 if plan.lines else 1
 
 
 _COLUMNS = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
 
 
-def _planned(
-    name: str, arguments: argparse.Namespace
-) -> tuple[Plan, list[Optimised], OverPriors | None]:
-    """Return the plan of a scenario, what a search found, and the plan over the priors."""
+def _planned(arguments: argparse.Namespace) -> tuple[Plan, OverPriors | None]:
+    """Return the plan of a scenario, and the plan over the priors."""
     situation = read_situation(
-        name,
+        arguments.scenario,
         arguments.settings,
         arguments.gpus,
         mtbf_s=arguments.mtbf,
@@ -101,22 +74,17 @@ def _planned(
     )
     protections = chosen_protections(arguments.protections)
     schemes, not_named = chosen_schemes(arguments.schemes, situation)
-    if arguments.optimise:
-        check_searchable(situation)
-    of_several = f"{name}: " if len(arguments.scenarios) > 1 else ""
     with progress_of(*_COLUMNS) as progress, workers_kept():
-        task = progress.add_task(f"{of_several}closed forms", total=None)
+        task = progress.add_task("closed forms", total=None)
 
         def on_chosen(choices: int) -> None:
             # The first job may take minutes: it measures steps on the platform.
-            text = f"{of_several}simulating the first of {choices:,} choices"
-            progress.update(task, description=text)
+            progress.update(task, description=f"simulating the first of {choices:,} choices")
 
         def on_done() -> None:
             progress.advance(task)
             done = int(progress.tasks[task].completed)
-            text = f"{of_several}verifying: {done:,} jobs simulated"
-            progress.update(task, description=text)
+            progress.update(task, description=f"verifying: {done:,} jobs simulated")
 
         plan = make_plan(
             situation,
@@ -129,62 +97,11 @@ def _planned(
             on_chosen,
         )
         plan = replace(plan, left_out=(*plan.left_out, *not_named))
-        optimised = []
-        if arguments.optimise:
-            optimised = optimise_schemes(plan, arguments.steps, on_done)
         over = None
         if samples := _samples(arguments):
-            progress.update(task, description=f"{of_several}simulating over the priors")
+            progress.update(task, description="simulating over the priors")
             over = simulate_over_priors(plan, samples, partial(progress.advance, task))
-    return plan, optimised, over
-
-
-def _data(
-    plan: Plan, optimised: list[Optimised], over: OverPriors | None, price: float | None
-) -> dict[str, Any]:
-    data = plan_data(plan, advise(plan), optimised, price)
-    return data if over is None else {**data, "over_priors": over_priors_data(over)}
-
-
-def _check_for_several(arguments: argparse.Namespace) -> None:
-    """Refuse what one scenario alone can have."""
-    alone = {
-        "-o": arguments.output is not None,
-        "--page": arguments.page is not None,
-        "--nodes": arguments.nodes is not None,
-        "--optimise": arguments.optimise,
-        "--all": arguments.all,
-    }
-    for option, is_stated in alone.items():
-        if is_stated:
-            raise UserError(f"{option}: is for one scenario; plan each by itself")
-    scenarios, prices = len(arguments.scenarios), len(arguments.prices)
-    if prices not in (0, 1, scenarios):
-        raise UserError(
-            f"--price: {prices} prices for {scenarios} scenarios; state one, or one for each"
-        )
-
-
-def _compare(arguments: argparse.Namespace) -> int:
-    """Plan several scenarios, and print them side by side."""
-    names, prices = arguments.scenarios, arguments.prices
-    each_price = prices if len(prices) == len(names) else [next(iter(prices), None)] * len(names)
-    planned = [_planned(name, arguments) for name in names]
-    summaries = [
-        summary_of(plan, over, price)
-        for (plan, _, over), price in zip(planned, each_price, strict=True)
-    ]
-    if arguments.json:
-        plans = [
-            {"summary": asdict(summary), **_data(*of_plan, price)}
-            for of_plan, summary, price in zip(planned, summaries, each_price, strict=True)
-        ]
-        print_json({"plans": plans, "sentences": comparison_texts(summaries)})
-    else:
-        for name, (plan, *_) in zip(names, planned, strict=True):
-            print(f"{name}: {advise(plan).sentence}")
-        print_comparison(Screen(), summaries)
-    return 0 if all(plan.lines for plan, *_ in planned) else 1
+    return plan, over
 
 
 def _split(arguments: argparse.Namespace) -> int:
@@ -197,7 +114,7 @@ def _split(arguments: argparse.Namespace) -> int:
     with progress_of(*_COLUMNS) as progress, workers_kept():
         task = progress.add_task("simulating splits of the fleet", total=None)
         fleet = split_fleet(
-            arguments.scenarios[0],
+            arguments.scenario,
             arguments.settings,
             arguments.nodes,
             candidates,
@@ -207,11 +124,10 @@ def _split(arguments: argparse.Namespace) -> int:
             arguments.restart,
             partial(progress.advance, task),
         )
-    price = next(iter(arguments.prices), None)
     if arguments.json:
-        print_json(fleet_data(fleet, price))
+        print_json(fleet_data(fleet, arguments.price))
     else:
-        print_fleet(Screen(), fleet, price)
+        print_fleet(Screen(), fleet, arguments.price)
     return 0
 
 
@@ -224,35 +140,14 @@ def _samples(arguments: argparse.Namespace) -> int:
     return QUICK_SAMPLES if arguments.quick else SAMPLES
 
 
-def _write_page(
-    plan: Plan, over: OverPriors | None, price: float | None, arguments: argparse.Namespace
-) -> None:
+def _write_page(plan: Plan, over: OverPriors | None, arguments: argparse.Namespace) -> None:
     if over is None:
         raise UserError(
             f"--page {arguments.page}: no choice finishes the job at the values of the scenario, "
             "so that there is nothing to compare over the priors"
         )
-    page = over_priors_page(plan, over, shlex.join(("faultline", *sys.argv[1:])), price)
+    command = shlex.join(("faultline", *sys.argv[1:]))
+    page = over_priors_page(plan, over, command, arguments.price)
     with explained(f"--page {arguments.page}"):
         write_file(arguments.page, page)
-    _report_written(arguments, str(arguments.page))
-
-
-def _draw(plan: Plan, arguments: argparse.Namespace) -> None:
-    # Importing Matplotlib takes a second: only a command that draws imports it.
-    from faultline.experiments.figures.style import save_figure
-    from faultline.experiments.planner.search import draw_landscape, landscape
-
-    for line in plan.bests_of_schemes():
-        scheme, folder = line.choice.scheme, arguments.output
-        with waiting(f"simulating around the best of {scheme}"):
-            frame = landscape(plan, line.choice, range(arguments.seeds), arguments.steps)
-        path, table = folder / f"plan-{scheme}.png", folder / f"plan-{scheme}.csv"
-        with explained(folder, "choose another -o FOLDER"):
-            save_figure(draw_landscape(frame, line.choice), path)
-            write_file(table, frame.to_csv(index=False, lineterminator="\n"))
-        _report_written(arguments, f"{path}, {table}")
-
-
-def _report_written(arguments: argparse.Namespace, written: str) -> None:
-    print(written, file=sys.stderr if arguments.json else sys.stdout)
+    print(arguments.page, file=sys.stderr if arguments.json else sys.stdout)

@@ -11,7 +11,6 @@ from faultline.experiments.analysis.intervals import Interval, interval_of, pair
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.planner.plan import Line, Plan
-from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import Situation
 from faultline.experiments.planner.verification import INDIFFERENCE
 
@@ -219,7 +218,6 @@ def pair_name(scheme: str, protection: str | None) -> str:
 def plan_data(
     plan: Plan,
     advice: Advice,
-    optimised: Sequence[Optimised] = (),
     price_per_gpu_hour: float | None = None,
 ) -> dict[str, Any]:
     """Return a plan as nested dicts and lists; unknown values are None.
@@ -245,7 +243,6 @@ def plan_data(
         "unverified_choices": plan.unverified,
         "left_out": [asdict(each) for each in plan.left_out],
         "advice": _advice(advice),
-        "optimised": [_optimised(each) for each in optimised],
     }
 
 
@@ -334,20 +331,6 @@ def _advice(advice: Advice) -> dict[str, Any]:
             for line in advice.undecided
         ],
         "sentence": advice.sentence,
-    }
-
-
-def _optimised(each: Optimised) -> dict[str, Any]:
-    optimum = each.optimum
-    return {
-        "scheme": each.scheme,
-        "protection": each.protection,
-        "closed_form": optimum.start._asdict(),
-        "best": optimum.best._asdict(),
-        "closed_form_takes_longer": _interval(optimum.change),
-        "neighbours_could_gain": optimum.could_gain,
-        "runs": optimum.runs,
-        "steps": each.steps,
     }
 
 

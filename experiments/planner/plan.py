@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -116,19 +116,10 @@ class Plan:
 
     def first_of_schemes(self) -> list[Line]:
         """Return each scheme's soonest line, over any protection and redundancy."""
-        return _firsts(self.lines)
-
-    def bests_of_schemes(self) -> list[Line]:
-        """Return each scheme's soonest line among those that closed forms rank first."""
-        return _firsts(line for line in self.lines if line.is_best)
-
-
-def _firsts(lines: Iterable[Line]) -> list[Line]:
-    """Return the first line of each scheme."""
-    firsts: dict[str, Line] = {}
-    for line in lines:
-        firsts.setdefault(line.choice.scheme, line)
-    return list(firsts.values())
+        firsts: dict[str, Line] = {}
+        for line in self.lines:
+            firsts.setdefault(line.choice.scheme, line)
+        return list(firsts.values())
 
 
 def chosen_schemes(

@@ -12,7 +12,6 @@ from faultline.experiments.analysis.quantities import steps_text, time_text, wit
 from faultline.experiments.figures.palette import look_of
 from faultline.experiments.planner.advice import Advice, pair_name
 from faultline.experiments.planner.plan import Line, Plan
-from faultline.experiments.planner.search import Optimised
 from faultline.experiments.planner.situation import DAY_S
 from rich.box import SIMPLE
 from rich.console import Console
@@ -28,7 +27,6 @@ def print_plan(
     console: Console,
     plan: Plan,
     advice: Advice,
-    optimised: Sequence[Optimised],
     price_per_gpu_hour: float | None = None,
     *,
     all_lines: bool = False,
@@ -54,7 +52,7 @@ def print_plan(
             _print_line(console, f"{_TIED} tied: choices of the advice that seeds do not separate")
         for text in _notes(plan):
             _print_line(console, text)
-    for text in (*left_out_texts(plan), *map(optimised_text, optimised)):
+    for text in left_out_texts(plan):
         _print_line(console, text)
     _print_line(console, advice.sentence, "bold")
 
@@ -265,25 +263,3 @@ def _notes(plan: Plan) -> Iterator[str]:
     off = plan.largest_error()
     if off is not None:
         yield f"predictions may be off by {off:.1%}: the largest error within the 95 % intervals"
-
-
-def optimised_text(each: Optimised) -> str:
-    """Return one line that compares the closed forms' choice with the best found."""
-    optimum = each.optimum
-    start, best = optimum.start, optimum.best
-    head = (
-        f"{pair_name(each.scheme, each.protection)}: closed forms give r = {start.redundancy}, "
-        f"every {start.interval_steps:,} steps; "
-    )
-    tail = f"{optimum.runs} runs of {each.steps:,} steps"
-    if best == start:
-        return (
-            f"{head}simulation finds nothing better; the neighbours could gain at most "
-            f"{optimum.could_gain:.1%} ({tail})"
-        )
-    change = optimum.change
-    return (
-        f"{head}simulation finds r = {best.redundancy}, every {best.interval_steps:,} steps; the "
-        f"closed forms' choice takes {change.mean:+.1%} in comparison (95 % interval "
-        f"{change.low:+.1%} to {change.high:+.1%} on fresh seeds; {tail})"
-    )

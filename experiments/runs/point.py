@@ -21,7 +21,6 @@ from faultline.experiments.job.resolved_job import ResolvedJob, resolve
 from faultline.experiments.runs.single_run import run, stated_hash
 from faultline.platforms.errors import one_line
 from faultline.simulator.job import Durations
-from faultline.strategies.guarding import text_of
 
 Labels = tuple[tuple[str, Any], ...]
 
@@ -212,7 +211,7 @@ def attempt(task: Task, known: KnownDurations) -> RunOutcome:
 
 def explain(error: BaseException) -> str:
     """Return an error as one line that is the same in each run."""
-    text = str(error) if isinstance(error, EXPLAINED) else text_of(error)
+    text = str(error) if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {error}"
     # Addresses in memory differ from run to run.
     return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 

@@ -8,7 +8,7 @@ rest: progress, going on where it was killed, CSV, the screen, JSON. A study's l
     rows(results)            every result; ``data/published_values.csv`` has what is published
     tables(results)          what is written as CSV, by name
     figures(results)         what is drawn, by file name
-    shown(results, rows)     what people read on the screen, as ``data/screen.csv`` lists it
+    shown(results, rows)     what people read on the screen: the rows beside published values
     headline(results, rows)  what came out, in a sentence or two
     records(results, rows)   what programs read as JSON: the rows
 
@@ -19,7 +19,7 @@ summary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import cycle
@@ -27,10 +27,9 @@ from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
-from faultline.experiments.analysis.comparison import compare
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
-from faultline.experiments.report.tables import Columns, Table, columns_of, wide_table
+from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
@@ -104,54 +103,6 @@ def row_of(
     return Row(quantity, scheme, setting, published, mean, low, high, unit)
 
 
-def rows_by(
-    frame: pd.DataFrame,
-    keys: Sequence[str],
-    quantities: Mapping[str, str],
-    setting: str | Callable[..., str],
-    scheme: str | Callable[..., str] = "{strategy}",
-    published: Callable[..., float | None] | None = None,
-    names: Mapping[str, str] | None = None,
-    ends: Mapping[str, tuple[str, str]] | None = None,
-) -> Iterator[Row]:
-    """Yield a row for each group of a table and each quantity; the group's values are its seeds.
-
-    A quantity that a group has no value of gives no row.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        A row a run, or a row a result.
-    keys : sequence of str
-        Columns that make a group; groups come in the order of the table.
-    quantities : mapping
-        Columns that are measured, with their units; these may be format strings of the keys.
-    setting, scheme : str or callable
-        Texts of the row: format strings of the keys and of ``column``, or functions of these as
-        keywords.
-    published : callable, optional
-        Returns the published value; called with the measured column, and the keys as keywords.
-    names : mapping, optional
-        What columns are called in the rows, where that is not their name; format strings, too.
-    ends : mapping, optional
-        Columns with the ends of the interval by measured column, of groups of one row; those over
-        seeds if None.
-    """
-    for found, mine in frame.groupby(list(keys), sort=False, dropna=False):
-        group = dict(zip(keys, found, strict=True))
-        for column, unit in quantities.items():
-            if mine[column].isna().all():
-                continue
-            known = published(column, **group) if published else None
-            name = (names or {}).get(column, column).format(column=column, **group)
-            texts = _text(scheme, column, group), _text(setting, column, group)
-            row = row_of(name, *texts, known, list(mine[column]), unit.format(**group))
-            if ends:
-                low, high = (float(mine[end].iloc[0]) for end in ends[column])
-                row = replace(row, low=low, high=high)
-            yield row
-
-
 def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
     """Yield rows, each with its published value where the study lists one."""
     for row in rows:
@@ -159,18 +110,14 @@ def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
         yield row if known is None else replace(row, published=known)
 
 
-def listed_rows(
-    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
-) -> Iterator[Row]:
-    """Yield the rows that ``data/rows.csv`` of a study lists, in its order (`rows_by`).
+def listed_rows(study: str, tables: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows that ``data/rows.csv`` of a study lists for some tables, in its order.
 
-    These are the rows of all tables, or of some (`of`).
+    Each group of a table has a row for each measured column; the group's values are its seeds, and
+    a column without a value gives no row. Columns of that list:
 
-    Columns of that list:
-
-    - ``table``: one of the tables; ``only``: the rows of it that are used, as
-      ``column=value|value`` parted by "; " (all if empty); ``keys``: columns that make a group,
-      parted by "; ".
+    - ``table``; ``only``: the rows of it that are used, as ``column=value|value`` parted by "; "
+      (all if empty); ``keys``: columns that make a group, parted by "; ".
     - ``columns``: measured columns, parted by "; "; ``unit``: a unit for each, or one for all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
       ``column``. Quantities may be several, as units; they are the columns' names if empty.
@@ -180,65 +127,37 @@ def listed_rows(
       ``column``; without such a key, or a value, nothing is published.
     """
     for line in rows_if_any(study, "rows"):
-        if of is not None and line["table"] not in of:
-            continue
-        frame = _chosen(tables[line["table"]], line.get("only", ""))
-        keys = _parts(line["keys"])
-        texts = str(line["setting"]), line.get("scheme", "{scheme}")
-        units, names, published = (
-            _by_column(line, name) for name in ("unit", "quantity", "published")
-        )
-        known = partial(_published_key, published) if published else None
-        low, high = _by_column(line, "low"), _by_column(line, "high")
-        ends = {column: (low[column], high[column]) for column in low}
-        yield from rows_by(frame, keys, units, *texts, known, names, ends)
+        if line["table"] in tables:
+            yield from _rows_of_line(line, _chosen(tables[line["table"]], line.get("only", "")))
 
 
-def _by_column(line: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return the parts of a cell by the measured columns; one part is that of all of them."""
-    parts = _parts(str(line.get(name, "")))
-    return dict(zip(_parts(line["columns"]), cycle(parts), strict=False)) if parts else {}
-
-
-def listed_tables(
-    study: str, tables: Mapping[str, Any], of: Collection[str] | None = None
-) -> Iterator[Table]:
-    """Yield the tables for the screen that ``data/screen.csv`` of a study lists, in its order.
-
-    These are made of all tables, or of some (`of`). An empty table, of a part that was not
-    simulated, is left out.
-
-    Columns of that list:
-
-    - ``title``; ``table`` and ``only``, as in ``data/rows.csv`` (`listed_rows`).
-    - ``keys``: columns that distinguish the rows, parted by "; ".
-    - ``columns``: measured columns, parted by "; "; a cell is the mean over the rows of the table
-      with its keys. ``format``: a format string for each column, or one for all.
-    - ``across``: a column with schemes, say. Each of its values has a column, and each measured
-      column a table, which its title may name as ``{column}``.
-    """
-    for line in rows_if_any(study, "screen"):
-        if of is not None and line["table"] not in of:
-            continue
-        frame = _chosen(tables[line["table"]], line.get("only", ""))
-        if frame.empty:
-            continue
-        keys, columns, formats = (_parts(line[name]) for name in ("keys", "columns", "format"))
-        formatted = dict(zip(columns, cycle(formats), strict=False))
-        heads = {name: _heading(name) for name in keys}
-        if "across" in line:
-            for column, how in formatted.items():
-                title = line["title"].format(column=_heading(column))
-                yield wide_table(title, frame, heads, line["across"], column, how)
-        else:
-            means = frame.groupby(keys, sort=False, dropna=False)[columns].mean().reset_index()
-            measured = {name: (_heading(name), how) for name, how in formatted.items()}
-            yield columns_of(line["title"], means, {**heads, **measured})
-
-
-def _heading(column: str) -> str:
-    unit = " (s)" if column.endswith("_s") else ""
-    return column.removesuffix("_s").replace("_", " ") + unit
+def _rows_of_line(line: Mapping[str, Any], frame: pd.DataFrame) -> Iterator[Row]:
+    keys, columns = _parts(line["keys"]), _parts(line["columns"])
+    units, quantities, published, lows, highs = (
+        dict(zip(columns, cycle(_parts(str(line.get(name, "")))), strict=False))
+        for name in ("unit", "quantity", "published", "low", "high")
+    )
+    for found, mine in frame.groupby(keys, sort=False, dropna=False):
+        group = dict(zip(keys, found, strict=True))
+        for column in columns:
+            if mine[column].isna().all():
+                continue
+            quantity, scheme, setting, unit, key = (
+                text.format(column=column, **group)
+                for text in (
+                    quantities.get(column, column),
+                    line.get("scheme", "{scheme}"),
+                    str(line["setting"]),
+                    units[column],
+                    published.get(column, ""),
+                )
+            )
+            known = None if pd.isna(group.get(key)) else group[key]
+            row = row_of(quantity, scheme, setting, known, list(mine[column]), unit)
+            if lows:
+                low, high = (float(mine[ends[column]].iloc[0]) for ends in (lows, highs))
+                row = replace(row, low=low, high=high)
+            yield row
 
 
 def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
@@ -248,17 +167,8 @@ def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
     return frame
 
 
-def _published_key(names: Mapping[str, str], column: str, **group: Any) -> float | None:
-    value = group.get(names[column].format(column=column))
-    return None if pd.isna(value) else value
-
-
 def _parts(text: str) -> list[str]:
     return text.split("; ") if text else []
-
-
-def _text(text: str | Callable[..., str], column: str, group: Mapping[str, Any]) -> str:
-    return (text.format if isinstance(text, str) else text)(column=column, **group)
 
 
 def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
@@ -279,35 +189,6 @@ def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
     return columns_of(title, frame, columns, "; ".join(filter(None, (alike, note))))
 
 
-def changes_against(
-    runs: pd.DataFrame, by: str, baseline: str, axes: Sequence[str], metric: str
-) -> pd.DataFrame:
-    """Compare each value of an axis with the baseline, seed by seed (`comparison.compare`).
-
-    Beside ``change`` are ``change_low`` and ``change_high``: its 95 % interval by paired t, all
-    three as fractions of the baseline's mean.
-    """
-    table = compare(runs, by, baseline, axes, metric)
-    ends = {f"change_{end}": table[end] / table["baseline_mean"] for end in ("low", "high")}
-    return table.assign(**ends)
-
-
-def row_of_change(quantity: str, scheme: str, setting: str, change: Any) -> Row:
-    """Return a row of `changes_against` as a result; a single seed has no interval."""
-    ends = (change.change_low, change.change_high)
-    low, high = (change.change if pd.isna(end) else end for end in ends)
-    return Row(quantity, scheme, setting, None, change.change, low, high, "1")
-
-
-def change_text(change: Any) -> str:
-    """Write a row of `changes_against` in per cent with half the width of its interval."""
-    if pd.isna(change.change):
-        return ""
-    text = f"{100 * change.change:+.1f}"
-    half = change.change_high - change.change
-    return text if pd.isna(half) else f"{text} ± {100 * half:.1f}"
-
-
 class Study(ABC):
     """A published comparison, or a question of our own: see the module's docstring."""
 
@@ -318,9 +199,6 @@ class Study(ABC):
     """How numbers are written as CSV; None for all their digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Figures by file name: the function that draws one, and the results that it is given."""
-    titles: ClassVar[Mapping[str, str]] = {}
-    """Titles of the rows on the screen, by their table in ``data/rows.csv``."""
-
     within: ClassVar[float] = 0.05
     """How far off a value may be that meets a claim, as a share of the published one."""
 
@@ -376,16 +254,10 @@ class Study(ABC):
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
         """Return what is printed, in order: tables, sentences, anything that rich prints.
 
-        By default these are tables of the rows that have a title (`titles`), and those that
-        ``data/screen.csv`` lists (`listed_tables`): of what rows are made of, and the rows with a
-        value that is ``published``.
+        By default this is one table of the rows that have a published value.
         """
-        tables = self.row_tables(results)
-        for name, title in self.titles.items():
-            mine = listed_rows(self.folder(), tables, [name])
-            yield shown_rows(title, beside_published(self.folder(), mine))
-        compared = [row.as_dict() for row in rows if row.published is not None]
-        yield from listed_tables(self.folder(), {**tables, "published": pd.DataFrame(compared)})
+        compared = [row for row in rows if row.published is not None]
+        yield shown_rows("Published and simulated", compared)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what came out."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import inf
 
 import simgrid
-from faultline.simulator.collectives.schedule import Circle, Fidelity, Hop, Round, Schedule, Stage
+from faultline.simulator.collectives.schedule import Circle, Fidelity, Round, Schedule, Stage
 
 _BROKEN_OFF = (
     simgrid.TimeoutException,
@@ -76,29 +76,19 @@ class Collective:
         return True
 
     def _flow(self, position: int, stage: Stage, gathering: _Gathering, deadline_s: float) -> bool:
-        lanes = sorted({share.lane for share in (*stage.sends, *stage.receives)})
-        latency_s = 0.0
-        for lane in lanes:
-            sends = [share for share in stage.sends if share.lane == lane]
-            receives = [share for share in stage.receives if share.lane == lane]
-            flows = [
-                self._mailbox(position, share.peer).put_async(None, self._whole_bytes(share.pieces))
-                for share in sends
-            ]
-            self.messages += len(flows)
-            flows += [self._mailbox(share.peer, position).get_async() for share in receives]
-            if not _wait_all(flows, deadline_s):
-                return False
-            if stage.latency_steps:
-                latency_s += max(
-                    *(self._hop(position, share.peer).latency_s for share in sends),
-                    *(self._hop(share.peer, position).latency_s for share in receives),
-                    0.0,
-                )
-        if stage.fill_s is not None and gathering.fill_s is None:
-            gathering.fill_s = stage.fill_s(self._hop)
-        pause_s = stage.latency_steps * latency_s + (gathering.fill_s or 0.0)
-        return gathering.wait(pause_s, deadline_s)
+        flows = [
+            self._mailbox(position, share.peer).put_async(None, self._whole_bytes(share.pieces))
+            for share in stage.sends
+        ]
+        self.messages += len(flows)
+        flows += [self._mailbox(share.peer, position).get_async() for share in stage.receives]
+        if not _wait_all(flows, deadline_s):
+            return False
+        latencies_s = [0.0]
+        if stage.latency_steps:
+            latencies_s += [self._latency_s(position, share.peer) for share in stage.sends]
+            latencies_s += [self._latency_s(share.peer, position) for share in stage.receives]
+        return gathering.wait(stage.latency_steps * max(latencies_s), deadline_s)
 
     def steady_flow(self, position: int) -> tuple[int, int, int]:
         """Return a member's part in an algorithm of one stage that sends to one peer.
@@ -109,10 +99,10 @@ class Collective:
         (share,) = stage.sends
         return share.peer, self._whole_bytes(share.pieces), stage.latency_steps
 
-    def _hop(self, sender: int, receiver: int) -> Hop:
+    def _latency_s(self, sender: int, receiver: int) -> float:
         near, far = (simgrid.Host.by_name(self.hosts[end]) for end in (sender, receiver))
-        links, latency_s = near.route_to(far)
-        return Hop(latency_s, min((link.bandwidth for link in links), default=inf))
+        latency_s: float = near.route_to(far)[1]
+        return latency_s
 
     def _run_round(
         self,
@@ -152,7 +142,6 @@ class _Gathering:
     """
 
     def __init__(self, circle: Circle) -> None:
-        self.fill_s: float | None = None
         self._missing = circle.members
         self._waiting = 0
         self._ready_s = 0.0

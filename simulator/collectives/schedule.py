@@ -51,13 +51,10 @@ class Share(NamedTuple):
         Position of the other end.
     pieces : float
         How many.
-    lane : int
-        Edges of different lanes take turns: round by round, or a whole flow after the other.
     """
 
     peer: int
     pieces: float
-    lane: int = 0
 
 
 class Circle(NamedTuple):
@@ -78,10 +75,6 @@ class Hop(NamedTuple):
         return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
 
 
-HopOf = Callable[[int, int], Hop]
-"""From sender to receiver, by their positions."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Rounds of one member over the same edges. All members of a schedule have the same stages.
@@ -93,10 +86,7 @@ class Stage:
     sends, receives : tuple of Share
         The same as one steady flow an edge, for fidelity "flow".
     latency_steps : int
-        Latencies that the rounds of each lane have beyond the one of its flow.
-    fill_s : callable, optional
-        Returns how long it takes until a pipeline is full, in seconds, from the hops of its edges;
-        None without a pipeline.
+        Latencies that the rounds have beyond the one of the flow.
     circle : Circle, optional
         Members whose flows must end before a flow counts. None if the stage is a single round: then
         the flow is the message, and waits for no other.
@@ -106,7 +96,6 @@ class Stage:
     sends: tuple[Share, ...]
     receives: tuple[Share, ...]
     latency_steps: int = 0
-    fill_s: Callable[[HopOf], float] | None = None
     circle: Circle | None = None
 
 

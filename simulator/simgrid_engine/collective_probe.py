@@ -36,7 +36,7 @@ class CollectiveResult:
         From its start until the last member has finished, in seconds.
     bus_bandwidth_bytes_per_s : float
         Algorithm bandwidth times the factor of nccl-tests: 2 (n - 1)/n for an all-reduce,
-        (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for broadcast, point-to-point.
+        (n - 1)/n for reduce-scatter, all-gather, all-to-all, 1 for point-to-point.
     algorithm_bandwidth_bytes_per_s : float
         Size over time.
     limited_by : str
@@ -233,7 +233,7 @@ def _bottleneck(schedule: Schedule, hosts: Sequence[str], time_s: float) -> str:
         for number, stage in enumerate(schedule.stages(position)):
             if number == len(busy_s):
                 busy_s.append({})
-            for peer, pieces, _ in stage.sends:
+            for peer, pieces in stage.sends:
                 links, _ = here.route_to(nodes[peer])
                 for link in links:
                     # A fat pipe limits each flow separately.

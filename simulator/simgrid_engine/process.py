@@ -36,7 +36,6 @@ from faultline.simulator.timeline import Event
 from faultline.simulator.training import Training
 from faultline.strategies.base import Strategy
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.guarding import text_of
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -481,7 +480,9 @@ def simulate_here(
         if (lack := shortage(error)) is not None:
             raise SimulationError(_LACKS.format(lack)) from error
         # Some errors of schemes cannot be sent to another process.
-        message = str(error) if isinstance(error, StrategyError) else text_of(error)
+        message = str(error)
+        if not isinstance(error, StrategyError):
+            message = f"{type(error).__name__}: {message}"
         raise SimulationError(f"the controller failed: {message}") from error
     wall_s = perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from faultline.strategies.errors import StrategyError
-
 Placement = Literal["across-domains", "neighbours"]
 """Whether the nodes of a group are far apart or next to each other."""
 
@@ -46,22 +44,6 @@ class NodeGroups:
     placement: Placement
     positions: int = 1
     slices: int = 1
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.positions <= self.nodes or self.nodes % self.positions:
-            raise StrategyError(
-                "positions",
-                f"{self.nodes} nodes are not rows of {self.positions}",
-                "use a divisor of the nodes",
-            )
-        if not 1 <= self.size <= self.rows:
-            raise StrategyError(
-                "size",
-                f"groups of {self.size} nodes do not fit {self.rows} nodes that hold the same part",
-                f"use 1 to {self.rows}",
-            )
-        if self.tolerated < 0:
-            raise StrategyError("tolerated", f"is {self.tolerated}", "use 0 or more")
 
     @property
     def rows(self) -> int:

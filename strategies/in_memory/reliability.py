@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import comb, expm1, log1p
 
-from faultline.strategies.errors import StrategyError
-
 
 def loss_probability(failed: float, nodes: int, group: int, tolerated: int) -> float:
     """Return the probability that some group loses more nodes than it tolerates.
@@ -46,23 +44,13 @@ def time_to_loss(
     """Return the time at which the loss probability reaches `probability`.
 
     `failed_by` is the probability that a node has failed by a time; it defines the unit of time.
-
-    Raises
-    ------
-    StrategyError
-        If the probability is not reached by `longest`.
+    The probability is reached by `longest`.
     """
     from scipy.optimize import brentq
 
     def excess(time: float) -> float:
         return loss_probability(failed_by(time), nodes, group, tolerated) - probability
 
-    if excess(longest) < 0.0:
-        raise StrategyError(
-            "longest",
-            f"the loss probability is below {probability:g} until {longest:g}",
-            "allow a longer time",
-        )
     return float(brentq(excess, 0.0, longest, xtol=1e-12 * longest))
 
 
@@ -98,18 +86,7 @@ def wasted_time_s(checkpoint_s: float, interval_s: float, retrieval_s: float) ->
         Time 1/f between two checkpoints, in seconds; at least t_ckpt, and at least an iteration.
     retrieval_s : float
         Time t_retrieval to load a checkpoint, in seconds.
-
-    Raises
-    ------
-    StrategyError
-        If checkpoints would overlap.
     """
-    if interval_s < checkpoint_s:
-        raise StrategyError(
-            "interval_s",
-            f"a checkpoint of {checkpoint_s:g} s every {interval_s:g} s",
-            f"use at least {checkpoint_s:g} s",
-        )
     return checkpoint_s + interval_s / 2.0 + retrieval_s
 
 

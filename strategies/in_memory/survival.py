@@ -13,7 +13,6 @@ from functools import cache, lru_cache
 from math import comb, expm1
 from typing import TypeVar
 
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups
 
 Weight = TypeVar("Weight", int, float)
@@ -28,13 +27,7 @@ def loss_given_nodes(groups: NodeGroups, lost: int) -> float:
     The number of sets of k nodes that all groups survive is the coefficient of x^k in the product
     over groups of ``sum over j <= t of C(n, j) x^j``; there are C(N, k) sets in total. The
     placement has no effect, except for left-over nodes.
-
-    Raises
-    ------
-    StrategyError
-        If `lost` exceeds the number of nodes.
     """
-    _check("lost", lost, groups.nodes, "nodes")
     sets = comb(groups.nodes, lost)
     # Up to x^k no coefficient exceeds the number of sets of that size, or of half of all nodes.
     bits = comb(groups.nodes, min(lost, groups.nodes // 2)).bit_length() + 1
@@ -52,15 +45,8 @@ def loss_given_domains(groups: NodeGroups, domain_nodes: int, lost: int) -> floa
     """Return the probability that some group is lost after `lost` domains of D nodes each.
 
     All sets of domains are equally likely; a domain is lost with all its nodes.
-
-    Raises
-    ------
-    StrategyError
-        If `lost` exceeds the number of domains, or a domain has no nodes.
     """
-    _check_domain(domain_nodes)
     domains = -(-groups.nodes // domain_nodes)
-    _check("lost", lost, domains, "domains")
     bits = domains + 1
     survived = _sum_over_failed_domains(
         groups, domain_nodes, held=1, failed=1 << bits, survives=lambda _size, _losses: 1
@@ -76,13 +62,7 @@ def loss_probability(
 
     `node_failed` is the probability that a single node fails, `domain_failed` that a domain fails
     with all its nodes. The error is about 1e-13, as it is 1 minus the probability of survival.
-
-    Raises
-    ------
-    StrategyError
-        If a domain has no nodes.
     """
-    _check_domain(domain_nodes)
 
     @cache
     def survives(size: int, losses: int) -> float:
@@ -178,13 +158,3 @@ def _footprints(groups: NodeGroups, domain_nodes: int) -> Mapping[Footprint, int
 
 def _losses(footprint: Footprint, failed_domains: int) -> int:
     return sum(nodes for domain, nodes in footprint if failed_domains >> domain & 1)
-
-
-def _check(key: str, lost: int, most: int, what: str) -> None:
-    if not 0 <= lost <= most:
-        raise StrategyError(key, f"{lost} of {most} {what}", f"use 0 to {most}")
-
-
-def _check_domain(domain_nodes: int) -> None:
-    if domain_nodes < 1:
-        raise StrategyError("domain_nodes", f"is {domain_nodes}", "use 1 or more")

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from faultline.strategies.errors import StrategyError
-
 
 @dataclass(frozen=True, slots=True)
 class ReductionRule:
@@ -36,19 +34,7 @@ class ReductionRule:
         return min(2, max(1, domain_gpus // 16))
 
     def degree(self, domain_gpus: int, failed: int) -> int:
-        """Return the degree of a domain with failed GPUs; 0 if it is unusable.
-
-        Raises
-        ------
-        StrategyError
-            If the number of failed GPUs is out of range.
-        """
-        if not 0 <= failed <= domain_gpus:
-            raise StrategyError(
-                "failed",
-                f"{failed} of {domain_gpus} GPUs is out of range",
-                f"use 0 to {domain_gpus}",
-            )
+        """Return the degree of a domain with failed GPUs; 0 if it is unusable."""
         step = self.step(domain_gpus)
         steps = -(-failed // step)
         degree = domain_gpus - step * steps
@@ -80,17 +66,7 @@ class PowerCurve:
     most_power: float = 1.3
 
     def performance(self, power: float) -> float:
-        """Return the performance at a power.
-
-        Raises
-        ------
-        StrategyError
-            If the power is out of range.
-        """
-        if not 1.0 <= power <= self.most_power:
-            raise StrategyError(
-                "power", f"is {power} times TDP", f"use a value from 1 to {self.most_power}"
-            )
+        """Return the performance at a power, from 1 to `most_power`."""
         more = power - 1.0
         return power * (1.0 - self.linear * more - self.quadratic * more**2)
 
@@ -172,14 +148,6 @@ class ReplicaRules:
     reduction: ReductionRule = field(default_factory=ReductionRule)
     power: PowerCurve = field(default_factory=PowerCurve)
 
-    def __post_init__(self) -> None:
-        if self.domain_gpus < 1 or self.local_batch < 1:
-            raise StrategyError(
-                "local_batch",
-                f"{self.local_batch} sequences on {self.domain_gpus} GPUs are too few",
-                "use whole numbers from 1",
-            )
-
     @property
     def healthy_s(self) -> float:
         """Iteration time of a healthy replica."""
@@ -219,11 +187,6 @@ def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPla
     largest whole number of sequences whose iteration takes no longer than a healthy one. NTP-PW
     does the same at the highest power, and then lowers the power to the need of that batch. A
     replica without any sequence does not run.
-
-    Raises
-    ------
-    StrategyError
-        If the number of failed GPUs is out of range.
     """
     degree = rules.reduction.degree(rules.domain_gpus, failed)
     if failed == 0:
@@ -285,15 +248,7 @@ class ReshardingBytes:
 
 
 def resharding_bytes(stage_bytes: float, healthy: int, reduced: int) -> ReshardingBytes:
-    """Return the bytes of resharding a stage's gradients from degree N1 to N2.
-
-    Raises
-    ------
-    StrategyError
-        If the reduced degree is not between 1 and the healthy one.
-    """
-    if not 1 <= reduced <= healthy:
-        raise StrategyError("reduced", f"degree {reduced} is out of range", f"use 1 to {healthy}")
+    """Return the bytes of resharding a stage's gradients from degree N1 to N2."""
     own = stage_bytes / healthy
     spares = healthy - reduced
     return ReshardingBytes(

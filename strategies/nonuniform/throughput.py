@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 from numpy.typing import NDArray
 
@@ -52,47 +51,20 @@ def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
     -------
     array of int, shape (states, replicas damaged in any state)
         All other replicas are healthy.
-
-    Raises
-    ------
-    StrategyError
-        If there are fewer domains than a replica needs, or fewer than the damaged ones.
     """
-    _, left_over = divided(domains, domains_per_replica)
-    if hit.shape[1] > domains:
-        raise StrategyError(
-            "domains", f"{hit.shape[1]} of {domains} are damaged", "state all domains"
-        )
-    return hit[:, left_over::domains_per_replica]
+    return hit[:, domains % domains_per_replica :: domains_per_replica]
 
 
 def unpacked(failed: Counts, domains_per_replica: int) -> Counts:
     """Return the failed GPUs of each replica's worst domain, without packing.
 
     From shape (states, domains) to (states, replicas). Neighbouring domains share a replica;
-    domains after the last whole replica are left out. Raises as `divided`.
+    domains after the last whole replica are left out.
     """
-    replicas, _ = divided(failed.shape[1], domains_per_replica)
+    replicas = failed.shape[1] // domains_per_replica
     used = failed[:, : replicas * domains_per_replica]
     worst: Counts = used.reshape(len(failed), replicas, domains_per_replica).max(axis=2)
     return worst
-
-
-def divided(domains: int, domains_per_replica: int) -> tuple[int, int]:
-    """Return the number of whole replicas, and the number of domains left over.
-
-    Raises
-    ------
-    StrategyError
-        If there are fewer domains than a replica needs.
-    """
-    if not 1 <= domains_per_replica <= domains:
-        raise StrategyError(
-            "domains_per_replica",
-            f"{domains_per_replica} do not fit {domains} domains",
-            f"use 1 to {domains}",
-        )
-    return divmod(domains, domains_per_replica)
 
 
 def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
@@ -101,18 +73,7 @@ def available_fraction(gpus: int, domain_gpus: int, failed: int) -> float:
     The probability that none of the n GPUs of a domain is among the k failed of G is
     hypergeometric, ``C(G - n, k)/C(G, k) = prod_{i < n} (G - k - i)/(G - i)``. It is the same for
     all domains, and so is their expected share.
-
-    Raises
-    ------
-    StrategyError
-        If a domain is larger than the cluster, or more GPUs failed than exist.
     """
-    if not 1 <= domain_gpus <= gpus:
-        raise StrategyError(
-            "domain_gpus", f"{domain_gpus} do not fit {gpus} GPUs", f"use 1 to {gpus}"
-        )
-    if not 0 <= failed <= gpus:
-        raise StrategyError("failed", f"{failed} of {gpus} GPUs", f"use 0 to {gpus}")
     places = np.arange(domain_gpus)
     factors = np.maximum(gpus - failed - places, 0) / (gpus - places)
     return float(np.prod(factors))
@@ -165,7 +126,7 @@ def spare_domains(
     open_states = np.arange(len(hit))
     spares = 0
     while open_states.size:
-        replicas, _ = divided(domains + spares, domains_per_replica)
+        replicas = (domains + spares) // domains_per_replica
         worst = packed(hit[open_states], domains + spares, domains_per_replica)
         enough = batch_sequences(worst, replicas, plans) >= batch
         needed[open_states[enough]] = spares

@@ -15,11 +15,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from faultline.strategies.guarding import is_foreign
-
 VARIABLE = "FAULTLINE_SCHEME_FILES"
 
-_failed: dict[str, BaseException] = {}
+_failed: dict[str, Exception] = {}
 _loaded: dict[str, ModuleType] = {}
 
 
@@ -51,12 +49,8 @@ def _load_all() -> None:
             continue
         module = sys.modules[name] = module_from_spec(spec)
         try:
-            if not os.path.isfile(path):  # noqa: PTH113 - the path as listed
-                raise ImportError("is not a regular file: use a Python file")
             spec.loader.exec_module(module)
-        except BaseException as error:
-            if not (isinstance(error, Exception) or is_foreign(error)):
-                raise
+        except Exception as error:
             del sys.modules[name]
             _failed[path] = error
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.recovery import Move
 from faultline.strategies.takeover.pipeline_scheme import LostStages
 
@@ -19,23 +18,12 @@ def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
     Each node computes its own stage and failed ones next to it, so that its layers are contiguous.
     The assignment minimises the stages of the busiest node; among equals a failed stage goes to the
     node before it if that has room. The result depends only on the set of failed nodes, not on the
-    order of failures.
-
-    Raises
-    ------
-    StrategyError
-        If no node is left, or a failed stage does not exist.
+    order of failures. At least one node is live.
     """
-    down = set(failed)
-    strangers = sorted(stage for stage in down if not 0 <= stage < stages)
-    if strangers:
-        raise StrategyError("failed", f"there is no stage {strangers[0]}", f"use 0 to {stages - 1}")
-    if len(down) >= stages:
-        raise StrategyError("failed", "no node of the pipeline is left", "restart the pipeline")
     # Failed stages before the first live node, then behind each live node.
     runs = [0]
     for stage in range(stages):
-        if stage in down:
+        if stage in failed:
             runs[-1] += 1
         else:
             runs.append(0)

@@ -56,13 +56,7 @@ class CostModel(Protocol):
     """The relative time of a node."""
 
     def node_cost(self, tasks: int) -> float:
-        """Return the time of a node with 1, 2, 3, ... tasks over that of a node with one.
-
-        Raises
-        ------
-        StrategyError
-            If the node has no task.
-        """
+        """Return the time of a node with 1, 2, 3, ... tasks over that of a node with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,6 @@ class FlopCosts:
     step_tokens: float | None = None
 
     def node_cost(self, tasks: int) -> float:
-        _require_task(tasks)
         return self.node_flop(tasks).total / self.shape.normal_flop.total
 
     def node_flop(self, tasks: int) -> StageWork:
@@ -104,14 +97,7 @@ class CalibratedCosts:
 
     doubled: float
 
-    def __post_init__(self) -> None:
-        if not self.doubled > 0:
-            raise StrategyError(
-                "takeover.doubled", f"the cost is {self.doubled:g}", "use one above 0"
-            )
-
     def node_cost(self, tasks: int) -> float:
-        _require_task(tasks)
         return 1.0 if tasks == 1 else tasks * self.doubled / 2
 
 
@@ -159,26 +145,12 @@ def doubled_cost(slowdown: float, stages: int, micro_batches: int) -> float:
     ``(m - 1) x + (p - 2) + x`` over ``m - 1 + p``, the closed form of a pipeline
     (`approximate_iteration`). If x < 1 the slowest stage is a normal one, and the numerator is
     ``m - 1 + p - 2 + x``.
-
-    Raises
-    ------
-    StrategyError
-        If the pipeline would be faster than with a node that costs nothing.
     """
     time = slowdown * (micro_batches - 1 + stages)
     cost = (time - (stages - 2)) / micro_batches
     if cost < 1:
         cost = time - (micro_batches - 1) - (stages - 2)
-    if not cost > 0:
-        raise StrategyError(
-            "takeover.slowdown", f"{slowdown:g} is too small for any cost", "use a measured one"
-        )
     return cost
-
-
-def _require_task(tasks: int) -> None:
-    if tasks < 1:
-        raise StrategyError("tasks", f"{tasks} tasks on a node are too few", "use 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +182,6 @@ class StageMemory:
 
 def micro_batches_in_flight(node: int, nodes: int, micro_batches: int) -> int:
     """Return the most micro-batches for which a node of a 1F1B pipeline keeps activations."""
-    if not 0 <= node < nodes:
-        raise StrategyError("node", f"there is no node {node}", f"use 0 to {nodes - 1}")
     return min(micro_batches, nodes - node)
 
 

@@ -103,10 +103,8 @@ def micro_batch_shares(paces: Sequence[float], micro_batches: int) -> tuple[int,
     Raises
     ------
     StrategyError
-        If there is no pipeline, or there are too few micro-batches.
+        If there are too few micro-batches.
     """
-    if not paces:
-        raise StrategyError("pipelines", "there is none", "use one or more")
     if micro_batches < len(paces):
         raise StrategyError(
             "micro_batches",

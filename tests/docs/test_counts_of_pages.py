@@ -66,7 +66,7 @@ def test_recoveries_short_of_a_restart_take_what_pages_say() -> None:
 
 def test_ntp_s_utilisations_are_counted() -> None:
     made = {"utilisation": tables.with_paces(setting.utilisation_table())}
-    compared = beside_published("ntp", listed_rows("ntp", made, made))
+    compared = beside_published("ntp", listed_rows("ntp", made))
     rows = [row for row in compared if row.published is not None]
     counts = tally(judged_rows((), rows, {}, {}, 0.05))
     assert numbers("README.md", r"(\d+) of (\d+) of our utilisations are outside") == [

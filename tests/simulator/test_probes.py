@@ -249,9 +249,9 @@ def test_another_platform_or_request_is_measured_anew(cache: Cache) -> None:
 
 @of("collective")
 def test_another_algorithm_or_size_is_measured_anew(cache: Cache) -> None:
-    for algorithm, size_bytes in (("chain", 1e6), ("binomial", 1e6), ("chain", 2e6)):
+    for algorithm, size_bytes in (("ring", 1e6), ("hierarchical", 1e6), ("ring", 2e6)):
         probe_collective(
-            cache.platform, "broadcast", algorithm, size_bytes, 4, directory=cache.folder
+            cache.platform, "all-reduce", algorithm, size_bytes, 4, directory=cache.folder
         )
     assert len(cache.measured) == 3
 

@@ -108,12 +108,12 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
         strategy_class("half")
 
 
-def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
-    (folder / "my_spare.py").write_text(_GOOD.format(name="MySpare", called="spare"))
-    assert "spare" not in all_strategies()
-    with pytest.raises(StrategyError, match=r"strategies/spare\.py.*both are named 'spare'"):
-        strategy_class("spare")
-    assert strategy_class("replication").name == "replication"
+def test_of_two_schemes_of_one_name_the_second_is_named(folder: Path) -> None:
+    (folder / "your_spare.py").write_text(_GOOD.format(name="YourSpare", called="spare"))
+    assert strategy_class("spare").title == "SPARe"
+    (printed,) = broken_strategies()
+    taken = "strategies/your_spare.py is left out: 'spare' is the name of strategies/spare.py"
+    assert printed == f"{taken}, choose another"
 
 
 def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,10 +15,6 @@ def _samples(text: str) -> int:
     return 0 if text == "0" else _least_samples(text)
 
 
-def _prices(text: str) -> list[float]:
-    return [shared.price(each) for each in text.split(",")]
-
-
 def declare(commands: Commands) -> None:
     """Declare the planner."""
     plan = add_command(
@@ -31,14 +27,7 @@ def declare(commands: Commands) -> None:
         "scenario, and over the priors of inputs whose exact value is unknown.",
         epilog="example: faultline plan spare-sound --gpus 100000 --mtbf 30min",
     )
-    plan.add_argument(
-        "scenarios",
-        metavar="SCENARIO",
-        nargs="+",
-        help="a TOML file, or one of: {scenarios}; several are planned one after another, and "
-        "printed side by side",
-    )
-    shared.add_settings(plan)
+    shared.add_scenario(plan)
 
     cluster = plan.add_argument_group("the cluster, instead of the scenario's")
     cluster.add_argument("--gpus", metavar="N", type=shared.count, help="GPUs of the whole job")
@@ -107,42 +96,23 @@ def declare(commands: Commands) -> None:
         action="store_true",
         help="16 samples: the probabilities are then known to about 20 %%, not 10",
     )
-    method.add_argument(
-        "--optimise",
-        action="store_true",
-        help="search the best redundancy and interval by simulation too",
-    )
 
     plan.add_argument(
         "--all",
         action="store_true",
         help="print a row for each choice, not only for the soonest of each scheme",
     )
-    plan.add_argument(
-        "--price",
-        dest="prices",
-        metavar="X",
-        type=_prices,
-        default=(),
-        help="price of a GPU-hour, in any currency: prints the cost; X,Y: one for each scenario",
-    )
+    shared.add_price(plan)
     plan.add_argument(
         "--page",
         metavar="FILE",
         type=Path,
         help="write a page with the answer, its figures and sliders for the inputs (HTML)",
     )
-    shared.add_output(
-        plan,
-        "FOLDER",
-        "draw each scheme's time to train over redundancy and interval, with its table",
-    )
     plan.not_with(
         "--verify",
         "--seeds",
         "--steps",
-        "--output",
-        "--optimise",
         "--priors",
         "--quick",
         "--page",
@@ -150,6 +120,6 @@ def declare(commands: Commands) -> None:
     )
     plan.not_with("--priors", "--page", values=("0",))
     plan.not_with("--priors", "--quick")
-    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page", "--output", "--optimise")
+    plan.not_with("--nodes", "--gpus", "--priors", "--quick", "--page")
     plan.not_with("--nodes", "--verify", "--all")
     plan.not_with("--json", "--all")

@@ -99,29 +99,16 @@ def declare(commands: Commands) -> None:
     probe = add_command(
         platform,
         "probe",
-        "measure a collective on a platform, also with a component that fails meanwhile",
+        "measure a collective on a platform",
         "collective:execute",
         description="Measure one collective on an idle platform in SimGrid: its time, its "
         "bandwidths as nccl-tests counts them, and which links limit it. For comparison, print "
         "the alpha-beta time of the algorithm with all edges like the one between the first and "
-        "the last rank. With --component, a GPU, host, scale-up domain, rack, switch or link "
-        "fails: print which ranks fail, which hang until their watchdog fires (600 s), "
-        "and which finish before.",
-        epilog="examples: faultline platform probe hgx-h100 all-reduce ring "
-        "--bytes 1GB --gpus 64; faultline platform probe hgx-h100 --gpus 64 --component "
-        "leaf-00000-03 --at 5ms. Algorithms: {algorithms}",
+        "the last rank.",
+        epilog="example: faultline platform probe hgx-h100 all-reduce ring "
+        "--bytes 1GB --gpus 64. Algorithms: {algorithms}",
     )
     _add_collective(probe)
-    failure = probe.add_argument_group("a failure")
-    failure.add_argument(
-        "--component",
-        metavar="NAME",
-        help="failed part: gpu-000003, host-00001, domain-00000, rack-00000, a switch or a link",
-    )
-    failure.add_argument(
-        "--at", metavar="TIME", default="1ms", help="time of the failure (default: 1ms)"
-    )
-    probe.only_with("--component", "--at")
 
 
 def _add_spec(parser: Parser) -> None:

@@ -1,311 +1,217 @@
-"""Checkpoints in the host memory of peers (GEMINI, Wang et al. 2023, SOSP).
+"""Checkpoints in the host memory of peers (GEMINI, Wang et al. 2023, SOSP), in closed form.
 
 Whether memory still holds all state after lost machines: the published probabilities, their lower
-bound, the exact value and random sets. And what the paper does not study: failures that take a
-whole scale-up domain, on 16,384 GPUs with the shipped mixes of causes, for GEMINI and REFT.
+bound and the exact value. And what the paper does not study: failures that take a whole scale-up
+domain, on 16,384 GPUs with the shipped mixes of causes, for GEMINI and REFT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from itertools import product
+from math import nan
+from typing import ClassVar
 
 import pandas as pd
-from faultline.experiments.figures.style import (
-    PUBLISHED,
-    draw_means,
-    graded_looks,
-    legend_below,
-    mark,
-)
-from faultline.experiments.report.tables import Table, frame_table
-from faultline.experiments.studies.base import Results, Row, Study, row_of
-from faultline.experiments.studies.gemini import tables
+from faultline.experiments.config.mix_file import load_mix
+from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.stage import Stage
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator, PercentFormatter
+from faultline.simulator.failures.failure import JobLayout
+from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
+from faultline.strategies.in_memory.reliability import (
+    expected_wasted_time_s,
+    gemini_recovery_bound,
+    wasted_time_s,
+)
+from faultline.strategies.in_memory.survival import (
+    loss_given_domains,
+    loss_given_nodes,
+    loss_in_window,
+)
 
-_SHOWN_LOSSES = (2, 3, 4, 8, 16)
-_SHOWN_SHARES = (0.0, 0.1, 0.2)
-_ROW_WINDOWS_H = (1, 24)
-# Okabe and Ito (2008), a palette for all kinds of colour vision.
-_LOOKS = {
-    "reft-16": ("#D55E00", "s"),
-    "reft-8": ("#E69F00", "D"),
-    "gemini-2": ("#0072B2", "o"),
-    "gemini-3": ("#009E73", "v"),
+LAYOUT = JobLayout(
+    groups=2048, gpus_per_group=8, gpus_per_host=8, gpus_per_domain=64, gpus_per_switch=64
+)
+"""16,384 GPUs as 2,048 hosts of 8, in scale-up domains of 8 hosts; our choice.
+
+Placement matters because domains are larger than a host.
+"""
+HOSTS = LAYOUT.components("host")
+HOSTS_PER_DOMAIN = LAYOUT.gpus_per_domain // LAYOUT.gpus_per_host
+SCHEMES = {
+    "unprotected": (1, 0),
+    "reft-16": (16, 1),
+    "reft-8": (8, 1),
+    "gemini-2": (2, 1),
+    "gemini-3": (3, 2),
 }
-_GREY = "#555555"
+"""Hosts of a group, and losses that a group survives."""
+PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
+MIXES = ("llama3", "rsc-1", "rsc-2")
+WINDOWS_H = (1, 24)
+
+JOBS = ((16, 2), (64, 2), (256, 2), (1024, 2), (960, 2), (960, 3), (960, 4))
+"""Machines N and replicas m; 960 has groups of 2, 3 and 4."""
+LOST_MACHINES = (2, 3, 4, 8, 16)
+PUBLISHED_RECOVERY = {(16, 2, 2): 93.3, (16, 2, 3): 80.0}
+"""Per cent, by machines, replicas and lost machines (Wang et al. 2023 (GEMINI), SOSP)."""
+
+# A job and the links that its checkpoints go over: inputs of the study, not measurements.
+_PARAMETERS = 100e9
+_MACHINES, _MACHINES_PER_DOMAIN, _REPLICAS = 16, 8, 2
+_ITERATION_S = 60.0
+_STORAGE_INTERVAL_S = 3 * 3600.0
+"""Time between checkpoints on storage if they are not taken as often as possible."""
+_STATE_BYTES = _PARAMETERS * 12.0
+"""Single-precision weights and two Adam moments take 12 bytes per parameter."""
+_STORAGE_S = _STATE_BYTES / (20e9 / 8)
+"""Time to write or read the whole state on storage, at 20 Gb/s."""
+_PEER_S = _STATE_BYTES / _MACHINES / (400e9 / 8)
+"""Time to bring one machine's share from a peer, at 400 Gb/s."""
+IN_MEMORY_S = wasted_time_s(_ITERATION_S, _ITERATION_S, _PEER_S)
+"""Time that a failure wastes if memory holds all state. The copies are spread over the idle times
+of the network in an iteration, and complete at its end: ``t_ckpt = 1/f = T_iter``."""
 
 
-def _draw_recovery(table: pd.DataFrame) -> Figure:
-    """Draw GEMINI's recovery probability by lost machines, for more machines and more replicas."""
-    panels = (
-        ("Two replicas", [(machines, 2) for machines in (16, 64, 256, 1024)], "{0:,} machines"),
-        ("960 machines", [(960, replicas) for replicas in (2, 3, 4)], "{1} replicas"),
-    )
-    figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
-    for axis, (title, jobs, label) in zip(axes, panels, strict=True):
-        looks = graded_looks([label.format(*job) for job in jobs])
-        for (machines, replicas), look in zip(jobs, looks, strict=True):
-            mine = table[(table.machines == machines) & (table.replicas == replicas)]
-            axis.plot(mine.lost, mine.exact, color=look.colour)
-            axis.plot(mine.lost, mine.bound, color=look.colour, linestyle=":", linewidth=1.2)
-            axis.plot(
-                mine.lost, mine.drawn, look.marker, color=look.colour, label=look.label,
-                clip_on=False,
-            )  # fmt: skip
-        axis.set_xscale("log", base=2)
-        ticks = [lost for lost in tables.LOST_MACHINES if lost & (lost - 1) == 0]
-        axis.set_xticks(ticks, [str(lost) for lost in ticks])
-        axis.minorticks_off()
-        axis.set(xlabel="machines lost at once", title=title)
-        axis.legend(loc="lower left")
-    for (_, _, lost), percent in tables.PUBLISHED_RECOVERY.items():
-        axes[0].plot(lost, percent / 100.0, **PUBLISHED)
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1))
-    axes[0].set(ylim=(0, 1.02), ylabel="recovery from memory")
-    handles = [
-        mark("exact", _GREY),
-        mark("GEMINI's lower bound", _GREY, ls=":", lw=1.2),
-        mark("random sets", _GREY, marker="o", ls="none"),
-        mark("published, 16 machines", **PUBLISHED),
-    ]
-    legend_below(figure, handles)
-    return figure
+def groups_of(scheme: str, placement: Placement) -> NodeGroups:
+    """Return which hosts keep each other's state."""
+    return NodeGroups(HOSTS, *SCHEMES[scheme], placement)
 
 
-def _draw_survival(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
-    """Draw survival by the share of failures that take a domain, and by the length of a window.
+def recovery_table() -> pd.DataFrame:
+    """Return GEMINI's recovery from memory in per cent, a row per job and number of lost machines.
 
-    What was drawn as `window_table` returns it, and the closed form on a finer grid.
+    At most half of the machines are lost. The columns ``bound`` and ``exact`` are closed forms.
     """
-    mine = table[(table.mix == tables.SHOWN_MIX) & (table.scheme != "unprotected")]
-    lines = curves[curves.mix == tables.SHOWN_MIX]
-    figure, (by_share, by_window) = plt.subplots(1, 2, figsize=(10.5, 4.6), sharey=True)
-    for axis, fixed, value, column in (
-        (by_share, "window_h", 24, "domain_share"),
-        (by_window, "domain_share", 0.1, "window_h"),
-    ):
-        _draw_curves(axis, lines[lines[fixed] == value], mine[mine[fixed] == value], column)
-    by_share.set_xlim(0, 0.2)
-    by_share.xaxis.set_major_locator(MultipleLocator(0.05))
-    by_share.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    by_share.set_xlabel("failures that take a whole scale-up domain")
-    by_share.set_title(f"Failures of {tables.SHOWN_MIX} on 16,384 GPUs, 24 hours")
-    by_window.set(xlim=(0, 24), xticks=tables.WINDOWS_H)
-    by_window.set_xlabel("hours in which nothing is rebuilt")
-    by_window.set_title("10% of the failures take a domain")
-    by_share.set_ylim(0, 1.02)
-    by_share.yaxis.set_major_formatter(PercentFormatter(1))
-    by_share.set_ylabel("all state still in memory")
-    handles = [
-        mark(tables.SCHEMES[name].label, colour, marker=marker)
-        for name, (colour, marker) in _LOOKS.items()
-    ]
-    handles += [
-        mark("groups across domains", _GREY),
-        mark("groups of neighbours", _GREY, ls="--"),
-        mark("failures drawn, 95%", _GREY, marker="o", ls="none"),
-    ]
-    legend_below(figure, handles)
-    return figure
+    return pd.DataFrame(
+        {
+            "machines": machines,
+            "replicas": replicas,
+            "lost": lost,
+            "published": PUBLISHED_RECOVERY.get((machines, replicas, lost), nan),
+            "exact": 100.0
+            * (
+                1.0
+                - loss_given_nodes(NodeGroups(machines, replicas, replicas - 1, "neighbours"), lost)
+            ),
+            "bound": 100.0 * gemini_recovery_bound(machines, replicas, lost),
+        }
+        for (machines, replicas), lost in product(JOBS, LOST_MACHINES)
+        if 2 * lost <= machines
+    )
 
 
-def _draw_curves(axis: Axes, exact: pd.DataFrame, drawn: pd.DataFrame, column: str) -> None:
-    for (scheme, placement), line in exact.groupby(["scheme", "placement"]):
-        dashes = "-" if placement == "across-domains" else "--"
-        axis.plot(line[column], line.exact, color=_LOOKS[scheme][0], linestyle=dashes)
-    for (scheme, _), marks in drawn.groupby(["scheme", "placement"]):
-        colour, marker = _LOOKS[scheme]
-        means = marks.rename(columns={"drawn": "mean"})
-        look = {"fmt": marker, "color": colour, "markersize": 4, "linewidth": 1.0}
-        draw_means(axis, marks[column], means, **look, clip_on=False)
+def domain_table() -> pd.DataFrame:
+    """Return recovery in per cent, a row per number of lost domains, scheme and placement."""
+    return pd.DataFrame(
+        {
+            "lost_domains": lost,
+            "scheme": scheme,
+            "placement": placement,
+            "exact": 100.0
+            * (1.0 - loss_given_domains(groups_of(scheme, placement), HOSTS_PER_DOMAIN, lost)),
+        }
+        for lost, scheme, placement in product((1, 2, 3, 4), SCHEMES, PLACEMENTS)
+        if scheme != "unprotected"
+    )
+
+
+def failure_rates_per_s(mix: str, domain_share: float) -> tuple[float, float]:
+    """Return the rates, in 1/s, of a host's and of a domain's failures that take memory away.
+
+    Causes of kind hardware take memory away; software and networks that fail leave it. The shipped
+    mixes have no failures of scale-up domains: a share of each cause's failures, from 0 to 1,
+    strikes the whole domain instead. The number of failures stays the same.
+    """
+    by_host = by_domain = 0.0
+    for cause in load_mix(mix).causes():
+        if cause.kind == "hardware":
+            by_host += cause.rate_per_gpu_s * (1.0 - domain_share) * LAYOUT.gpus_per_host
+            by_domain += cause.rate_per_gpu_s * domain_share * LAYOUT.gpus_per_domain
+    return by_host, by_domain
+
+
+def survival(
+    mix: str, domain_share: float, window_h: float, scheme: str, placement: Placement
+) -> float:
+    """Return the probability that memory holds all state after a window without rebuilding."""
+    rates_per_s = failure_rates_per_s(mix, domain_share)
+    groups = groups_of(scheme, placement)
+    return 1.0 - loss_in_window(groups, HOSTS_PER_DOMAIN, *rates_per_s, 3600.0 * window_h)
+
+
+def window_table() -> pd.DataFrame:
+    """Return `survival` in per cent, a row per combination of its arguments."""
+    cells = product(MIXES, (0.0, 0.1, 0.2), WINDOWS_H, SCHEMES, PLACEMENTS)
+    names = ["mix", "domain_share", "window_h", "scheme", "placement"]
+    frame = pd.DataFrame([(*cell, 100.0 * survival(*cell)) for cell in cells])
+    return frame.set_axis([*names, "exact"], axis=1)
+
+
+def on_storage_s(interval_s: float) -> float:
+    """Return the time that a failure wastes with checkpoints on storage, in seconds."""
+    return wasted_time_s(_STORAGE_S, interval_s, _STORAGE_S)
+
+
+def wasted_table() -> pd.DataFrame:
+    """Return the seconds that a failure wastes, a row per place of the checkpoints.
+
+    ``over_memory`` is the time of storage over that of memory.
+    """
+    ways = {
+        "memory, every iteration": IN_MEMORY_S,
+        "storage, one after the other": on_storage_s(_STORAGE_S),
+        f"storage, every {_STORAGE_INTERVAL_S / 3600:g} h": on_storage_s(_STORAGE_INTERVAL_S),
+    }
+    table = pd.DataFrame({"scheme": list(ways), "wasted_s": list(ways.values())})
+    over_memory = table.wasted_s / IN_MEMORY_S
+    return table.assign(over_memory=over_memory.where(table.index > 0))
+
+
+def placement_table() -> pd.DataFrame:
+    """Return the mean seconds that a failure wastes, a row per placement and share of domains.
+
+    All copies are whole before each failure. One machine is lost, or a domain with all its
+    machines. If memory does not survive, the job goes back to storage.
+    """
+    rows = []
+    lost_s = on_storage_s(_STORAGE_INTERVAL_S)
+    for placement, share in product(PLACEMENTS, (0.0, 0.05, 0.1, 0.15, 0.2)):
+        groups = NodeGroups(_MACHINES, _REPLICAS, _REPLICAS - 1, placement)
+        by_machine = loss_given_nodes(groups, 1)
+        by_domain = loss_given_domains(groups, _MACHINES_PER_DOMAIN, 1)
+        recovered = 1.0 - (1.0 - share) * by_machine - share * by_domain
+        wasted_s = expected_wasted_time_s(recovered, IN_MEMORY_S, lost_s)
+        rows.append((placement, share, recovered, wasted_s))
+    return pd.DataFrame(rows, columns=["placement", "domain_share", "recovered", "wasted_s"])
 
 
 class GeminiStudy(Study):
-    """Recovery from memory, survival through windows of time, and what a failure wastes."""
+    """Recovery from memory, survival of windows of time, and the time that a failure wastes."""
 
-    charts: ClassVar = {
-        "recovery.png": (_draw_recovery, "recovery"),
-        "survival.png": (_draw_survival, "windows", "curves"),
-    }
+    default_seeds = 1
+    scaled_by: ClassVar = frozenset()
 
     def simulate(self, stage: Stage) -> Results:
-        """Draw lost machines, lost domains and failures, and compute the closed forms."""
-        seeds = range(stage.seeds)
-        sets, days = stage.pick(20_000, 200_000), stage.pick(2_000, 20_000)
-        results: Results = {}
-        with stage.step("lost machines"):
-            results["recovery"] = tables.recovery_table(seeds, sets)
-        with stage.step("lost domains"):
-            results["domains"] = tables.domain_table(seeds, sets)
-        mixes = [(mix, seeds, days) for mix in tables.MIXES]
-        windows = stage.calls("failures of mixes", _windows_of, mixes)
-        results["windows"] = pd.concat(windows, ignore_index=True)
+        """Compute the closed forms."""
         with stage.step("closed forms"):
-            results["curves"] = tables.curve_table(tables.SHOWN_MIX)
-        wasted = {"wasted": tables.wasted_table(), "placement": tables.placement_table()}
-        return results | wasted
-
-    def rows(self, results: Results) -> Iterator[Row]:
-        """Return every probability, exact and drawn, and every wasted time."""
-        yield from recovery_rows(results["recovery"])
-        yield from domain_rows(results["domains"])
-        yield from window_rows(results["windows"])
-        yield from wasted_rows(results["wasted"], results["placement"])
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table | str]:
-        """Return recovery, survival and wasted time, and how far draws agree."""
-        yield _shown_recovery(results["recovery"])
-        yield _shown_windows(results["windows"], 24)
-        yield _shown_waste(results["wasted"], results["placement"])
-        drawn = [results[name] for name in ("windows", "domains", "recovery")]
-        inside = sum(int(((one.exact >= one.low) & (one.exact <= one.high)).sum()) for one in drawn)
-        yield (
-            f"Closed forms within the 95 % interval of the draws: {inside} of "
-            f"{sum(map(len, drawn))} cells (cells share draws)."
-        )
+            return {
+                "recovery": recovery_table(),
+                "domains": domain_table(),
+                "windows": window_table(),
+                "wasted": wasted_table(),
+                "placement": placement_table(),
+            }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say what placement decides."""
-        windows, placed = results["windows"], results["placement"]
-        day = windows[
-            (windows.mix == tables.SHOWN_MIX)
-            & (windows.window_h == 24)
-            & (windows.domain_share == 0.1)
-            & (windows.scheme == "gemini-2")
-        ].set_index("placement")
+        day = {place: survival(MIXES[0], 0.1, 24, "gemini-2", place) for place in PLACEMENTS}
+        placed = results["placement"]
         tenth = placed[placed.domain_share == 0.1].set_index("placement").wasted_s / 60
         return [
             "If 10 % of the failures take a whole scale-up domain, two replicas across domains "
             "survive 24 h of Llama 3's failures, nothing rebuilt, with a probability of "
-            f"{day.exact['across-domains']:.1%}, neighbours with {day.exact['neighbours']:.1%}; a "
+            f"{day['across-domains']:.1%}, neighbours with {day['neighbours']:.1%}; a "
             f"failure wastes {tenth['across-domains']:.1f} minutes on average instead of "
             f"{tenth['neighbours']:.1f}."
         ]
-
-
-def _windows_of(argument: tuple[str, Sequence[int], int]) -> pd.DataFrame:
-    return tables.window_table(*argument)
-
-
-def recovery_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return GEMINI's recovery probability: exact, its lower bound, and by random sets."""
-    return _probabilities(
-        table[table.lost.isin(_SHOWN_LOSSES)].assign(scheme="gemini"),
-        "recovery probability",
-        "N={0.machines} m={0.replicas} k={0.lost}",
-        _published_recovery,
-    )
-
-
-def domain_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return the recovery probability after whole domains are lost, exact and by random sets."""
-    return _probabilities(
-        table[table.scheme != "unprotected"],
-        "recovery probability",
-        "2048 hosts in domains of 8, {0.lost_domains} domains lost, {0.placement}",
-    )
-
-
-def window_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """Return the survival through windows, by the closed form and by failures drawn."""
-    return _probabilities(
-        table[table.domain_share.isin(_SHOWN_SHARES) & table.window_h.isin(_ROW_WINDOWS_H)],
-        "survival of a window",
-        "{0.mix} on 16384 GPUs, {0.domain_share:.0%} of failures take a domain, {0.window_h} h, "
-        "{0.placement}",
-    )
-
-
-def _published_recovery(cell: Any) -> float | None:
-    return tables.PUBLISHED_RECOVERY.get((cell.machines, cell.replicas, cell.lost))
-
-
-def _probabilities(
-    table: pd.DataFrame,
-    quantity: str,
-    setting: str,
-    published: Callable[[Any], float | None] | None = None,
-) -> Iterator[Row]:
-    """Yield the exact value of each cell, its bound if it has one, and what was drawn, in %."""
-    closed = {"exact": quantity, "bound": f"{quantity}, lower bound"}
-    for cell in table.itertuples():
-        texts, known = (cell.scheme, setting.format(cell)), published(cell) if published else None
-        for column, name in closed.items():
-            if column in table:
-                yield row_of(name, *texts, known, [100.0 * getattr(cell, column)], "%")
-        drawn, low, high = (100.0 * value for value in (cell.drawn, cell.low, cell.high))
-        yield Row(f"{quantity}, Monte Carlo", *texts, known, drawn, low, high, "%")
-
-
-def wasted_rows(wasted: pd.DataFrame, placed: pd.DataFrame) -> Iterator[Row]:
-    """Return what a failure wastes by where checkpoints are, and what placement does to it."""
-    job = f"{tables.PARAMETERS / 1e9:g}B parameters, {tables.MACHINES} machines"
-    setting = f"{job}, iteration {tables.ITERATION_S:g} s"
-    seconds = dict(zip(wasted.checkpoints, wasted.wasted_s, strict=True))
-    memory, *storage = seconds
-    for way, wasted_s in seconds.items():
-        yield row_of("wasted time a failure", way, setting, None, [wasted_s], "s")
-    for way in storage:
-        times = [seconds[way] / seconds[memory]]
-        yield row_of("wasted time of storage over memory", way, setting, None, times, "1")
-    for cell in placed.itertuples():
-        where = (
-            f"{setting}, m={tables.REPLICAS}, domains of {tables.MACHINES_PER_DOMAIN} machines, "
-            f"{cell.domain_share:.0%} of failures take a domain, {cell.placement}"
-        )
-        yield row_of("mean wasted time a failure", "gemini", where, None, [cell.wasted_s], "s")
-
-
-def _shown_recovery(table: pd.DataFrame) -> Table:
-    mine = table[table.lost.isin(_SHOWN_LOSSES)]
-    frame = mine[["machines", "replicas", "lost"]].assign(
-        published=[_published_recovery(cell) for cell in mine.itertuples()],
-        bound=mine.bound,
-        exact=mine.exact,
-        drawn=[f"{cell.low:.2%} to {cell.high:.2%}" for cell in mine.itertuples()],
-    )
-    return frame_table(
-        "Recovery from memory after k of N machines are lost, m replicas (GEMINI)",
-        frame,
-        {"published": "{:g}%", "bound": "{:.2%}", "exact": "{:.2%}", "drawn": "{}"},
-        {"machines": "N", "replicas": "m", "lost": "k", "drawn": "Monte Carlo, 95 %"},
-    )
-
-
-def _shown_windows(table: pd.DataFrame, hours: int) -> Table:
-    mine = table[(table.mix == tables.SHOWN_MIX) & (table.window_h == hours)]
-    exact = mine.set_index(["scheme", "domain_share", "placement"]).exact.sort_index()
-    columns = {"0%\neither": (0.0, "across-domains")} | {
-        f"{share:.0%}\n{placement.split('-')[0]}": (share, placement)
-        for share in _SHOWN_SHARES[1:]
-        for placement in tables.PLACEMENTS
-    }
-    frame = pd.DataFrame(
-        [
-            {"scheme": scheme.label} | {title: exact[(name, *at)] for title, at in columns.items()}
-            for name, scheme in tables.SCHEMES.items()
-        ]
-    )
-    return frame_table(
-        f"State in memory survives {hours} h, nothing rebuilt: {tables.SHOWN_MIX}, 16,384 GPUs,\n"
-        "by the share of failures that take a domain of 8 hosts, and by placement",
-        frame,
-        dict.fromkeys(columns, "{:.2%}"),
-    )
-
-
-def _shown_waste(wasted: pd.DataFrame, placed: pd.DataFrame) -> Table:
-    mine = placed[placed.domain_share.isin(_SHOWN_SHARES[1:])]
-    where = "memory, {0.placement}, {0.domain_share:.0%} of failures take a domain"
-    named = mine.assign(checkpoints=[where.format(cell) for cell in mine.itertuples()])
-    return frame_table(
-        "Wasted time a failure: t_ckpt + 1/(2f) + t_retrieval",
-        pd.concat([wasted, named])[["checkpoints", "wasted_s"]],
-        {"wasted_s": lambda wasted_s: f"{wasted_s / 60:.1f}"},
-        {"wasted_s": "minutes"},
-    )

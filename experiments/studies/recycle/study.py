@@ -19,7 +19,7 @@ from faultline.experiments.figures.palette import look_of, title_of
 from faultline.experiments.figures.style import legend_below
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.runs.point import Point
-from faultline.experiments.studies.base import Results, Row, Study, row_of, rows_by
+from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.base import Hit
 from faultline.strategies.job_shape import JobShape
@@ -182,11 +182,10 @@ class RecycleStudy(Study):
         for one in steps.itertuples():
             where = f"{one.setting}, {one.down} down, {one.way}"
             yield row_of("step over a sound one", one.scheme, where, None, [one.step], "1")
-        yield from rows_by(
-            ratios, ["other", "every"], {"ratio": "1"},
-            "7B on 32 GPUs, a failure every {every}, over {other}", "recycle",
-            names={"ratio": "throughput over another's"},
-        )  # fmt: skip
+        for (other, every), mine in ratios.groupby(["other", "every"], sort=False):
+            where = f"7B on 32 GPUs, a failure every {every}, over {other}"
+            values = list(mine["ratio"])
+            yield row_of("throughput over another's", "recycle", where, None, values, "1")
         for other, published in PUBLISHED.items():
             most = greatest(steps, other)
             where = f"most of all settings, over {title_of(other)}"

@@ -10,28 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from itertools import product
+from types import MappingProxyType
 
 import pandas as pd
-from faultline.experiments.analysis.intervals import mean_over_seeds
 from faultline.experiments.config.scenario_file import load_scenario
+from faultline.experiments.figures.palette import title_of
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.report.tables import Columns, Table, wide_table
-from faultline.experiments.runs.point import Labels, Point
-from faultline.experiments.studies.base import change_text
+from faultline.experiments.runs.point import Point
 
 SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
-BASELINE = "storage"
-RESTARTS_S = (3600.0, 300.0)
-SCANNED = ("storage", "reft")
+RESTARTS_MINUTES = (60, 5)
 REDUNDANCIES = range(1, 11)
 """The first is the control: SPARe that masks nothing."""
 
 DOMAINS_MIX = files("faultline.experiments.studies.reft").joinpath("domains.toml")
-_ALL_HARDWARE = {"failures.hardware_share": 1.0}
 LARGE_FAILURES: dict[str, dict[str, object]] = {
-    "hosts": {"failures.component": "host", **_ALL_HARDWARE},
-    "whole groups": {"failures.component": "group", **_ALL_HARDWARE},
+    "hosts": {"failures.component": "host", "failures.hardware_share": 1.0},
+    "whole groups": {"failures.component": "group", "failures.hardware_share": 1.0},
     "1 in 5 a domain": {
         "failures.model": "mix",
         "failures.mix": str(DOMAINS_MIX),
@@ -41,132 +37,73 @@ LARGE_FAILURES: dict[str, dict[str, object]] = {
 }
 """Components that a failure stops. All failures are of hardware: each takes memory away."""
 
-PLACED = ("reft", "gemini")
-PLACEMENTS = ("across-domains", "neighbours")
-PERSIST_STEPS = (1, 20)
-
-_LIMIT_S = 90 * 86_400.0
-"""Checkpoints on storage alone make next to no progress: 90 days are enough of it."""
-
 METRIC = "time_to_train_ratio"
 
 
 def main_points(steps: int, seeds: int) -> Iterator[Point]:
     """Yield every scheme on every protection, for both restarts."""
-    for restart_s, scheme, protection in product(RESTARTS_S, SCHEMES, PROTECTIONS):
-        yield from _points("main", restart_s, scheme, protection, steps, seeds)
+    for minutes, scheme, protection in product(RESTARTS_MINUTES, SCHEMES, PROTECTIONS):
+        yield from _points(minutes, scheme, protection, steps, seeds)
 
 
 def scan_points(steps: int, seeds: int) -> Iterator[Point]:
     """Yield SPARe at every redundancy, with and without REFT beneath."""
-    for restart_s, protection, redundancy in product(RESTARTS_S, SCANNED, REDUNDANCIES):
+    cells = product(RESTARTS_MINUTES, ("storage", "reft"), REDUNDANCIES)
+    for minutes, protection, redundancy in cells:
         more = {"strategy.redundancy": redundancy}
-        yield from _points("scan", restart_s, "spare", protection, steps, seeds, more)
+        yield from _points(minutes, "spare", protection, steps, seeds, more)
 
 
 def placement_points(steps: int, seeds: int) -> Iterator[Point]:
     """Yield failures of several sizes against both placements: no failure is masked."""
-    cells = product(LARGE_FAILURES.items(), PLACED, PLACEMENTS, PERSIST_STEPS)
-    for (failures, struck), protection, placement, persisted in cells:
+    cells = product(LARGE_FAILURES, ("reft", "gemini"), ("across-domains", "neighbours"), (1, 20))
+    for failures, protection, placement, persisted in cells:
         more = {
             f"protection.{protection}.placement": placement,
             "checkpoint.interval_steps": persisted,
         }
         labels = {"failures_of": failures, "placement": placement, "persist_steps": str(persisted)}
-        cell = "placement", 300.0, "checkpoint", protection, steps, seeds
-        yield from _points(*cell, struck | more, tuple(labels.items()))
+        more |= LARGE_FAILURES[failures]
+        yield from _points(5, "checkpoint", protection, steps, seeds, more, labels)
 
 
 def _points(
-    study: str,
-    restart_s: float,
+    minutes: int,
     scheme: str,
     protection: str,
     steps: int,
     seeds: int,
-    more: Mapping[str, object] | None = None,
-    labels: Labels = (),
+    more: Mapping[str, object] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Point]:
     """Yield a point per seed; all points of one seed have the same failures."""
     changes = {
         "job.steps": steps,
-        "job.time_limit_s": _LIMIT_S,
+        # Checkpoints on storage alone make next to no progress: 90 days are enough of it.
+        "job.time_limit_s": 90 * 86_400.0,
         "job.give_up_after_restarts": 1_000_000,
         "strategy.name": scheme,
         "protection.name": protection,
-        "times.restart_s": restart_s,
-        **(more or {}),
+        "times.restart_s": 60.0 * minutes,
+        **more,
     }
     # Resolved here: the platform is measured once for all seeds.
     question = resolve(load_scenario("spare-sound", changes))
-    labels = (("study", study), *labels, ("restart_of_s", restart_s))
     for seed in range(seeds):
-        yield Point.of(question, seed, labels)
+        yield Point.of(question, seed, (*labels.items(), ("minutes", minutes)))
 
 
-def best_redundancies(scan: pd.DataFrame) -> pd.DataFrame:
-    """Return SPARe's redundancy of the least mean ratio, a row per restart and protection.
-
-    Close redundancies differ by less than seeds do; the best is judged by the runs that chose it.
-    """
-    means = mean_over_seeds(scan, ["restart_of_s", "protection", "redundancy"], METRIC)
-    best = means.loc[means.groupby(["restart_of_s", "protection"])["mean"].idxmin()]
-    return best.reset_index(drop=True)
-
-
-def shown_combinations(runs: pd.DataFrame, changes: pd.DataFrame) -> Table:
-    """Show every scheme on every protection: its ratio, and its change against storage."""
-    keys = ["restart_of_s", "strategy", "protection"]
-    changed = changes.set_index(keys).apply(change_text, axis=1).rename("changed")
-    means = with_minutes(runs.groupby(keys, sort=False).time_to_train_ratio.mean().reset_index())
-    cells = means.join(changed, on=keys).fillna({"changed": ""})
-    text = cells.time_to_train_ratio.map("{:.2f} ".format) + cells.changed
-    title = "Time-to-train ratio, and its change against storage in %"
-    heads: Columns = {"minutes": ("restart", "{:g} min"), "protection": "protection"}
-    return wide_table(title, cells.assign(text=text), heads, "strategy")
-
-
-def with_minutes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the length of a restart in minutes."""
-    return table.assign(minutes=table.restart_of_s / 60)
-
-
-def shown_placements(runs: pd.DataFrame) -> Table:
-    """Show what failures of several sizes cost, by placement."""
-    at = "on storage\nevery " + runs.persist_steps
-    kept = runs.restarts_from_memory + runs.restarts_from_peers
-    keys = ["failures_of", "protection", "placement"]
-    found = runs.assign(at=at, kept=kept).groupby([*keys, "at"], sort=False)
-    shares = found.kept.sum() / found.restarts.sum()
-    cells = found.time_to_train_ratio.mean().map("{:.2f}".format) + shares.map(" ({:.0%})".format)
-    title = "No masking, restarts of 5 min: ratio (restarts from memory),\n"
-    title += "by steps between checkpoints on storage"
-    heads = {key: key.replace("_", " ") for key in keys}
-    return wide_table(title, cells.rename("text").reset_index(), heads, "at")
-
-
-def combination_sentence(runs: pd.DataFrame, best: pd.DataFrame) -> str:
+def combination_sentence(runs: pd.DataFrame) -> str:
     """Return the effect of cheaper checkpoints, by the length of a restart."""
-    mean = runs.groupby(["restart_of_s", "strategy", "protection"]).time_to_train_ratio.mean()
+    means = runs.groupby(["minutes", "strategy", "protection"])[METRIC].mean()
 
-    def change(restart_s: float, scheme: str) -> str:
-        before, after = (mean[restart_s, scheme, name] for name in SCANNED)
-        return f"from {before:.3g} to {after:.3g} ({after / before - 1.0:+.0%})"
+    def change(minutes: int, scheme: str) -> str:
+        before, after = (means[minutes, scheme, name] for name in ("storage", "reft"))
+        return f"{title_of(scheme)} from {before:.3g} to {after:.3g} ({after / before - 1.0:+.0%})"
 
-    def behind(restart_s: float) -> float:
-        return float(mean[restart_s, "checkpoint", "reft"] / mean[restart_s, "spare", "reft"])
-
-    long_s, short_s = RESTARTS_S
-    chosen = best.set_index(["restart_of_s", "protection"])
-    r, least = chosen.redundancy, chosen["mean"]
-    return (
-        "With restarts of 60 minutes REFT takes the time-to-train ratio of SPARe "
-        f"{change(long_s, 'spare')}, of replication {change(long_s, 'replication')}, and of a job "
-        f"that masks no failure {change(long_s, 'checkpoint')}, still {behind(long_s):.1f} times "
-        "SPARe's: cheap checkpoints do not replace masking. With restarts of 5 minutes the latter "
-        f"comes {change(short_s, 'checkpoint')}, {behind(short_s) - 1.0:.0%} above SPARe's "
-        f"{mean[short_s, 'spare', 'reft']:.3g}. SPARe's best redundancy, storage and REFT: "
-        f"{r[long_s, 'storage']} and {r[long_s, 'reft']} with restarts of 60 minutes, "
-        f"{r[short_s, 'storage']} and {r[short_s, 'reft']} with 5 (ratio "
-        f"{least[short_s, 'storage']:.3g} and {least[short_s, 'reft']:.3g})."
+    changes = (
+        f"With restarts of {minutes} minutes REFT takes the time-to-train ratio of "
+        + ", of ".join(change(minutes, scheme) for scheme in reversed(SCHEMES))
+        for minutes in RESTARTS_MINUTES
     )
+    return ". ".join(changes) + "."

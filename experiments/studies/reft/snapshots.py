@@ -14,7 +14,6 @@ the copy is as long as the platform makes it, and costs what it meets of the exc
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -39,14 +38,8 @@ SNAPSHOT_BYTES = 11_471 * 2**20
 SHARDED_SNAPSHOTS_S = {1: 0.46, 2: 0.51, 4: 0.354}
 """Seconds of a hidden snapshot by the size of the sharding group."""
 
-SAVING_FACTOR = 14.0
-"""REFT saves more than this many times as fast as the best asynchronous checkpoints."""
-
 LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
 """Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
-
-OPTIMIZER_SHARE = 12 / 14
-"""Share of the state that is the optimizer's: 12 of 14 bytes per parameter (mixed precision)."""
 
 LOADING_FACTOR = 12.36
 """Speed of loading over that from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
@@ -109,37 +102,30 @@ def _transfers(protection: Reft) -> StateTransfers:
 
 
 def sharded_table() -> pd.DataFrame:
-    """Return the copy times of shards without parity beside the published snapshot times."""
-    shards = [
-        (size, shards.transfers.snapshot_bytes_per_gpu, published_s, measured(shards).copy_s)
-        for size, published_s in SHARDED_SNAPSHOTS_S.items()
-        for shards in [reft(size, code="none")]
-    ]
-    columns = ["sharding_group", "bytes_per_gpu", "published_s", "copy_s"]
-    return pd.DataFrame(shards, columns=columns)
+    """Return the copy times of shards without parity beside the published snapshot times.
 
-
-def optimizer_table() -> pd.DataFrame:
-    """Return what parity costs where the members of a sharding group share the optimizer's state.
-
-    Weights are whole on every member, so each computes its blocks of their parity alone. Its part
-    of the optimizer's state has no copy: its n - 1 blocks go one to each other member, and as
-    many bytes come from them. A row per sharding group: bytes that a GPU copies, without the blocks
-    that come to it, and that it sends; and the seconds of both.
+    A row per sharding group: ``mib`` of a snapshot, and the seconds of its copy: ``published_s``,
+    over PCIe alone (``no parity``), and at least as long as the launch of the copies takes
+    (``no parity, launched in 0.354 s``). Each has its change against the whole snapshot.
     """
-    rows = []
-    for size in SHARDING_GROUPS:
-        share_bytes = SNAPSHOT_BYTES / size
-        sent_bytes = OPTIMIZER_SHARE * share_bytes
-        copied_bytes = share_bytes + (1.0 - OPTIMIZER_SHARE) * share_bytes
-        moved = replace(_transfers(reft(size)), share_bytes_per_gpu=None)
-        copying = replace(moved, snapshot_bytes_per_gpu=copied_bytes)
-        # All to one other member: as many bytes at each adapter as a block to each.
-        sending = replace(moved, snapshot_bytes_per_gpu=sent_bytes, copies=1)
-        copy_s, send_s = _probe(copying, OWN_STORAGE).copy_s, _probe(sending, OWN_STORAGE).send_s
-        rows.append((size, copied_bytes, sent_bytes, copy_s, send_s))
-    columns = ["sharding_group", "copied_bytes", "sent_bytes", "copy_s", "send_s"]
-    return pd.DataFrame(rows, columns=columns)
+    shards = {size: reft(size, code="none") for size in SHARDED_SNAPSHOTS_S}
+    table = pd.DataFrame(
+        {
+            "sharding_group": list(shards),
+            "mib": [one.transfers.snapshot_bytes_per_gpu / 2**20 for one in shards.values()],
+            "published_s": list(SHARDED_SNAPSHOTS_S.values()),
+            "no parity": [measured(one).copy_s for one in shards.values()],
+        }
+    )
+    launched = f"no parity, launched in {LAUNCH_S:g} s"
+    table[launched] = table["no parity"].clip(lower=LAUNCH_S)
+    for change, of in (
+        ("published change", "published_s"),
+        ("PCIe alone", "no parity"),
+        ("launching limits, by shards of 4", launched),
+    ):
+        table[change] = table[of] / table[of][0] - 1.0
+    return table
 
 
 def saving_table() -> pd.DataFrame:
@@ -149,30 +135,24 @@ def saving_table() -> pd.DataFrame:
     part of one replica each, so that all servers write at once. REFT copies its share and the
     blocks for its parity, and computes the parity.
 
-    A row per file system and sharding group: ``reft_s``, ``storage_s`` (by all replicas),
-    ``one_writer_s`` (by the servers of one replica), and the factors between them.
+    A row per file system and sharding group: ``reft_s``, ``storage_s``, and their ``factor``.
     """
     rows = []
     for bandwidth, size in product(STORAGE_BANDWIDTHS, SHARDING_GROUPS):
         times = measured(reft(size))
-        of_reft = times.copy_s, times.encode_s, times.copy_s + times.encode_s
-        of_storage = (_checkpoint_s(bandwidth, writers) for writers in (REPLICAS, 1))
-        rows.append((bandwidth, size, *of_reft, *of_storage))
-    columns = ["storage_bandwidth", "sharding_group", "copy_s", "encode_s", "reft_s"]
-    table = pd.DataFrame(rows, columns=[*columns, "storage_s", "one_writer_s"])
-    return table.assign(
-        factor=table.storage_s / table.reft_s, one_writer_factor=table.one_writer_s / table.reft_s
-    )
+        reft_s, storage_s = times.copy_s + times.encode_s, _checkpoint_s(bandwidth)
+        rows.append((bandwidth, size, reft_s, storage_s, storage_s / reft_s))
+    columns = ["storage_bandwidth", "sharding_group", "reft_s", "storage_s", "factor"]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def _checkpoint_s(bandwidth: str, writers: int) -> float:
+def _checkpoint_s(bandwidth: str) -> float:
     """Return the seconds until a checkpoint of one replica is on storage, copied and written.
 
     To the probe the writers are one group of as many servers, each with an equal part.
     """
-    part_bytes = SNAPSHOT_BYTES / writers
     nothing_else: dict[str, Any] = {"peers": (), "copies": 0, "gradient_bytes_per_gpu": 0.0}
-    transfers = StateTransfers(REPLICAS // writers, part_bytes, SNAPSHOT_BYTES, **nothing_else)
+    transfers = StateTransfers(1, SNAPSHOT_BYTES / REPLICAS, SNAPSHOT_BYTES, **nothing_else)
     times = _probe(transfers, bandwidth)
     return times.copy_s + times.persist_s
 
@@ -183,28 +163,30 @@ def _probe(transfers: StateTransfers, storage_bandwidth: str) -> StateTransferTi
     return cached_state_probe(spec, transfers)
 
 
-def iteration_table(calibrated_on: str = CALIBRATED_ON) -> pd.DataFrame:
+def iteration_table() -> pd.DataFrame:
     """Predict every iteration of the published table.
 
-    A row per mode and model: ``published_s``, ``predicted_s``, ``error`` of the iteration;
-    ``published_overhead_s``, ``overhead_s`` and ``overhead_error`` (None where nothing is published
-    as overhead: iterations with hidden snapshots were faster than without); and whether the row is
-    the ``calibration``.
+    A row per mode and model: ``published_s`` and ``predicted_s`` of the iteration,
+    ``published_overhead_s`` and ``overhead_s``; and ``calibrated``, the words for a row that a
+    constant was taken from.
     """
-    rows = []
-    for line in read_rows("reft", "iterations"):
-        mode, model, alone_s, published_s = line.values()
-        overhead_s = _overhead_s(mode, alone_s, calibrated_on)
-        known_s, predicted_s = published_s - alone_s, alone_s + overhead_s
-        error = overhead_s / known_s - 1.0 if known_s > 0.0 else None
-        fitted = model == calibrated_on and mode != "hidden"
-        whole = published_s, predicted_s, predicted_s / published_s - 1.0
-        rows.append((mode, model, *whole, known_s, overhead_s, error, fitted))
-    columns = ["mode", "model", "published_s", "predicted_s", "error", "published_overhead_s"]
-    return pd.DataFrame(rows, columns=[*columns, "overhead_s", "overhead_error", "calibration"])
+    table = pd.DataFrame(read_rows("reft", "iterations"))
+    table = table.rename(columns={"measured_s": "published_s"})
+    table["published_overhead_s"] = table.published_s - table.alone_s
+    references = table[table.model == CALIBRATED_ON].set_index("mode")
+    overheads_s = [
+        _overhead_s(mode, alone_s, references.loc[mode])
+        for mode, alone_s in zip(table["mode"], table.alone_s, strict=True)
+    ]
+    calibrated = (table.model == CALIBRATED_ON) & (table["mode"] != "hidden")
+    return table.assign(
+        overhead_s=overheads_s,
+        predicted_s=table.alone_s + overheads_s,
+        calibrated=calibrated.map({True: ", calibration", False: ""}),
+    )
 
 
-def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
+def _overhead_s(mode: str, alone_s: float, reference: pd.Series) -> float:
     """Return by how many seconds snapshots lengthen an iteration, which takes so long alone.
 
     The mode is how a snapshot overlaps with training: not at all ("synchronous"), from a background
@@ -213,66 +195,8 @@ def _overhead_s(mode: str, alone_s: float, calibrated_on: str) -> float:
     """
     if mode == "hidden":
         return snapshot_delay_s(alone_s)
-    (reference,) = (
-        line
-        for line in read_rows("reft", "iterations")
-        if (line["mode"], line["model"]) == (mode, calibrated_on)
-    )
-    constant_s: float = reference["measured_s"] - reference["alone_s"]
-    if mode == "thread and stream":
-        return constant_s
-    return constant_s * alone_s / float(reference["alone_s"])
-
-
-_ROW = ["quantity", "setting", "published", "unit", "value"]
-
-
-def changes_by_sharding(sharded: pd.DataFrame) -> pd.DataFrame:
-    """Return what sharding takes off a snapshot's bytes and time, by what launching is taken to be.
-
-    Copies that launching limits take at least `LAUNCH_S`. Or launching comes before the copy, and
-    takes what one of the published snapshots leaves: of the whole state or of shards of four.
-    """
-    table = sharded.set_index("sharding_group")
-    mib = table.bytes_per_gpu[4] / 2**20
-    found: list[tuple[Any, ...]] = [("bytes of a snapshot", "sharded over 4", None, "MiB", mib)]
-    left_s = table.published_s - table.copy_s
-    tried = {
-        "PCIe alone": table.copy_s,
-        "launching limits, by shards of 4": table.copy_s.clip(lower=LAUNCH_S),
-        "launching comes before, by the whole": table.copy_s + left_s[1],
-        "launching comes before, by shards of 4": table.copy_s + left_s[4],
-    }
-    for size, (how, times) in product(table.index[1:], tried.items()):
-        known = table.published_s[size] / table.published_s[1] - 1.0
-        setting = f"over {size} of 11,471 MiB, {how}"
-        change = times[size] / times[1] - 1
-        found.append(("change of a snapshot's time", setting, known, "1", change))
-    gained_s = table.published_s[1] - table.published_s[4]
-    needed = (table.bytes_per_gpu[1] - table.bytes_per_gpu[4]) / gained_s / 1e9
-    quantity = "bandwidth a GPU at which bytes alone give the published times"
-    found.append((quantity, "sharded over 4", None, "GB/s", needed))
-    return pd.DataFrame(found, columns=_ROW)
-
-
-def sent_at_a_save(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what a GPU sends at a save with its optimizer's state whole, and sharded."""
-    found: list[tuple[Any, ...]] = []
-    for cell in table.itertuples():
-        groups = f"groups of {cell.sharding_group}"
-        for state, sent in (("whole", 0.0), ("sharded", cell.sent_bytes / 2**20)):
-            setting = f"{groups}, optimizer {state}"
-            found.append(("bytes sent at a save", setting, None, "MiB", sent))
-        setting = f"{PLATFORM}, {groups}, optimizer sharded"
-        found.append(("copy at a save", setting, None, "s", cell.copy_s))
-        found.append(("sending parity at a save", setting, None, "s", cell.send_s))
-    return pd.DataFrame(found, columns=_ROW)
-
-
-def copies_of_shards(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the copy times of shards, by PCIe alone and as far as launching limits them."""
-    launched = {f"no parity, launched in {LAUNCH_S:g} s": table.copy_s.clip(lower=LAUNCH_S)}
-    return table.rename(columns={"copy_s": "no parity"}).assign(**launched)
+    constant_s = float(reference.published_overhead_s)
+    return constant_s if mode == "thread and stream" else constant_s * alone_s / reference.alone_s
 
 
 def loading_table() -> pd.DataFrame:

@@ -7,13 +7,12 @@ both and checkpoints alone with a failure every minute to every day.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from faultline.experiments.report.tables import Table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables, row_of
 from faultline.experiments.studies.data import value_if_published
 from faultline.experiments.studies.spare import cells, figures, rates
@@ -28,12 +27,6 @@ from faultline.experiments.studies.stage import Stage
 _RATIO = "time_to_train_ratio"
 SAVED = "time saved over replication"
 _CELL = ["rules", "strategy", "groups", "redundancy", "distribution"]
-_FABRIC = (
-    "The study takes all-reduce times as constants: 2, 6, 10 s. spare-600k is a star whose "
-    "bandwidth was chosen because it explains them: 2(N-1)/N of a rank's share at half a 12.5 GB/s "
-    "NIC (2:1 oversubscribed core), plus 2(N-1) latencies. That the fabric gives them is no "
-    "evidence for them.\n"
-)
 
 
 class SpareStudy(Study):
@@ -121,11 +114,6 @@ class SpareStudy(Study):
             drawn[name] = partial(figures.draw_curves, runs, rules, distribution)
         found = results["failure-rates"], results["failure-rates-crossings"]
         return {**drawn, **figures.rate_figures(*found)}
-
-    def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | str]:
-        """Return the listed tables, and what the fabric is evidence of."""
-        yield from super().shown(results, rows)
-        yield _FABRIC
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""

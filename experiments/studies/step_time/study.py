@@ -253,8 +253,6 @@ class StepTimeStudy(Study):
         "step-time.png": (draw_agreement, "predictions"),
         "step-time-parts.png": (draw_parts, "predictions"),
     }
-    # It checks the runner and predicts nothing: the published curves are its input.
-    titles: ClassVar = {"collectives": "Check: bus bandwidth of collectives in a scale-up domain"}
 
     def simulate(self, stage: Stage) -> Results:
         """Fit every software on its row, and run all others."""
@@ -291,11 +289,11 @@ class StepTimeStudy(Study):
         """Return which rows an efficiency was fitted on."""
         table = self.row_tables(results)["predictions"]
         fitted = {"predictions": table[table.fitted & table.published.notna()]}
-        rows = listed_rows(self.folder(), fitted, fitted)
+        rows = listed_rows(self.folder(), fitted)
         return {(row.quantity, row.scheme, row.setting): "calibrated" for row in rows}
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterator[Table]:
-        """Return a table per section, the errors, and the collectives."""
+        """Return a table per section, and the errors."""
         for section, mine in results["predictions"].groupby("section", sort=False):
             stacks = mine.drop_duplicates("software").itertuples()
             yield shown_rows(
@@ -304,7 +302,6 @@ class StepTimeStudy(Study):
                 "; ".join(f"{one.software}: efficiency {one.efficiency:.3f}" for one in stacks),
             )
         yield printed_errors(results["errors"])
-        yield from super().shown(results, rows)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Return the errors of the predictions, over all sections."""

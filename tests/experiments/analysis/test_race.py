@@ -12,16 +12,14 @@ _NOISE = [0.0, 0.03, -0.03, *[0.02, -0.02] * 5]
 _RULES = Rules(first_seeds=3, most_seeds=12, hopeless=2.0, indifference=0.005)
 
 
-def _race(
-    means: dict[str, float], noisy: str = "", rules: Rules = _RULES, incumbent: str | None = None
-) -> Outcome[str, float]:
+def _race(means: dict[str, float], noisy: str = "", rules: Rules = _RULES) -> Outcome[str, float]:
     """Race alternatives of some means; what a seed does to all drops out but for noisy ones."""
 
     def simulate(pairs: Sequence[tuple[str, int]], best: float) -> list[float]:
         return [means[one] + 0.1 * seed + _NOISE[seed] * (one in noisy) for one, seed in pairs]
 
     heats = [list(means)[:1], list(means)[1:]]
-    return race(heats, simulate, lambda run: run, range(12), rules, incumbent=incumbent)
+    return race(heats, simulate, lambda run: run, range(12), rules)
 
 
 def _seeds(outcome: Outcome[str, float]) -> dict[str, int]:
@@ -56,11 +54,3 @@ def test_nobody_leaves_without_a_multiple_and_an_infinite_value_gets_no_more_see
     assert _seeds(_race({"a": 1.0, "b": 9.0, "c": inf}, rules=Rules(3, 12))) == dict.fromkeys(
         "abc", 3
     )
-
-
-def test_a_race_against_an_incumbent_ends_when_one_is_surely_better() -> None:
-    """One ties with the incumbent, which no longer matters."""
-    means = {"a": 1.0, "b": 0.9, "d": 1.0}
-    assert _seeds(_race(means, noisy="d", incumbent="a")) == dict.fromkeys("abd", 3)
-    close = _race({"a": 1.0, "c": 1.1, "d": 1.0}, noisy="d", incumbent="a")
-    assert _seeds(close) == {"a": 12, "c": 3, "d": 12}

@@ -209,7 +209,6 @@ def test_nothing_is_imported_that_takes_long(code: str, unwanted: str) -> None:
         ("run spare-sound --price 2 --json", "--price: has no effect with --json"),
         ("plan spare-sound --verify 0 --seeds 3", "--seeds: has no effect with --verify 0"),
         ("compare . --metric goodput --price 2", "--price: has no effect with --metric"),
-        ("platform probe hgx-h100 --at 1ms", "--at: has no effect without --component"),
         ("platform diff a b --set job.steps=5", "--set: has no effect without SCENARIO"),
         ("head-to-head --only maps --seeds 3", "--seeds: has no effect with --only maps"),
         ("list studies --gpus 8", "--gpus: has no effect on studies"),
@@ -269,7 +268,7 @@ def test_help_says_the_conditions() -> None:
 def test_help_names_what_is_shipped(ask: Ask) -> None:
     printed = " ".join(ask("run", "--help").split())
     assert f"or one of: {', '.join(sorted(shipped_scenarios()))}" in printed
-    assert "double-tree" in ask("platform", "probe", "--help")
+    assert "hierarchical" in ask("platform", "probe", "--help")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

@@ -415,7 +415,7 @@ def test_a_narrow_terminal_has_names_and_numbers_whole() -> None:
     plan = invented(plan, {"spare": (2.0, 2.5, 3.0), "replication": (2.0, 2.5, 3.0)})
     for width, has_ratio in ((80, False), (160, True)):
         screen = StringIO()
-        print_plan(Console(file=screen, width=width), plan, advise(plan), ())
+        print_plan(Console(file=screen, width=width), plan, advise(plan))
         text = screen.getvalue()
         assert "replicati" in text
         table = text.split("\n \u2500")[1].split("every:")[0]
@@ -433,7 +433,7 @@ def test_rows_of_choices_that_tie_are_marked() -> None:
         screen = StringIO()
         plan_of_ratios = invented(plan, ratios)
         advice = advise(plan_of_ratios)
-        print_plan(Console(file=screen, width=160), plan_of_ratios, advice, ())
+        print_plan(Console(file=screen, width=160), plan_of_ratios, advice)
         marked.append([line for line in screen.getvalue().splitlines() if "\u2248" in line])
     assert [line.split(" storage")[0].strip() for line in marked[0][:-1]] == [
         "\u2248 SPARe + checkpoint",
@@ -697,7 +697,7 @@ def test_choices_with_fewer_seeds_are_ranked_by_the_seeds_that_both_met(
     assert behind.ratio == pytest.approx(scaled, rel=3e-3)
     assert behind.goodput * behind.ratio == pytest.approx(1.0, rel=0.02)
     screen = StringIO()
-    print_plan(Console(file=screen, width=160), plan, advise(plan), ())
+    print_plan(Console(file=screen, width=160), plan, advise(plan))
     assert f"decided early have fewer than {MOST_SEEDS} seeds" in screen.getvalue()
     choices = plan_data(plan, advise(plan))["choices"]
     assert choices[rank.index(2)]["simulated"]["time_to_train_ratio"] == pytest.approx(behind.ratio)
@@ -756,7 +756,7 @@ def test_a_plan_names_schemes_whose_states_do_not_fit_into_memory() -> None:
         for line in plan.lines
     ]
     screen = StringIO()
-    print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan), ())
+    print_plan(Console(file=screen), replace(plan, lines=tuple(lines)), advise(plan))
     assert "memory: recoveries per simulated job" in screen.getvalue()
     assert "or restarted: SPARe + checkpoint 2\n" in screen.getvalue()
 
@@ -774,7 +774,7 @@ def test_a_plan_says_what_a_failure_takes_until_the_job_goes_on() -> None:
         if line.finished:
             assert line.simulated.recovery_s == pytest.approx(recovery_s[line.choice.scheme])
     screen = StringIO()
-    print_plan(Console(file=screen, width=200), plan, advise(plan), ())
+    print_plan(Console(file=screen, width=200), plan, advise(plan))
     assert f"replication + checkpoint {recovery_s['replication']:.4g} s" in screen.getvalue()
 
 
@@ -783,7 +783,7 @@ def test_a_plan_shows_the_soonest_choice_of_each_scheme() -> None:
     assert len(plan.lines) > 2
     for all_lines in (False, True):
         screen = StringIO()
-        print_plan(Console(file=screen, width=160), plan, advise(plan), (), all_lines=all_lines)
+        print_plan(Console(file=screen, width=160), plan, advise(plan), all_lines=all_lines)
         table = screen.getvalue().split("\n \u2500")[1].split("every:")[0]
         assert table.count(" storage ") == (len(plan.lines) if all_lines else 2)
         assert ("--all prints" in table) != all_lines

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from matplotlib.image import imread
 
 from tests.experiments.asking import Ask
 
@@ -41,7 +39,6 @@ def test_json_has_all_that_was_planned(ask: Ask) -> None:
         assert line["may_be_off"] >= abs(line["error"]["mean"])
     advice = content["advice"]
     assert (advice["scheme"] is None) == bool(advice["undecided"])
-    assert content["optimised"] == []
 
 
 def test_the_answer_is_the_same_every_time(ask: Ask) -> None:
@@ -78,29 +75,6 @@ def test_the_table_and_the_sentence_are_printed(ask: Ask) -> None:
     assert "…" not in printed
 
 
-def test_optimise_reports_its_runs(ask: Ask) -> None:
-    found = ask.json(*JOB, *AT_A_POINT, "--optimise", "--schemes", "spare", "--steps", "40")[
-        "optimised"
-    ][0]
-    assert found["runs"] > 0
-    assert found["steps"] == 40
-    change = found["closed_form_takes_longer"]
-    assert change["low"] <= change["mean"] <= change["high"]
-    if found["best"] == found["closed_form"]:
-        assert change["mean"] == 0.0
-
-
-def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
-    folder = tmp_path / "new"
-    arguments = ["--schemes", "replication", "--verify", "1", "--seeds", "2", "--steps", "20"]
-    printed = ask(*JOB, *AT_A_POINT, *arguments, "-o", folder)
-    assert imread(folder / "plan-replication.png").ndim == 3
-    table = pd.read_csv(folder / "plan-replication.csv")
-    assert set(table["source"]) == {"closed form", "simulation"}
-    assert table.groupby(["strategy.redundancy", "checkpoint.interval_steps"]).size().eq(4).all()
-    assert "plan-replication.png" in printed
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -112,10 +86,8 @@ def test_a_folder_gets_a_figure_and_its_table(tmp_path: Path, ask: Ask) -> None:
         (["--schemes", "spare,wishful"], "no such scheme"),
         (["--set", "job.groups=30", "--set", "strategy.redundancy=20"], "at least 567 groups"),
         (["--restart", "60d"], "without another failure is only"),
-        (["--verify", "0", "-o", "figures"], "has no effect with --verify 0"),
         (["--priors", "7"], "use 0, or a whole number from 16"),
         (["--priors", "0", "--page", "page.html"], "has no effect with --priors 0"),
-        (["--optimise", "--set", "checkpoint.policy=dynamic", "--steps", "5"], "no interval"),
     ],
 )
 def test_bad_input_is_answered_in_one_line(

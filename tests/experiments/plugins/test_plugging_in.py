@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.plugins.skeleton import write_scheme_package
-from faultline.experiments.runs.point import explain
-from faultline.strategies.guarding import guard, is_foreign, text_of
 
 from tests.child_processes import output_of_python
 from tests.experiments.asking import in_a_process
@@ -198,98 +194,3 @@ def test_a_scheme_file_is_never_taken_for_another(
     done = faultline("--scheme-file", "mine:other.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
     assert "has ':' in its absolute path; rename or move it" in done.stderr
-
-
-HOSTILE_CALLS = {
-    "sys.exit(0)": "raised SystemExit: 0",
-    "sys.exit('\\x1b[31mred')": "raised SystemExit: \\x1b[31mred",
-    "raise KeyboardInterrupt": "raised KeyboardInterrupt",
-    "raise BrokenPipeError(32, 'gone')": "raised BrokenPipeError: [Errno 32] gone",
-    "raise GeneratorExit": "raised GeneratorExit",
-}
-
-
-def hostile(folder: Path, call: str, where: str) -> Path:
-    """A scheme that does something else in one of its methods."""
-    write_scheme_package("twin-pairs", folder / "package")
-    text = (folder / "package" / "faultline_twin_pairs" / "__init__.py").read_text()
-    lines = []
-    for line in text.splitlines():
-        lines.append(line)
-        if line.lstrip().startswith(f"def {where}("):
-            lines.append(f"        {call}")
-    file = folder / "mine.py"
-    file.write_text(
-        "\n".join(["import sys", *lines]).replace("from __future__ import annotations", "")
-    )
-    return file
-
-
-@pytest.mark.parametrize(
-    ("call", "where"),
-    [*((call, "on_failures") for call in HOSTILE_CALLS), ("sys.exit(0)", "restart")],
-)
-def test_a_scheme_ends_no_run(call: str, where: str, tmp_path: Path) -> None:
-    file = hostile(tmp_path, call, where)
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *asked, "--set", "failures.mtbf_s=600")
-    assert (done.returncode, done.stdout) == (2, "")
-    said = HOSTILE_CALLS[call]
-    assert done.stderr.startswith(f"faultline: TwinPairs.{where}: {said}; return from it")
-    assert done.stderr.count("\n") == 1
-
-
-def test_an_error_of_a_scheme_is_shown_letter_by_letter(tmp_path: Path) -> None:
-    file = hostile(tmp_path, "raise RuntimeError('\\x1b]0;hello\\x07')", "on_failures")
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *asked, "--set", "failures.mtbf_s=600")
-    assert done.returncode == 1
-    assert done.stderr.endswith(
-        "RuntimeError: \\x1b]0;hello\\x07\nraised in TwinPairs.on_failures\n"
-    )
-
-
-def test_an_error_without_a_text_is_told_with_its_method() -> None:
-    class Silent:
-        def plan(self) -> None:
-            sys.stdout = None  # type: ignore[assignment]
-            raise ValueError(" \n")
-
-    guard(Silent, lambda _: False)
-    before = sys.stdout
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no text
-        Silent().plan()
-    assert sys.stdout is before
-    assert explain(caught.value) == "ValueError (raised in Silent.plan)"
-    assert text_of(ValueError("a\nb")) == "ValueError: a b"
-
-
-def test_a_scheme_file_that_ends_python_is_left_out(tmp_path: Path) -> None:
-    file, pipe = tmp_path / "mine.py", tmp_path / "pipe.py"
-    file.write_text("raise SystemExit(0)")
-    os.mkfifo(pipe)
-    files = os.pathsep.join(map(str, (file, pipe)))
-    done = in_a_process(
-        "run", "spare-sound", *SMALL, env={**os.environ, "FAULTLINE_SCHEME_FILES": files}
-    )
-    assert done.returncode == 0
-    assert f"{file} is left out: SystemExit: 0" in done.stderr
-    assert f"{pipe} is left out: ImportError: is not a regular file" in done.stderr
-
-
-def test_an_interrupt_of_the_user_in_a_scheme_is_the_user_s() -> None:
-    def signalled() -> None:
-        # A shell lets programs ignore it that it starts in the background.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            signal.raise_signal(signal.SIGINT)
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def raised() -> None:
-        raise KeyboardInterrupt
-
-    for function, foreign in ((signalled, False), (raised, True)):
-        with pytest.raises(KeyboardInterrupt) as caught:
-            function()
-        assert is_foreign(caught.value) is foreign

@@ -8,18 +8,16 @@ from fnmatch import fnmatchcase
 
 import pandas as pd
 import pytest
+from faultline.experiments.report.tables import Table
 from faultline.experiments.studies import base, data
 from faultline.experiments.studies.base import (
     Row,
     beside_published,
     listed_rows,
-    listed_tables,
     shown_rows,
 )
 from faultline.experiments.studies.data import published_value, rows_if_any
 from faultline.experiments.studies.ntp import tables
-
-from tests.experiments.studies.shown import shown
 
 LINE = {
     "table": "runs",
@@ -77,12 +75,6 @@ def test_a_key_may_be_the_published_value(monkeypatch: pytest.MonkeyPatch) -> No
     assert [row.published for row in rows] == [0.6, None]
 
 
-def test_ends_may_be_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = {"only": "seed=1", "columns": "goodput", "low": "known", "high": "restarts"}
-    first = _rows(monkeypatch, **ends)[0]
-    assert (first.low, first.simulated, first.high) == (0.6, 0.7, 3.0)
-
-
 def test_columns_may_have_quantities_and_ends_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,38 +86,13 @@ def test_columns_may_have_quantities_and_ends_of_their_own(
     ]
 
 
-SCREEN = {
-    "title": "Runs: {column}",
-    "table": "runs",
-    "keys": "scheme",
-    "columns": "goodput; restarts",
-    "format": "{:.0%}; {:g}",
-}
-
-
-def test_a_table_for_the_screen_has_means_by_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "rows_if_any", lambda study, table: (SCREEN,))
-    (table,) = listed_tables("some", {"runs": RUNS})
-    assert shown(table).to_dict("list") == {
-        "scheme": ["ntp", "spare"],
-        "goodput": ["60%", "80%"],
-        "restarts": ["2", "2"],
+def shown(table: Table) -> dict[str, list[str]]:
+    """Return the texts of a table by their headings."""
+    titles = [column.title for column in table.columns]
+    columns = zip(*(row.cells for row in table.rows), strict=True)
+    return {
+        title: [cell.text for cell in column] for title, column in zip(titles, columns, strict=True)
     }
-    assert list(listed_tables("some", {"runs": RUNS[:0]})) == []
-    assert list(listed_tables("some", {"runs": RUNS}, of=["others"])) == []
-
-
-def test_a_table_across_schemes_is_one_of_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = {**SCREEN, "keys": "mtbf_s", "across": "scheme", "only": "seed=1"}
-    monkeypatch.setattr(base, "rows_if_any", lambda study, table: (line,))
-    goodput, restarts = listed_tables("some", {"runs": RUNS})
-    assert (goodput.caption, restarts.caption) == ("Runs: goodput", "Runs: restarts")
-    assert shown(goodput).to_dict("list") == {
-        "mtbf (s)": ["60.0"],
-        "ntp": ["70%"],
-        "spare": ["80%"],
-    }
-    assert list(shown(restarts)["ntp"]) == ["3"]
 
 
 def test_a_table_of_rows_leaves_out_what_all_of_them_share_or_lack() -> None:
@@ -136,7 +103,7 @@ def test_a_table_of_rows_leaves_out_what_all_of_them_share_or_lack() -> None:
     ]
     table = shown_rows("Times", rows, "one seed")
     assert table.note == "time, spare, s; one seed"
-    assert shown(table).to_dict("list") == {
+    assert shown(table) == {
         "setting": ["here", "there", "nowhere"],
         "published": ["2", "-1", ""],
         "simulated": ["2.5", "0", "1"],
@@ -164,7 +131,7 @@ def test_the_first_published_line_that_fits_counts(monkeypatch: pytest.MonkeyPat
 def test_listed_values_have_rows_to_stand_beside() -> None:
     """Of NTP, those whose tables take no time: a text that changes would lose them unnoticed."""
     made = {"tried": tables.tried_table(), "power": tables.power_table()}
-    rows = list(listed_rows("ntp", made, made))
+    rows = list(listed_rows("ntp", made))
     listed = [line for line in rows_if_any("ntp", "published_values")
               if line["quantity"] in {row.quantity for row in rows}]  # fmt: skip
     assert len(listed) == 7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import (
     DROPPED,
     PowerCurve,
@@ -45,11 +44,6 @@ def test_a_reduced_domain_has_the_gpus_it_runs_on(domain_gpus: int, data: st.Dat
         assert degree <= rule.degree(domain_gpus, failed - 1)
 
 
-def test_more_failed_gpus_than_there_are_is_refused() -> None:
-    with pytest.raises(StrategyError, match="33 of 32 GPUs is out of range; use 0 to 32"):
-        ReductionRule().degree(32, 33)
-
-
 def test_the_power_curve_at_published_points() -> None:
     """Performance per watt: 2.8 % less at 1.1 times the power, 6.5 % less at 1.2 times."""
     curve = PowerCurve()
@@ -60,8 +54,6 @@ def test_the_power_curve_at_published_points() -> None:
     assert curve.power(32 / 28) == pytest.approx(1.25, abs=0.005)
     assert curve.power(0.9) == 1.0
     assert curve.power(32 / 26) is None
-    with pytest.raises(StrategyError, match=r"is 1\.4 times TDP; use a value from 1 to 1\.3"):
-        curve.performance(1.4)
 
 
 @given(st.floats(1.0, 1.3))
@@ -118,8 +110,3 @@ def test_no_replica_is_late_and_better_schemes_do_more(
                 assert not rules.in_time(plan.degree, plan.sequences + 1, most)
     for drop, ntp, boosted in zip(*(table[scheme] for scheme in Scheme), strict=True):
         assert drop.sequences <= ntp.sequences <= boosted.sequences
-
-
-def test_an_empty_job_is_refused() -> None:
-    with pytest.raises(StrategyError, match="use whole numbers from 1"):
-        ReplicaRules(32, 0)

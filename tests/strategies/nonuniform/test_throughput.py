@@ -9,7 +9,6 @@ from math import comb
 
 import numpy as np
 import pytest
-from faultline.strategies.errors import StrategyError
 from faultline.strategies.nonuniform.replica_plan import (
     ReplicaPlan,
     ReplicaRules,
@@ -184,13 +183,6 @@ def test_worst_first_sorts_every_state() -> None:
     assert worst_first(np.zeros((2, 4), dtype=int)).shape == (2, 0)
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(StrategyError, match="9 do not fit 8 domains; use 1 to 8"):
-        unpacked(np.zeros((1, 8), dtype=int), 9)
-    with pytest.raises(StrategyError, match="5 of 4 are damaged"):
-        packed(np.ones((1, 5), dtype=int), 4, 2)
-
-
 @pytest.mark.parametrize(
     ("size", "share"), [(8, 0.992), (16, 0.984), (32, 0.968), (64, 0.938), (72, 0.930)]
 )
@@ -211,13 +203,6 @@ def test_availability_is_hypergeometric(gpus: int, data: st.DataObject) -> None:
     assert found == pytest.approx(float(hypergeom.pmf(0, gpus, failed, size)), abs=1e-9)
 
 
-def test_impossible_clusters_are_refused() -> None:
-    with pytest.raises(StrategyError, match="domain_gpus: 9 do not fit 8 GPUs"):
-        available_fraction(8, 9, 0)
-    with pytest.raises(StrategyError, match="failed: 9 of 8 GPUs"):
-        available_fraction(8, 4, 9)
-
-
 def test_resharding_by_hand() -> None:
     """960 bytes on 32 ranks, 30 each; two spare ranks give 60 to 30 core ranks: 2 each, so 32."""
     moved = resharding_bytes(960.0, 32, 30)
@@ -227,7 +212,5 @@ def test_resharding_by_hand() -> None:
     half = resharding_bytes(960.0, 32, 16)
     assert half.spare_sends == half.core_receives == 30.0
     assert resharding_bytes(960.0, 32, 32).largest == 0.0
-    with pytest.raises(StrategyError, match="degree 33 is out of range; use 1 to 32"):
-        resharding_bytes(960.0, 32, 33)
     # Twice 30 bytes at 10 bytes/s, over 100 s of backward pass.
     assert backward_slowdown(30.0, 1000.0, 10.0, 10.0) == pytest.approx(0.06)

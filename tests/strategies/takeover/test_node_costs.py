@@ -23,7 +23,6 @@ from faultline.strategies.takeover.node_costs import (
     SHAPE_7B,
     SKIP,
     SKIP_RECOMPUTE,
-    CalibratedCosts,
     CostModel,
     FlopCosts,
     StageMemory,
@@ -127,21 +126,6 @@ def test_more_tasks_cost_more_and_one_costs_one(costs: CostModel) -> None:
     assert each[0] == 1.0
     assert all(more > less for less, more in pairwise(each))
     assert each[2] == pytest.approx(1.5 * each[1])
-    with pytest.raises(StrategyError, match="0 tasks"):
-        costs.node_cost(0)
-
-
-def test_impossible_values_are_refused() -> None:
-    with pytest.raises(StrategyError, match=r"takeover\.doubled"):
-        CalibratedCosts(0.0)
-    with pytest.raises(StrategyError, match=r"low_rank\.rank"):
-        LowRank(0)
-    with pytest.raises(StrategyError, match=r"low_rank\.refresh_steps"):
-        LowRank(8, 0)
-    with pytest.raises(StrategyError, match=r"layer\.hidden"):
-        LayerShape(0, 1, 1)
-    with pytest.raises(StrategyError, match="too small for any cost"):
-        doubled_cost(0.5, 8, 8)
 
 
 def test_techniques_have_names() -> None:
@@ -202,8 +186,3 @@ def test_micro_batches_in_flight_are_those_of_the_order(
         now += 1 if direction == "forward" else -1
         most = max(most, now)
     assert micro_batches_in_flight(node, nodes, micro_batches) == most
-
-
-def test_a_node_that_is_not_there_is_refused() -> None:
-    with pytest.raises(StrategyError, match="no node 8"):
-        micro_batches_in_flight(8, 8, 8)

@@ -5,7 +5,7 @@ lifetimes. Each trial draws a time for each group; a type or a replica set is lo
 its hosts' times, and the job at the earliest loss.
 
 ``python -m tests.experiments.studies.theory.monte_carlo FOLDER`` draws the study's samples
-(``counts.csv`` and ``times.csv`` of its data) anew; it takes a few minutes.
+(``counts.csv``, ``work.csv`` and ``times.csv`` of its data) anew; it takes a few minutes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.studies.theory.comparisons import LAWS, STUDY, TIMES_GROUPS
+from faultline.experiments.studies.theory.comparisons import (
+    LAWS,
+    MTBF_S,
+    PATCH_OPTIONS,
+    PUBLISHED,
+    TIMES_GROUPS,
+)
 from faultline.simulator.failures.distributions import Weibull
+from faultline.strategies.base import WipeOut
 from faultline.strategies.closed_forms.stacked_types import least_stacks
 from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
 from faultline.strategies.golomb import largest_redundancy, ruler_for
 from faultline.strategies.replication import Replication
+from faultline.strategies.spare import Spare, SpareOptions
 from numpy.typing import NDArray
 
 STANDARD_ERROR = 0.0018
@@ -46,6 +54,7 @@ class Purpose(IntEnum):
 
     COUNTS = 1
     TIMES = 2
+    LIVES = 3
 
 
 def generator(seed: int, purpose: Purpose, groups: int, index: int) -> np.random.Generator:
@@ -67,8 +76,7 @@ def cells() -> list[Cell]:
 def sampled_count(cell: Cell, standard_error: float, seed: int) -> dict[str, Any]:
     """Return the mean number of failures up to and with the wipe-out, and of SPARe the work.
 
-    ``least_work`` is the mean of c(k) = ceil(N / (N - k)) over all failures, ``least_work_by_life``
-    the mean over lives of a life's mean, in stacks.
+    ``least_work`` is the mean of c(k) = ceil(N / (N - k)) over all failures, in stacks.
     """
     scheme, groups, redundancy = cell
     trials = trials_for(LAWS[scheme](groups, redundancy), standard_error)
@@ -85,16 +93,55 @@ def sampled_count(cell: Cell, standard_error: float, seed: int) -> dict[str, Any
     if scheme == "replication":
         return row
     work = np.append(0.0, np.cumsum(least_stacks(groups, redundancy)))[counts]
-    mean = float(work.sum() / counts.sum())
-    return {
-        **row,
-        "least_work": mean,
-        # Delta method for the ratio of two sums over the same lives.
-        "least_work_standard_error": float(
-            (work - mean * counts).std(ddof=1) / np.sqrt(trials) / counts.mean()
-        ),
-        "least_work_by_life": float((work / counts).mean()),
-    }
+    return {**row, "least_work": float(work.sum() / counts.sum())}
+
+
+def lives(groups: int, redundancy: int, trials: int, seed: int) -> pd.DataFrame:
+    """Let groups fail one at a time, in random order, until a wipe-out, `trials` times.
+
+    A row per number of failures k that a life outlived: ``failures``, ``lives`` (that outlived k),
+    ``stacks`` (mean S after the k-th failure), ``one_stack`` and ``as_needed`` (mean patch compute
+    of the k-th failure under either option, in types of the busiest survivor; NaN at k = 0).
+    """
+    rng = generator(seed, Purpose.LIVES, groups, redundancy)
+    scheme = Spare(groups, redundancy, SpareOptions(patch_compute="as-needed"))
+    sums = np.zeros((groups, 4))
+    for _ in range(trials):
+        for failures, (stacks, patch) in enumerate(_life(scheme, rng.permutation(groups).tolist())):
+            sums[failures] += (1, stacks, patch > 0, patch)
+    table = pd.DataFrame(sums, columns=["lives", "stacks", "one_stack", "as_needed"])
+    table = table[table.lives > 0].rename_axis("failures").reset_index()
+    means = ["stacks", "one_stack", "as_needed"]
+    table[means] = table[means].div(table.lives, axis=0)
+    table.loc[0, ["one_stack", "as_needed"]] = np.nan
+    return table.astype({"lives": int})
+
+
+def _life(scheme: Spare, order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """S and the busiest survivor's patch after each failure that is outlived; first without."""
+    scheme.restart()
+    yield scheme.plan().stacks, 0
+    for group in order:
+        verdict = scheme.on_failures([group])
+        if isinstance(verdict, WipeOut):
+            return
+        yield scheme.plan().stacks, max(verdict.patch.values(), default=0)
+
+
+def per_failure(table: pd.DataFrame, column: str) -> float:
+    """Return the mean of a column of `lives` over the failures of all lives.
+
+    The patch of the k-th failure goes with the state that it leaves, as in the closed form.
+    """
+    return float((table.lives / table.lives.sum() * table[column]).sum())
+
+
+def sampled_work(groups: int, redundancy: int) -> dict[str, Any]:
+    """Return the mean patch compute of a failure with the real matching, by option."""
+    trials = max(50, 100_000 // groups)
+    table = lives(groups, redundancy, trials, seed=0)
+    means = {option: per_failure(table, option) for option in PATCH_OPTIONS}
+    return {"groups": groups, "redundancy": redundancy, "lives": trials, **means}
 
 
 def sampled_times(shape: float, age: str, place: int, trials: int) -> list[dict[str, Any]]:
@@ -103,7 +150,7 @@ def sampled_times(shape: float, age: str, place: int, trials: int) -> list[dict[
     ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on); `place`
     is that of the random numbers.
     """
-    distribution = Weibull.from_mean(shape, STUDY.mtbf_s * TIMES_GROUPS)
+    distribution = Weibull.from_mean(shape, MTBF_S * TIMES_GROUPS)
     rng = generator(0, Purpose.TIMES, TIMES_GROUPS, place)
 
     def draw(size: tuple[int, int]) -> FloatArray:
@@ -219,6 +266,8 @@ def main(folder: Path) -> None:
     """Write the study's samples."""
     counts = pd.DataFrame(sampled_count(cell, STANDARD_ERROR, 0) for cell in cells())
     _write(folder / "counts.csv", counts, "trials of each cell by its law, seed 0")
+    work = pd.DataFrame(sampled_work(*cell) for cell in PUBLISHED)
+    _write(folder / "work.csv", work, "lives with the real matching, seed 0")
     asked = list(enumerate(product(SHAPES, AGES)))
     found = [sampled_times(*of, place, TRIALS_OF_TIMES) for place, of in asked]
     times = pd.DataFrame([row for rows in found for row in rows])
