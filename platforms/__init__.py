@@ -1,8 +1,7 @@
 """Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
 This package does not import SimGrid. `check_in_simgrid`, `simulate_flows` and `single_flow` run it
-in a separate process. Each name is imported when it is first used. Three functions have the names
-of their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
+in a separate process. Each name is imported when it is first used.
 """
 
 from importlib import import_module
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from faultline.platforms.errors import PlatformError
     from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
-    from faultline.platforms.failure_domains import FailureDomain
     from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
-    from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch
+    from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
     from faultline.platforms.platform_data import Platform
     from faultline.platforms.preset_library import load_preset, preset_names
     from faultline.platforms.simgrid_check import check_in_simgrid, simulate_flows, single_flow
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "ENGINE_CONFIGURATION": "network_model",
     "ClusterSpec": "spec",
-    "FailureDomain": "failure_domains",
-    "Outage": "outages",
     "Platform": "platform_data",
     "PlatformError": "errors",
     "bisection": "fabric",
@@ -50,8 +46,6 @@ _HOMES = {
 __all__ = [
     "ENGINE_CONFIGURATION",
     "ClusterSpec",
-    "FailureDomain",
-    "Outage",
     "Platform",
     "PlatformError",
     "bisection",

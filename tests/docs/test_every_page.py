@@ -115,7 +115,7 @@ def test_the_platform_of_the_page_is_made_drawn_broken_and_probed(
         for one in COMMANDS
         if one.place.startswith("modelling-a-cluster.md") and " servers.xml" in one.text
     ]
-    assert len(on_it) == 5
+    assert len(on_it) == 4
     for command in on_it:
         assert main(words_of(command)) == 0, command
     (probed,) = [line for line in capsys.readouterr().out.splitlines() if "limited by" in line]
