@@ -151,23 +151,6 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
         sweep.wait(PATIENCE_S)
 
 
-def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        sleeper = start_python("-c", "import time; print('up', flush=True); time.sleep(600)",
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
-    try:
-        assert sleeper.stdout is not None
-        assert sleeper.stdout.readline() == b"up\n"
-        sleeper.send_signal(signal.SIGINT)
-        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
-    finally:
-        sleeper.kill()
-        sleeper.communicate(timeout=PATIENCE_S)
-
-
 def test_workers_stay_within_a_block_and_end_with_it() -> None:
     """Two calls have the same processes; a call that is given up takes them along."""
     here = psutil.Process()
