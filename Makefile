@@ -17,7 +17,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench doctor release-check test test-full lint docs format clean distclean
+.PHONY: help setup ready ready-to-develop compare compare-quick reproduce reproduce-full reproduce-theory reproduce-ntp reproduce-reft reproduce-gemini reproduce-greyhound reproduce-mecefo reproduce-mecefo-convergence reproduce-oobleck-artifact reproduce-recycle reproduce-recovery reproduce-step-time reproduce-operators sweep report publish bench bench-against doctor release-check test test-full lint docs format clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-26s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,10 @@ publish: ready-to-develop ## make all of results/published anew, or some recipes
 
 bench: ready-to-develop ## measure the speed of the simulator
 	@$(BIN)/python -m pytest -q -o addopts="--import-mode=importlib" --benchmark-quiet tests/benchmarks/bench_speed.py $(ARGS)
+
+bench-against: ready-to-develop ## compare the speed with that of a commit: make bench-against COMMIT=main
+	@$(if $(COMMIT),,$(error bench-against needs a commit, as in: make bench-against COMMIT=main))
+	@.ci/bench-against $(COMMIT) $(ARGS)
 
 doctor: ready ## print versions, limits of this machine, and a self-test
 	@$(BIN)/faultline doctor $(ARGS)

@@ -1,4 +1,4 @@
-"""The only reader and the only writer of files.
+"""The only reader and the only writer of files; neither trusts the content of a shared folder.
 
 The reader accepts regular files up to a given size. The writer creates a draft beside the target
 and renames it, so the target is complete or absent. It follows no symbolic link.
@@ -11,14 +11,25 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 MEBIBYTE = 2**20
 DRAFT_SUFFIX = ".tmp"
+_LEAST_PIECE = 65_536
 
 
-def read_file(path: str | Path, most_bytes: int) -> bytes:
-    """Return the content of a regular file of at most `most_bytes`.
+def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    most_bytes : int
+        A larger file is refused, also one that grows while it is read or has no end.
+    follow : bool
+        Whether it may be a symbolic link.
 
     Raises
     ------
@@ -26,15 +37,33 @@ def read_file(path: str | Path, most_bytes: int) -> bytes:
         The file is missing, no regular file, too large, or unreadable. `OSError.strerror` is the
         reason in a few words, and `OSError.filename` is the path.
     """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
-        found = Path(path).stat()
-        _check_regular(found, path)
+        # Checked before it is opened, too: opening a device may have an effect.
+        _check_regular(os.stat(path, follow_symlinks=follow), path)  # noqa: PTH116 - called often
+        descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except ValueError as error:  # A name with a NUL.
         raise OSError(errno.EINVAL, str(error), str(path)) from None
-    if found.st_size > most_bytes:
+    try:
+        found = os.fstat(descriptor)
+        _check_regular(found, path)
+        pieces: list[bytes] = []
+        left = most_bytes + 1 if found.st_size <= most_bytes else 0
+        # A file of the kernel reports size 0, and may block because it has no data yet.
+        with suppress(BlockingIOError):
+            while left and (
+                piece := os.read(
+                    descriptor, min(left, found.st_size + 1 if found.st_size else _LEAST_PIECE)
+                )
+            ):
+                pieces.append(piece)
+                left -= len(piece)
+    finally:
+        os.close(descriptor)
+    if not left:
         size = f"{most_bytes // MEBIBYTE} MiB" if most_bytes >= MEBIBYTE else f"{most_bytes} bytes"
         raise OSError(errno.EFBIG, f"larger than {size}", str(path))
-    return Path(path).read_bytes()
+    return b"".join(pieces)
 
 
 def read_text(path: str | Path, most_bytes: int) -> str:
@@ -51,10 +80,11 @@ def read_text(path: str | Path, most_bytes: int) -> str:
         raise OSError(errno.EILSEQ, "not UTF-8 text", str(path)) from None
 
 
-def write_file(path: Path, content: bytes | str) -> None:
+def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
     """Write a file atomically, also if the machine loses power.
 
-    The old file stays until the new one is complete on the disk.
+    The old file stays until the new one is complete on the disk. The process's umask applies to
+    `mode`.
 
     Raises
     ------
@@ -66,7 +96,8 @@ def write_file(path: Path, content: bytes | str) -> None:
     try:
         check_replaceable(path)
         try:
-            with draft.open("xb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(draft, flags, mode), "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())

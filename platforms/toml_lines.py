@@ -1,4 +1,4 @@
-"""Read TOML, and find the line of a key for error messages.
+"""Read untrusted TOML within bounds, and find the line of a key for error messages.
 
 The standard library's parser keeps no positions. A scan for table headers and keys at the start of
 a line is enough for configuration files. If it finds no key, the closest enclosing table is named.
@@ -19,6 +19,11 @@ else:
 _HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_\-."' ]+?)\s*=""")
 
+# The parser's time is quadratic in the number of parts of a key.
+_ENDLESS_KEY = re.compile(
+    r"""(?<![\w\-"'.])(?:(?:[\w\-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}"""
+)
+
 
 def load_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
@@ -26,10 +31,12 @@ def load_toml(text: str) -> dict[str, Any]:
     Raises
     ------
     RecursionError
-        Lists or tables are nested too deeply.
+        Lists or tables are nested too deeply, or a key has 50 parts.
     ValueError, OverflowError
         The text is no TOML, or a number has too many digits.
     """
+    if _ENDLESS_KEY.search(text):
+        raise RecursionError("keys of 50 parts are nested too deeply")
     return tomllib.loads(text)
 
 

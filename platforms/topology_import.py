@@ -1,8 +1,9 @@
 """Make a cluster spec from one server's topology and a table of switches.
 
-``nvidia-smi topo -m`` prints the topology as a matrix: the connections between the GPUs of a
-server, and its adapters. The table contains the switch of each adapter of each server. All other
-values are those of a shipped cluster: GPU, memory, hosts and storage.
+``nvidia-smi topo -m`` prints the topology as a matrix. NCCL writes it as XML
+(``NCCL_TOPO_DUMP_FILE``). Both contain the connections between the GPUs of a server, and its
+adapters. The table contains the switch of each adapter of each server. All other values are those
+of a shipped cluster: GPU, memory, hosts and storage.
 """
 
 from __future__ import annotations
@@ -22,9 +23,25 @@ from faultline.platforms.preset_library import load_preset
 from faultline.platforms.spec import GENERATIONS, ClusterSpec
 from faultline.platforms.units import BANDWIDTH, format_quantity, parse_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES
+from faultline.platforms.xml_tree import Element, Listed, parse_xml
 
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _LINKS = re.compile(r"NV[0-9]{1,4}")
+_OF_NCCL: Listed = {
+    "": ("system",),
+    "system": ("cpu",),
+    "cpu": ("pci", "nic"),
+    "pci": ("pci", "gpu", "nic", "nvlink"),
+    "gpu": ("nvlink", "c2c"),
+    "nic": ("net",),
+    "net": (),
+    "nvlink": (),
+    "c2c": (),
+}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+READS = "faultline platform import reads nvidia-smi topo -m and NCCL's topology (.xml)"
 
 
 @dataclass(frozen=True)
@@ -37,11 +54,14 @@ class Server:
         Number of GPUs and of network adapters.
     nvlinks : int
         NVLink links from a GPU to its domain.
+    nic_mbit_per_s : float or None
+        Speed of an adapter in Mbit/s; None if the topology does not contain it.
     """
 
     gpus: int
     nics: int
     nvlinks: int
+    nic_mbit_per_s: float | None = None
 
 
 def read_matrix(text: str, where: str) -> Server:
@@ -56,7 +76,7 @@ def read_matrix(text: str, where: str) -> Server:
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
     if header is None:
         what = "is no matrix of nvidia-smi topo -m: no line begins with GPU0"
-        raise PlatformError(what, where)
+        raise PlatformError(f"{what}; {READS}", where)
     names = [name for name in header if re.fullmatch(r"(GPU|NIC|mlx\d+_)\d+", name)]
     gpus = [name for name in names if name.startswith("GPU")]
     cells = {
@@ -81,6 +101,55 @@ def read_matrix(text: str, where: str) -> Server:
         what = f"has GPUs that NVLink joins unequally ({found})"
         raise PlatformError(what, where)
     return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
+
+
+def read_nccl_topology(content: bytes, where: str) -> Server:
+    """Read the XML that NCCL writes to ``NCCL_TOPO_DUMP_FILE``.
+
+    Raises
+    ------
+    PlatformError
+        The content is no such XML, or the GPUs or adapters differ.
+    """
+    try:
+        system = parse_xml(content, where, _OF_NCCL)
+    except PlatformError as error:
+        raise PlatformError(f"is no topology of NCCL: {error}; {READS}", where) from None
+    # A GPU is below its PCI bus address, which NVLink uses to name its target.
+    gpus = {
+        device.attributes.get("busid", ""): gpu
+        for device in system.all("pci")
+        for gpu in device.children
+        if gpu.tag == "gpu"
+    }
+    if not gpus:
+        raise PlatformError(f"has no <gpu>; {READS}", where)
+    counts = {
+        sum(_number(link, "count", where) for link in gpu.all("nvlink")) for gpu in gpus.values()
+    }
+    reached = (
+        {link.attribute("target", where) for link in gpu.all("nvlink")} & gpus.keys()
+        for gpu in gpus.values()
+    )
+    # A link that does not end at a GPU ends at an NVSwitch, which joins all GPUs.
+    if len(counts) > 1 or any(others and len(others) < len(gpus) - 1 for others in reached):
+        found = ", ".join(map(str, sorted(counts)))
+        what = f"has GPUs that NVLink joins unequally ({found} links)"
+        raise PlatformError(what, where)
+    adapters = {net.attribute("name", where): net for net in system.all("net")}
+    speeds = {_number(net, "speed", where) for net in adapters.values()}
+    if len(speeds) > 1:
+        found = ", ".join(map(str, sorted(speeds)))
+        raise PlatformError(f"has adapters of unequal speed ({found} Mbit/s)", where)
+    return Server(len(gpus), len(adapters), counts.pop(), float(max(speeds, default=0)) or None)
+
+
+def _number(element: Element, name: str, where: str) -> int:
+    text = element.attribute(name, where)
+    if not _WHOLE_NUMBER.fullmatch(text):
+        what = f"<{element.tag}> has {name} = {text!r}: write a whole number"
+        raise PlatformError(what, f"{where}:{element.line}")
+    return int(text)
 
 
 def read_switches(path: Path) -> dict[str, dict[str, str]]:
@@ -144,7 +213,7 @@ def imported_spec(
     whole = parse_quantity(generation.bandwidth, BANDWIDTH)
     if server.nics and server.gpus % server.nics and server.nics % server.gpus:
         what = f"{server.gpus} GPUs cannot share {server.nics} adapters equally"
-        raise PlatformError(f"{what}", where)
+        raise PlatformError(what, where)
     changes: dict[str, object] = {
         "domains": 1,
         "gpus_per_domain": server.gpus,
@@ -152,6 +221,8 @@ def imported_spec(
         "per_gpu": max(1, server.nics // server.gpus),
         "scale_up.bandwidth": format_quantity(whole * max(1, server.nvlinks) / own, BANDWIDTH),
     }
+    if server.nic_mbit_per_s is not None:
+        changes["nic.bandwidth"] = f"{server.nic_mbit_per_s:g}Mbps"
     if switches:
         changes |= _plugged(switches, server, where)
     sources = f"From a server's topology and a table of switches; all else is that of {like}"
@@ -176,11 +247,11 @@ def _plugged(
     if len(set(leaves_of_node.values())) > 1 or len(per_leaf) > 2:
         few = min(below, key=lambda switch: (len(below[switch]), switch))
         what = f"connects servers unequally, {len(below[few])} of them to {few}"
-        raise PlatformError(f"{what}", where)
+        raise PlatformError(what, where)
     (leaves,) = set(leaves_of_node.values())
     if leaves not in (1, server.nics):
         what = f"connects the {server.nics} adapters of a server to {leaves} switches"
-        raise PlatformError(f"{what}", where)
+        raise PlatformError(what, where)
     return {
         "domains": len(switches),
         "domains_per_leaf": max(per_leaf),

@@ -17,7 +17,7 @@ from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.files import read_file
 from faultline.platforms.platform_data import GpuHost, Hop, Link, Platform
 from faultline.platforms.units import exact_number
-from faultline.platforms.xml_tree import Element, parse_xml
+from faultline.platforms.xml_tree import Element, check_elements, parse_xml
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(.*)", re.S | re.ASCII)
 _SI = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
@@ -67,6 +67,8 @@ def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: st
     return float(number * units[unit])
 
 
+_MOST_DIGITS = 15
+_LONGEST_NAME = 200
 _SHARING = ("SHARED", "SPLITDUPLEX", "FATPIPE")
 LARGEST_BYTES = 2**28
 """More than the XML of a million hosts."""
@@ -91,7 +93,9 @@ def read_platform(path: str | Path) -> Platform:
 
 def platform_from_xml(content: bytes, where: str) -> Platform:
     """Read a platform from the content of a file; `where` is its name in error messages."""
-    return _Reader(where, parse_xml(content, where)).platform()
+    root = parse_xml(content, where)
+    check_elements(root, where)
+    return _Reader(where, root).platform()
 
 
 class _Reader:
@@ -154,8 +158,11 @@ class _Reader:
     def _once(self, element: Element) -> str:
         """Return the name of a declared element, which must be unique among its kind."""
         name = element.attribute("id", self.where)
-        if not name:
-            raise PlatformError(f"{element.tag} has an empty name", self._place(element))
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise PlatformError(
+                f"{element.tag} has a name of {len(name):,} letters: write 1 to {_LONGEST_NAME}",
+                self._place(element),
+            )
         # Hosts, routers and zones share one name space in SimGrid; links have another.
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
@@ -222,7 +229,7 @@ def _whole(properties: dict[str, str], key: str, where: str) -> int:
     text = properties.get(key)
     if text is None:
         return -1
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         raise PlatformError(f"property {key!r} is {text!r}: write a whole number", where)
     return int(text)
 

@@ -1,18 +1,27 @@
 """A small XML tree with line numbers, and the allowed elements of a platform file.
 
 SimGrid's format can do more than describe a cluster. An option makes SimGrid write a file,
-``<include>`` and availability files make it read one, and ``<actor>`` starts code. So each element,
-attribute and option that is not listed here is refused before SimGrid loads the file.
+``<include>`` and availability files make it read one, and ``<actor>`` starts code. A file may come
+from an untrusted source. So each element that is not listed here is refused before SimGrid loads
+the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 from xml.parsers import expat
 
 from faultline.platforms.errors import PlatformError, nearest
 from faultline.platforms.network_model import ENGINE_CONFIGURATION
+
+# SimGrid's parser ends the process at a depth of 1,000 elements.
+_DEEPEST = 100
+# Its buffer for the attributes of all open elements has a million bytes.
+_LONGEST = 4_000
+_ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
 
 
 @dataclass(slots=True)
@@ -40,21 +49,111 @@ class Element:
             waiting += element.children[::-1]
 
 
-_INSIDE: dict[str, tuple[str, ...]] = {
+Listed = Mapping[str, tuple[str, ...]]
+"""Allowed children of each element; the key of the root is empty."""
+
+
+def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Element:
+    """Parse an XML document and return its root; by default, a platform of SimGrid.
+
+    The document may have plain elements and attributes in UTF-8, of bounded depth and length:
+    SimGrid's parser reads these in the same way. Parsing stops at the first element that is not
+    listed, so a large file of other elements takes no memory.
+
+    Raises
+    ------
+    PlatformError
+        The document is not well-formed, or has an element that is not listed. The message names
+        the line.
+    """
+    known = _INSIDE if listed is None else listed
+    _check_encoding(content, where)
+    parser = expat.ParserCreate("UTF-8")
+    parser.buffer_text = True
+    document = Element("", {}, 0)
+    open_elements = [document]
+
+    def refuse(what: str) -> NoReturn:
+        raise PlatformError(what, f"{where}:{parser.CurrentLineNumber}")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(open_elements) > _DEEPEST:
+            refuse(f"elements are nested more than {_DEEPEST} deep: flatten them")
+        inside = open_elements[-1].tag
+        if tag not in known[inside]:
+            refuse(_not_allowed(tag, inside, known[inside]))
+        for name, value in attributes.items():
+            if len(value) > _LONGEST:
+                refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
+            if not value.isprintable():
+                refuse(f"{name} is {value!r}: remove unprintable characters")
+        element = Element(tag, attributes, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(_tag: str) -> None:
+        open_elements.pop()
+
+    def text(characters: str) -> None:
+        if not characters.isspace():
+            refuse(f"{characters.strip()[:20]!r} is between elements: write elements only")
+
+    def document_type(_name: str, _system: str | None, _public: str | None, internal: bool) -> None:
+        if internal:
+            refuse("the document type has declarations: remove its [ ] part")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = text
+    parser.StartCdataSectionHandler = lambda: refuse("<![CDATA[ is not allowed: remove it")
+    parser.StartDoctypeDeclHandler = document_type
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
+    return document.children[0]
+
+
+def _not_allowed(tag: str, inside: str, listed: tuple[str, ...]) -> str:
+    known = ", ".join(f"<{one}>" for one in listed) or "nothing"
+    if not inside:
+        what = "a SimGrid platform" if listed == _INSIDE[""] else "such a file"
+        return f"starts with <{tag}>: {what} starts with {known}"
+    return f"<{tag}> is not allowed in <{inside}>: allowed are {known}"
+
+
+def _check_encoding(content: bytes, where: str) -> None:
+    """Refuse a document that another parser may decode to other characters."""
+    remedy = "save it as UTF-8 without a byte order mark"
+    if content.startswith((b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")) or b"\0" in content[:64]:
+        raise PlatformError(f"begins with a byte order mark, or is UTF-16: {remedy}", f"{where}:1")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PlatformError(f"is not UTF-8 text: {remedy}", f"{where}:{line}") from None
+    declared = _ENCODING.match(content)
+    if declared and declared[1].lower() not in (b"utf-8", b"us-ascii"):
+        name = declared[1].decode("ascii", "replace")
+        raise PlatformError(f"has the encoding {name!r}: {remedy}", f"{where}:1")
+
+
+_POINT = ("prop",)
+_WAY = ("link_ctn",)
+_INSIDE: Listed = {
     "": ("platform",),
     "platform": ("config", "zone"),
     "config": ("prop",),
     "zone": ("prop", "zone", "host", "router", "link", "route", "zoneRoute"),
-    "host": ("prop",),
-    "router": ("prop",),
-    "link": ("prop",),
-    "route": ("link_ctn",),
-    "zoneRoute": ("link_ctn",),
+    "host": _POINT,
+    "router": _POINT,
+    "link": _POINT,
+    "route": _WAY,
+    "zoneRoute": _WAY,
     "prop": (),
     "link_ctn": (),
 }
-"""Allowed children of each element; the key of the root is empty."""
-
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "platform": ("version",),
     "config": ("id",),
@@ -67,59 +166,32 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "prop": ("id", "value"),
     "link_ctn": ("id", "direction"),
 }
-_CHOICES = {
-    ("platform", "version"): ("4", "4.0", "4.1"),
-    ("zone", "routing"): ("Full", "Dijkstra", "DijkstraCache"),
-    ("route", "symmetrical"): ("YES", "NO"),
-    ("zoneRoute", "symmetrical"): ("YES", "NO"),
-}
-_REQUIRED = ("version", "routing")
+_VERSIONS = ("4", "4.0", "4.1")
+_ROUTINGS = ("Full", "Dijkstra", "DijkstraCache")
+_PRECISIONS = ("precision/timing", "precision/work-amount")
+_COARSEST = 1e-3
+_MOST_CORES = 100_000
 
 
-def parse_xml(content: bytes, where: str) -> Element:
-    """Parse a platform of SimGrid and return its root.
+def check_elements(root: Element, where: str) -> None:
+    """Refuse every attribute and option that is not on the list.
 
     Raises
     ------
     PlatformError
-        The document is not well-formed, or has an element, attribute or option that is not allowed.
-        The message names the line and the allowed ones.
+        An attribute or option is not allowed. The message names its line and the allowed ones.
     """
-    parser = expat.ParserCreate("UTF-8")
-    document = Element("", {}, 0)
-    open_elements = [document]
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        outer = open_elements[-1]
-        element = Element(tag, attributes, parser.CurrentLineNumber)
-        _check(element, outer.tag, f"{where}:{element.line}")
-        if outer.tag == "config":
-            _check_option(element, where)
-        outer.children.append(element)
-        open_elements.append(element)
-
-    def end(_tag: str) -> None:
-        open_elements.pop()
-
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code)
-        raise PlatformError(f"is no well-formed XML: {reason}", f"{where}:{error.lineno}") from None
-    return document.children[0]
+    waiting = [root]
+    while waiting:
+        element = waiting.pop()
+        _check(element, f"{where}:{element.line}")
+        if element.tag == "config":
+            _check_options(element, where)
+        waiting.extend(reversed(element.children))
 
 
-def _check(element: Element, inside: str, place: str) -> None:
-    """Refuse an element or an attribute that is not on the list."""
+def _check(element: Element, place: str) -> None:
     tag, attributes = element.tag, element.attributes
-    if tag not in _INSIDE[inside]:
-        known = ", ".join(f"<{one}>" for one in _INSIDE[inside]) or "nothing"
-        what = f"<{tag}> is not allowed in <{inside}>: allowed are {known}"
-        if not inside:
-            what = f"starts with <{tag}>: a SimGrid platform starts with {known}"
-        raise PlatformError(what, place)
     for name in attributes:
         if name not in _ATTRIBUTES[tag]:
             raise PlatformError(
@@ -127,34 +199,41 @@ def _check(element: Element, inside: str, place: str) -> None:
                 f"allowed are {', '.join(_ATTRIBUTES[tag])}",
                 place,
             )
-    for name in _ATTRIBUTES[tag]:
-        values = _CHOICES.get((tag, name))
-        if values is None or (name not in attributes and name not in _REQUIRED):
-            continue
-        if name not in attributes:
-            raise PlatformError(f"<{tag}> has no {name!r}: write one of {', '.join(values)}", place)
-        if attributes[name] not in values:
-            what = f"{name} is {attributes[name]!r}: write one of {', '.join(values)}"
-            raise PlatformError(what, place)
+    choices = {
+        "platform": ("version", _VERSIONS),
+        "zone": ("routing", _ROUTINGS),
+        "route": ("symmetrical", ("YES", "NO")),
+        "zoneRoute": ("symmetrical", ("YES", "NO")),
+    }
+    name, values = choices.get(tag, ("", ()))
+    given = attributes.get(name)
+    if given is None and tag in ("platform", "zone"):
+        raise PlatformError(f"<{tag}> has no {name!r}: write one of {', '.join(values)}", place)
+    if given is not None and given not in values:
+        raise PlatformError(f"{name} is {given!r}: write one of {', '.join(values)}", place)
+    cores = attributes.get("core", "1")
+    if not (cores.isascii() and cores.isdigit() and 1 <= int(cores) <= _MOST_CORES):
+        raise PlatformError(f"core is {cores!r}: write a whole number from 1", place)
 
 
-_PRECISIONS = ("precision/timing", "precision/work-amount")
-_COARSEST = 1e-3
-
-
-def _check_option(option: Element, where: str) -> None:
-    name, value = (option.attribute(key, where) for key in ("id", "value"))
-    place = f"{where}:{option.line}: option {name!r}"
-    if name in _PRECISIONS:
-        if not _is_precision(value):
-            what = f"is {value!r}: write a number above 0, at most {_COARSEST:g}"
-            raise PlatformError(what, place)
-    elif name not in ENGINE_CONFIGURATION:
-        what = f"is not allowed: remove it; allowed are {', '.join(_PRECISIONS)}"
-        raise PlatformError(what, place)
-    elif value != ENGINE_CONFIGURATION[name]:
-        what = f"is {value!r}, but Faultline always uses {ENGINE_CONFIGURATION[name]}: remove it"
-        raise PlatformError(what, place)
+def _check_options(config: Element, where: str) -> None:
+    for option in config.children:
+        name, value = (option.attribute(key, where) for key in ("id", "value"))
+        place = f"{where}:{option.line}: option {name!r}"
+        if name in _PRECISIONS:
+            if not _is_precision(value):
+                raise PlatformError(
+                    f"is {value!r}: write a number above 0, at most {_COARSEST:g}", place
+                )
+        elif name not in ENGINE_CONFIGURATION:
+            raise PlatformError(
+                f"is not allowed: remove it; allowed are {', '.join(_PRECISIONS)}", place
+            )
+        elif value != ENGINE_CONFIGURATION[name]:
+            raise PlatformError(
+                f"is {value!r}, but Faultline always uses {ENGINE_CONFIGURATION[name]}: remove it",
+                place,
+            )
 
 
 def _is_precision(text: str) -> bool:

@@ -29,8 +29,10 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec_with, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
 from faultline.platforms.topology_import import (
+    READS,
     imported_spec,
     read_matrix,
+    read_nccl_topology,
     read_switches,
 )
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
@@ -207,9 +209,12 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
 
 def execute_import(arguments: argparse.Namespace) -> None:
     """Make a spec from a server's topology."""
-    with explained(arguments.file, "name a file with the output of nvidia-smi topo -m"):
+    with explained(arguments.file, f"name a file; {READS}"):
         text = read_text(arguments.file, LARGEST_BYTES)
-    server = read_matrix(text, str(arguments.file))
+    if arguments.file.suffix.lower() == ".xml":
+        server = read_nccl_topology(text.encode(), str(arguments.file))
+    else:
+        server = read_matrix(text, str(arguments.file))
     switches = None if arguments.switches is None else read_switches(arguments.switches)
     where = str(arguments.file if switches is None else arguments.switches)
     like = arguments.like or "hgx-h100"

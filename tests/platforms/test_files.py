@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +17,66 @@ from faultline.platforms.files import is_draft, read_file, read_text, write_file
 MOST = 1_000
 
 
-def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+def odd_files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield what is no regular file, with what is said of it."""
+    pipe = folder / "pipe"
     os.mkfifo(pipe)
-    for path, printed in (
-        (pipe, "a pipe"),
-        (tmp_path, "a folder"),
-        (Path("/dev/zero"), "a device"),
-    ):
-        with pytest.raises(OSError, match=f"{printed}, and no regular file") as caught:
+    yield pipe, "a pipe"
+    through = folder / "link-to-a-pipe"
+    through.symlink_to(pipe)
+    yield through, "a pipe"
+    door = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(door))
+    yield door, "a socket"
+    yield folder, "a folder"
+    yield Path("/dev/zero"), "a device"
+    yield Path("/dev/stdin"), ", and no regular file"
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    for path, printed in odd_files(tmp_path):
+        with pytest.raises(OSError, match=printed) as caught:
             read_file(path, MOST)
         assert caught.value.filename == str(path)
+
+
+def test_a_writer_that_opens_the_pipe_does_not_help_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Holds it open for both, so that no end waits for the other.
+    held = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(held, b"[job]")
+        with pytest.raises(OSError, match="a pipe"):
+            read_file(pipe, MOST)
+    finally:
+        os.close(held)
 
 
 def test_reading_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * MOST)
     assert len(read_file(path, MOST)) == MOST
-    path.write_bytes(b"x" * (MOST + 1))
+    with path.open("ab") as file:
+        file.truncate(10**12)  # A hole: no disk is needed for it.
     with pytest.raises(OSError, match="larger than 1000 bytes"):
         read_file(path, MOST)
+
+
+def test_files_of_the_kernel_have_an_end_or_are_refused() -> None:
+    for path in ("/proc/self/mem", "/proc/self/pagemap", "/proc/kmsg", "/proc/self/status"):
+        with suppress(OSError):
+            assert len(read_file(path, MOST)) <= MOST
+
+
+def test_a_link_is_followed_only_where_it_may_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content", encoding="utf-8")
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    assert read_text(link, MOST) == "content"
+    with pytest.raises(OSError, match="a symbolic link"):
+        read_file(link, MOST, follow=False)
 
 
 def test_what_is_no_text_is_told(tmp_path: Path) -> None:
@@ -77,6 +120,15 @@ def test_nothing_but_a_regular_file_is_replaced(tmp_path: Path) -> None:
             write_file(path, "other")
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
     assert link.is_symlink()
+
+
+def test_a_new_file_is_as_readable_as_the_mask_lets_it(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_file(tmp_path / "file", "mine")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
 def test_readers_see_the_old_file_or_the_new_one(tmp_path: Path) -> None:

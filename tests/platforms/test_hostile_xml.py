@@ -1,14 +1,16 @@
-"""A platform file describes a cluster, and does nothing else."""
+"""Platform files from strangers: nothing but a cluster can be said in one."""
 
 from __future__ import annotations
 
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from faultline.experiments.cli import main
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.preset_library import load_preset
-from faultline.platforms.xml_reader import platform_from_xml
+from faultline.platforms.xml_reader import platform_from_xml, read_platform
 from faultline.platforms.xml_writer import xml_text
 
 from tests.experiments.asking import Ask
@@ -30,10 +32,13 @@ def line_of(text: str, what: str) -> int:
     return text[: text.index(what)].count("\n") + 1
 
 
-def refusal(content: str) -> str:
+def refusal(content: str | bytes) -> str:
     with pytest.raises(PlatformError) as caught:
-        platform_from_xml(content.encode(), "p.xml")
-    return str(caught.value)
+        platform_from_xml(content if isinstance(content, bytes) else content.encode(), "p.xml")
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) <= 1_000
+    return message
 
 
 @pytest.mark.parametrize(
@@ -95,17 +100,51 @@ def test_attributes_that_name_files_are_refused_with_their_line(tag: str, attrib
     assert refusal(text).startswith(f"p.xml:{line_of(text, attribute)}: '{attribute}' of <")
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "printed"),
-    [
-        ("DijkstraCache", "Vivaldi", "routing is 'Vivaldi'"),
-        ("DijkstraCache", "Full", "has routing Full and no route from"),
-        ('version="4.1"', 'version="3"', "version is '3'"),
-        ("gpu-000001", "", "host has an empty name"),
-    ],
-)
-def test_a_file_that_simgrid_crashes_at_is_refused(right: str, wrong: str, printed: str) -> None:
-    assert printed in refusal(TEXT.replace(right, wrong))
+NESTED = "".join(f'<zone id="z{n}" routing="Full">' for n in range(1_100)) + "</zone>" * 1_100
+STRANGE: list[tuple[str, str | bytes, str]] = [
+    ("UTF-16", TEXT.encode("utf-16"), "UTF-8"),
+    ("byte order mark", b"\xef\xbb\xbf" + TEXT.encode(), "UTF-8"),
+    ("Latin-1", TEXT.replace("utf-8", "ISO-8859-1", 1), "UTF-8"),
+    ("UTF-7", TEXT.replace("utf-8", "UTF-7", 1), "UTF-8"),
+    ("no UTF-8", TEXT.encode().replace(b"gpu-000001", b"gpu-\xff"), "UTF-8"),
+    (
+        "entities",
+        re.sub(r"simgrid.dtd\">", 'simgrid.dtd" [<!ENTITY a "b">]>', TEXT),
+        "document type",
+    ),
+    (
+        "nested zones",
+        TEXT.replace('<zone id="management"', NESTED + '<zone id="management"'),
+        "100",
+    ),
+    ("digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 5_000}GBps"', 1), "5,004"),
+    ("many digits", TEXT.replace('bandwidth="50GBps"', f'bandwidth="{"5" * 900}Bps"', 1), "range"),
+    (
+        "large index",
+        TEXT.replace('<prop id="domain" value="0"', f'<prop id="domain" value="{"9" * 999}"'),
+        "whole number",
+    ),
+    ("Vivaldi", TEXT.replace("DijkstraCache", "Vivaldi"), "routing is 'Vivaldi'"),
+    ("Wifi", TEXT.replace("DijkstraCache", "Wifi"), "routing is 'Wifi'"),
+    ("Full", TEXT.replace("DijkstraCache", "Full"), "has routing Full and no route from"),
+    ("core = 0", TEXT.replace(GPU, f'{GPU} core="0"', 1), "core is '0'"),
+    ("long name", TEXT.replace("gpu-000001", "g" * 100_000), "100,000 characters"),
+    ("no name", TEXT.replace("gpu-000001", ""), "0 letters"),
+    ("escape", TEXT.replace("gpu-000001", "gpu-&#x9b;31m"), "unprintable characters"),
+    ("text", TEXT.replace("<router", "hello<router", 1), "is between elements"),
+    ("CDATA", TEXT.replace("<router", "<![CDATA[x]]><router", 1), "CDATA"),
+    (
+        "other digits",
+        re.sub(r'bandwidth="[^"]*"', 'bandwidth="\u0661\u0662Bps"', TEXT, count=1),
+        "is no number with a unit",
+    ),
+    ("old version", TEXT.replace('version="4.1"', 'version="3"', 1), "version is '3'"),
+]
+
+
+@pytest.mark.parametrize(("content", "printed"), [case[1:] for case in STRANGE], ids=lambda _: "")
+def test_strange_files_are_refused_in_one_line(content: str | bytes, printed: str) -> None:
+    assert printed in refusal(content)
 
 
 def test_nothing_of_simgrid_is_printed_beside_our_line(
@@ -122,3 +161,26 @@ def test_nothing_of_simgrid_is_printed_beside_our_line(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("faultline: ")
+
+
+@pytest.mark.slow
+def test_a_million_hosts_are_read_or_refused_in_bounded_time(tmp_path: Path) -> None:
+    path = tmp_path / "million.xml"
+    hosts = "".join(f'<host id="gpu-{n}" speed="1Gf"/>\n' for n in range(1_000_000))
+    path.write_text(
+        f'<platform version="4.1"><zone id="z" routing="DijkstraCache">{hosts}</zone></platform>',
+        encoding="utf-8",
+    )
+    with pytest.raises(PlatformError, match="no route leads from"):
+        read_platform(path)
+
+
+def test_a_million_elements_that_are_not_listed_take_no_memory() -> None:
+    """They took 240 MB."""
+    content = TEXT.replace(ROOT, "<a/>" * 10**6 + ROOT, 1)
+    tracemalloc.start()
+    try:
+        assert "<a> is not allowed in <platform>" in refusal(content)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()

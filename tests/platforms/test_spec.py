@@ -163,6 +163,10 @@ def test_a_file_that_is_no_toml_or_not_there(tmp_path: Path) -> None:
     path.write_text("name =\n", encoding="utf-8")
     with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: .*line 1"):
         load_spec(path)
+    for hostile in ("a=" + "9" * 6_000, ".".join("a" * 20_000) + "=1", "a=" + "[" * 50_000):
+        path.write_text(hostile, encoding="utf-8")
+        with pytest.raises(PlatformError, match=r"c\.toml: is no TOML: "):
+            load_spec(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PlatformError, match="not UTF-8 text"):
         load_spec(path)

@@ -75,12 +75,18 @@ def declare(commands: Commands) -> None:
         "make a spec from a server's topology",
         "platform:execute_import",
         description="Make a cluster spec from the topology of one server (the output of "
-        "`nvidia-smi topo -m`) and a table of the switches of the adapters. "
+        "`nvidia-smi topo -m`, or the XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of "
+        "the switches of the adapters. "
         "docs/modelling-a-cluster.md describes these files.",
         epilog="example: faultline platform import topo.txt switches.csv --like "
         "hgx-h100 -o ours.toml",
     )
-    import_.add_argument("file", metavar="FILE", type=Path, help="the output of nvidia-smi topo -m")
+    import_.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="the output of nvidia-smi topo -m, or NCCL's topology (.xml)",
+    )
     shared.add_output(import_, "FILE", "a spec (TOML) for platform generate", required=True)
     import_.add_argument(
         "switches",

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from faultline.experiments.commands import machine
+from faultline.experiments.runs.point import cores
 
 from tests.child_processes import run_program
 from tests.experiments.asking import Ask, in_a_process
@@ -31,10 +32,40 @@ def test_columns_say_how_wide_a_table_is(ask: Ask, monkeypatch: pytest.MonkeyPat
     assert max(map(len, ask(*RUN).splitlines())) <= 40
 
 
+def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    done = in_a_process(
+        *("run", "spare-sound", "--set", "job.steps=2", "--set", "job.groups=4"),
+        *("--engine", "simgrid"),
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_full_disk_of_errors_leaves_the_status() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         ended = in_a_process("run", "nope", capture_output=False, stderr=full)
     assert ended.returncode == 2
+
+
+MOST_WORKERS = f"each is a process of some 100 MB; use at most {32 * cores()}"
+PORTS = "give a port from 1 to 65535"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--workers", "5000", f"--workers 5000: {MOST_WORKERS}"),
+        *(("--scheduler", f"tcp://127.0.0.1:{port}", PORTS) for port in ("99999999", "0", "65536")),
+    ],
+)
+def test_workers_and_ports_that_cannot_be_are_told_at_once(
+    option: str, value: str, said: str, tmp_path: Path, ask: Ask
+) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
+    assert said in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
 
 
 @pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])

@@ -1,4 +1,4 @@
-"""Specs from the output of nvidia-smi."""
+"""Specs from what nvidia-smi and NCCL say of a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from faultline.platforms import PlatformError, load_preset
-from faultline.platforms.topology_import import imported_spec, read_matrix, read_switches
+from faultline.platforms.topology_import import (
+    imported_spec,
+    read_matrix,
+    read_nccl_topology,
+    read_switches,
+)
 
 MATRIX = (Path(__file__).parent / "topo-hgx-h100.txt").read_text(encoding="utf-8")
 
@@ -24,6 +29,64 @@ def test_the_matrix_of_a_server_is_read() -> None:
     server = read_matrix(MATRIX, "topo.txt")
     assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
     assert imported_spec(server, None, "hgx-h100", "topo.txt").gpus == 8
+
+
+def nccl(gpus: int = 8, count: int = 18, speed: str = "400000", target: str = "switch") -> bytes:
+    """Return what NCCL writes of a server: GPUs and adapters below PCI switches, two per socket."""
+    devices = []
+    for number in range(gpus):
+        others = [other for other in range(gpus) if other != number]
+        ends = {
+            "switch": [("fffff:ff:ff.0", count)],
+            "all": [(f"0000:1{other}:00.0", count) for other in others],
+            "next": [(f"0000:1{(number + 1) % gpus}:00.0", count)],
+        }[target]
+        links = "".join(f'<nvlink target="{end}" count="{n}" tclass="0x0"/>' for end, n in ends)
+        devices.append(
+            f'<pci busid="0000:0{number}:00.0" class="0x060400">'
+            f'<pci busid="0000:1{number}:00.0" class="0x030200"><gpu dev="{number}" sm="90">{links}'
+            f'</gpu></pci><pci busid="0000:2{number}:00.0" class="0x020700"><nic>'
+            f'<net name="mlx5_{number}" dev="{number}" speed="{speed}" port="1"/></nic></pci></pci>'
+        )
+    return f'<system version="1"><cpu numaid="0">{"".join(devices)}</cpu></system>'.encode()
+
+
+def test_the_topology_that_nccl_writes_says_what_the_matrix_says() -> None:
+    server = read_nccl_topology(nccl(), "topo.xml")
+    matrix = read_matrix(MATRIX, "topo.txt")
+    assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
+    assert (server.gpus, server.nics, server.nvlinks) == (matrix.gpus, matrix.nics, matrix.nvlinks)
+    spec = imported_spec(server, None, "hgx-h100", "topo.xml")
+    assert spec.nic.bandwidth_bytes_per_s == 50e9
+    slower = imported_spec(read_nccl_topology(nccl(speed="200000"), "t"), None, "hgx-h100", "t")
+    assert slower.nic.bandwidth_bytes_per_s == 25e9
+
+
+def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
+    assert read_nccl_topology(nccl(4, 4, target="all"), "t").nvlinks == 12
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (nccl(target="next"), "NVLink joins unequally"),
+        (nccl().replace(b'count="18"', b'count="9"', 1), r"unequally \(9, 18 links\)"),
+        (nccl().replace(b'speed="400000"', b'speed="100000"', 1), "adapters of unequal speed"),
+        (nccl().replace(b'count="18"', b'count="many"', 1), "count = 'many': write a whole"),
+        (nccl().replace(b' count="18"', b"", 1), "<nvlink> has no 'count'"),
+        (b"<system/>", "has no <gpu>; faultline platform import reads nvidia-smi topo -m and NCCL"),
+        (b"<platform/>", "starts with <platform>: such a file starts with <system>"),
+        (b"GPU0", "no well-formed XML"),
+    ],
+)
+def test_a_topology_that_says_too_little_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(PlatformError, match=said):
+        read_nccl_topology(content, "topo.xml")
+
+
+def test_formats_are_named_when_one_is_refused() -> None:
+    with pytest.raises(PlatformError, match=r"nvidia-smi topo -m and NCCL's topology"):
+        read_matrix("a,b\n1,2\n", "topo.csv")
 
 
 def test_colours_of_a_terminal_do_not_matter() -> None:
