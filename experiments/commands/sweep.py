@@ -21,8 +21,10 @@ from faultline.experiments.report.paired_tables import section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
 from faultline.experiments.report.tables import on_screen
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Executor
+from faultline.experiments.runs.point import Executor, Limits
+from faultline.experiments.runs.store import NAMED_AT_MOST
 from faultline.experiments.runs.sweep_plan import Outcome, make_plan, simulate_plan
 from faultline.experiments.runs.table import CSV, PARQUET, read_sweep
 from faultline.experiments.screen import Screen, message_console
@@ -32,7 +34,11 @@ from faultline.platforms.files import write_file
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command; the status is 1 if some runs failed."""
+    if arguments.scheduler is not None:
+        security_for(arguments.scheduler)
     plan = make_plan(read_grid(arguments.grid))
+    memory = arguments.memory_limit
+    limits = Limits(arguments.time_limit, None if memory is None else max(1, round(memory)))
     directory: Path = arguments.output
     try:
         outcome = simulate_plan(
@@ -40,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
             directory,
             lambda: _executor(arguments),
             message_console(),
-            arguments.time_limit,
+            limits,
             retry_failed=arguments.retry_failed,
         )
     except KeyboardInterrupt:
@@ -97,7 +103,9 @@ def execute_compare(arguments: argparse.Namespace) -> None:
         report.notes.append(
             f"The sweep is not finished: {len(sweep.frame)} of {sweep.planned} runs are there."
         )
-    report.notes.extend(sweep.problems)
+    report.notes.extend(sweep.problems[:NAMED_AT_MOST])
+    if more := len(sweep.problems[NAMED_AT_MOST:]):
+        report.notes.append(f"{more} more such files were ignored.")
     sections = {} if order is None else {"best": order.best()}
     sections |= report.sections
     if arguments.csv is not None:

@@ -1,4 +1,4 @@
-"""Runs on the workers of a Dask cluster.
+"""Runs on the workers of a Dask cluster, and the connection to its scheduler.
 
 Each thread of a worker has its own fork server. Each error is one line.
 """
@@ -6,7 +6,6 @@ Each thread of a worker has its own fork server. Each error is one line.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import local
-from urllib.parse import urlsplit
+from time import sleep
 from uuid import uuid4
 
 from distributed import (
@@ -28,15 +27,18 @@ from distributed import (
     get_worker,
 )
 from distributed.comm.core import connect
+from distributed.core import send_recv
+from distributed.versions import get_versions
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
-from faultline.experiments.runs.point import Request, Result, Results, RunOutcome
+from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
 # Runs in flight: enough that each thread of a large cluster has its next run.
 _IN_FLIGHT = 2_000
-# Time limit for connecting.
+# Time limit for connecting, and for reconnecting.
 _CONNECT_S = 15.0
 _REMEDY = (
     "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
@@ -51,14 +53,14 @@ class DaskExecutor:
     """Executes runs on the workers of a Dask cluster, one run per thread.
 
     The address of the scheduler has the form ``tls://192.0.2.1:8786``. A UserError is raised if the
-    scheduler is outside this machine and has no TLS.
+    scheduler is outside this machine and Dask's configuration names no certificates.
     """
 
     def __init__(self, scheduler_address: str) -> None:
         self.scheduler_address = scheduler_address
-        self._security = _security_for(scheduler_address)
+        self._security = security_for(scheduler_address)
 
-    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`.
 
         Other workers execute the runs of a lost worker. A run whose workers keep failing has a
@@ -67,19 +69,21 @@ class DaskExecutor:
         Raises
         ------
         UserError
-            If the scheduler is missing or lost, or if the environment of a worker differs from that
-            of this machine.
+            If the scheduler is missing or permanently lost, or if the environment of a worker
+            differs from that of this machine.
         """
         address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
-        assignments = (Assignment(request, limit_s, directory) for request in requests)
-        names: dict[str, str] = {}
+        assignments = (Assignment(request, limits, directory) for request in requests)
+        under_way: dict[str, Assignment] = {}
         with _connected(address, self._security) as client:
 
-            def submit(count: int) -> Iterator[Future[Result]]:
-                for assignment in islice(assignments, count):
-                    # Dask groups tasks by the part before the hyphen.
+            def submit(assignments: Iterable[Assignment]) -> Iterator[Future[Result]]:
+                for assignment in assignments:
+                    _wait_until_connected(client, address)
+                    # A unique key, so that Dask does not mistake a resubmitted run for the first
+                    # submission. Dask groups tasks by the part before the hyphen.
                     key = f"faultline_run-{uuid4().hex}"
-                    names[key] = assignment.request.run_id
+                    under_way[key] = assignment
                     yield client.submit(
                         simulate_on_worker, assignment, expected, key, key=key, pure=False
                     )
@@ -90,34 +94,17 @@ class DaskExecutor:
                     f"dask worker {address} --nthreads 1",
                     file=sys.stderr,
                 )
-            completed = as_completed(list(submit(_IN_FLIGHT)), loop=client.loop)
+            first = list(submit(islice(assignments, _IN_FLIGHT)))
+            completed = as_completed(first, loop=client.loop)
             for future in completed:
-                yield _result_of(future, names.pop(future.key), address)
-                completed.update(list(submit(1)))
-
-
-def _security_for(address: str) -> Security:
-    """Return the TLS settings of Dask's configuration; none are needed on this machine.
-
-    A scheduler or worker executes any code that a client sends. So both require a certificate of
-    one authority outside this machine.
-    """
-    if address.startswith("tls://"):
-        return Security(require_encryption=True)
-    if not _is_loopback(address):
-        raise UserError(
-            f"scheduler {address}: without TLS, anyone who reaches it can run anything; start it "
-            "with certificates, and give tls://HOST:PORT; docs/many-machines.md shows how"
-        )
-    return Security()
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+                assignment = under_way.pop(future.key)
+                try:
+                    yield _result_of(future, assignment.request.run_id, address)
+                except CancelledError:
+                    # The scheduler was lost; a new one does not know this run.
+                    completed.update(list(submit([assignment])))
+                else:
+                    completed.update(list(submit(islice(assignments, 1))))
 
 
 @contextmanager
@@ -127,7 +114,8 @@ def _connected(address: str, security: Security) -> Iterator[Client]:
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        client = _connect(address, security)
+        _check_scheduler(address, security)
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
         try:
             yield client
         finally:
@@ -137,19 +125,49 @@ def _connected(address: str, security: Security) -> Iterator[Client]:
         logger.setLevel(level)
 
 
-def _connect(address: str, security: Security) -> Client:
+def _check_scheduler(address: str, security: Security) -> None:
+    """Refuse an address without a scheduler, or with a scheduler of another version."""
     try:
-        asyncio.run(asyncio.wait_for(_reach(address, security), _CONNECT_S))
-        return Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
-    except Exception as error:  # An invalid address, no answer, or no certificates.
-        raise UserError(f"scheduler {address}: {_reason(error)}; {_REMEDY}") from error
+        kind, there = asyncio.run(asyncio.wait_for(_identify(address, security), _CONNECT_S))
+    except Exception as error:  # An invalid address, no answer, or not Dask's protocol.
+        timed_out = f"no answer in {_CONNECT_S:g} s"
+        reason = timed_out if isinstance(error, asyncio.TimeoutError) else _reason(error)
+        raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
+    if kind != "Scheduler":
+        raise UserError(f"scheduler {address}: this is a {kind.lower()} of Dask; {_REMEDY}")
+    here = get_versions()["packages"]
+    for package in ("python", "distributed"):
+        theirs, ours = str(there.get(package)), str(here[package])
+        # Patch releases of Python are compatible; those of Dask may not be.
+        parts = 2 if package == "python" else None
+        if theirs.split(".")[:parts] != ours.split(".")[:parts]:
+            raise UserError(
+                f"scheduler {address}: has {package} {theirs}, and {ours} is here; "
+                "install the same everywhere"
+            )
 
 
-async def _reach(address: str, security: Security) -> None:
-    """Connect once; `Client` would wait for a silent process without end."""
+async def _identify(address: str, security: Security) -> tuple[str, dict[str, str | None]]:
+    """Return the role of the Dask process at an address, and its package versions."""
     arguments = security.get_connection_args("client")
     comm = await connect(address, timeout=_CONNECT_S, **arguments)
-    comm.abort()
+    try:
+        kind: str = (await send_recv(comm, op="identity"))["type"]
+        versions: dict[str, str | None] = (await send_recv(comm, op="versions"))["packages"]
+    finally:
+        comm.abort()
+    return kind, versions
+
+
+def _wait_until_connected(client: Client, address: str) -> None:
+    """Wait until Dask has restored a broken connection."""
+    while client.status != "running":
+        if client.status in ("closing", "closed"):
+            raise UserError(
+                f"scheduler {address}: the connection was lost and not restored in "
+                f"{_CONNECT_S:g} s; start the scheduler and its workers, and resume"
+            )
+        sleep(0.1)
 
 
 def _result_of(future: Future[Result], run_id: str, address: str) -> Result:
@@ -158,11 +176,8 @@ def _result_of(future: Future[Result], run_id: str, address: str) -> Result:
     except KilledWorker as error:
         lost = error.allowed_failures + 1
         return Result(run_id, RunOutcome(None, f"its workers failed, {lost} in a row"))
-    except CancelledError as error:
-        raise UserError(
-            f"scheduler {address}: the connection was lost; start the scheduler and its workers, "
-            "and resume"
-        ) from error
+    except CancelledError:
+        raise
     except Exception as error:
         raise UserError(f"scheduler {address}: {_reason(error)}") from error
 
@@ -178,7 +193,7 @@ def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) 
     Parameters
     ----------
     assignment : Assignment
-        The run, its time limit and its directory.
+        The run, its limits and its directory.
     expected : Environment
         Environment of the machine that started the sweep.
     key : str

@@ -16,6 +16,7 @@ from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.manifest import seal, unseal
 from faultline.experiments.runs.point import (
     KnownDurations,
+    Limits,
     Request,
     Result,
     Results,
@@ -154,7 +155,7 @@ def _results(pending: list[Request], workers: int | None) -> Results:
     executor = _kept_executor.get()
     if executor is None or executor.workers != (workers or cores()):
         executor = LocalExecutor(workers)
-    return executor.simulate(pending)
+    return executor.simulate(pending, Limits())
 
 
 def _labelled(task: Task, value: Any) -> Any:

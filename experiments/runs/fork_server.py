@@ -10,20 +10,24 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
+import psutil
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.runs.point import (
     KnownDurations,
+    Limits,
     Point,
     Request,
     Result,
@@ -32,7 +36,17 @@ from faultline.experiments.runs.point import (
 )
 from faultline.experiments.runs.provenance import environment
 from faultline.platforms.errors import PlatformError
+from faultline.platforms.units import SIZE, format_quantity
 from faultline.simulator.simgrid_engine.process import Call, fork_from_here, leave_platforms_to
+
+# Reading the memory of a process group takes some milliseconds.
+_MEMORY_INTERVAL_S = 0.25
+_BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
+_OWN_ENTRY = Path("/proc/self")
+_KILLED = "ended by SIGKILL: perhaps the machine ran out of memory"
+# A run that is killed before it can have filled the memory is retried.
+_START_S = 1.0
+_STARTS = 5
 
 
 class OwnerGoneError(Exception):
@@ -41,10 +55,10 @@ class OwnerGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A task of a fork server: a request, its time limit in seconds, and its working directory."""
+    """A task of a fork server: a request, its limits, and its working directory."""
 
     request: Request
-    limit_s: float | None
+    limits: Limits
     directory: str
 
 
@@ -83,7 +97,14 @@ def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) 
     began_s = monotonic()
     if isinstance(request.task, Point):
         request.task.read_ahead()
-    simulated = supervise(partial(attempt, request.task, known), assignment.limit_s, owner)
+    starts = 0
+    while True:
+        starts += 1
+        started_s = monotonic()
+        simulated = supervise(partial(attempt, request.task, known), assignment.limits, owner)
+        late = monotonic() - started_s > _START_S
+        if simulated.error != _KILLED or late or starts == _STARTS:
+            break
     wall_s = monotonic() - began_s
     if simulated.learned is not None:
         # The platform may have changed since the run; the next run reports that.
@@ -106,9 +127,7 @@ def _start_resource_tracker() -> None:
     os.close(null)
 
 
-def supervise(
-    simulate: Callable[[], RunOutcome], limit_s: float | None, owner: Connection
-) -> RunOutcome:
+def supervise(simulate: Callable[[], RunOutcome], limits: Limits, owner: Connection) -> RunOutcome:
     """Execute one run in a forked process group, and end the whole group afterwards.
 
     The calling process must have a single thread.
@@ -117,8 +136,8 @@ def supervise(
     ----------
     simulate : callable
         The run; the forked child calls it.
-    limit_s : float, optional
-        Limit of the run's real time, in seconds.
+    limits : Limits
+        Limits of the child and all that it starts.
     owner : Connection
         Connection to the owner; it becomes readable if the owner ends.
 
@@ -130,8 +149,8 @@ def supervise(
     receiving, sending = Pipe()
     child = os.fork()
     if child == 0:
-        if limit_s is None:
-            # Under a limit, a run simulates its platform itself, so that the limit applies.
+        if limits == Limits():
+            # Under limits, a run simulates its platform itself, so that the limits apply.
             leave_platforms_to(sending)
         _be_the_child(simulate, sending, (owner, receiving))
     sending.close()
@@ -139,7 +158,7 @@ def supervise(
     with suppress(OSError):
         os.setpgid(child, child)
     try:
-        return _watch(child, receiving, owner, limit_s)
+        return _watch(child, receiving, owner, limits)
     finally:
         # Until the child is reaped, no other process can have its number.
         with suppress(ProcessLookupError):
@@ -170,24 +189,28 @@ def _be_the_child(
         os._exit(status)
 
 
-def _watch(
-    child: int, receiving: Connection, owner: Connection, limit_s: float | None
-) -> RunOutcome:
-    deadline = None if limit_s is None else monotonic() + limit_s
+def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits) -> RunOutcome:
+    deadline = inf if limits.time_s is None else monotonic() + limits.time_s
+    interval_s = inf if limits.memory_bytes is None else _MEMORY_INTERVAL_S
     while True:
-        left_s = None if deadline is None else max(0.0, deadline - monotonic())
-        ready = wait([receiving, owner], left_s)
+        pause_s = max(0.0, min(deadline - monotonic(), interval_s))
+        ready = wait([receiving, owner], None if pause_s == inf else pause_s)
         if owner in ready:
             raise OwnerGoneError
-        if not ready:
-            return RunOutcome(None, f"exceeded its time limit of {limit_s:.10g} s")
-        try:
-            message: Call | RunOutcome = receiving.recv()
-            if isinstance(message, RunOutcome):
-                return message
-            receiving.send(message.run())
-        except (EOFError, OSError):
-            return RunOutcome(None, _cause_of_end(child))
+        if receiving in ready:
+            try:
+                message: Call | RunOutcome = receiving.recv()
+                if isinstance(message, RunOutcome):
+                    return message
+                receiving.send(message.run())
+            except (EOFError, OSError):
+                return RunOutcome(None, _cause_of_end(child))
+        if limits.time_s is not None and monotonic() >= deadline:
+            return RunOutcome(None, f"exceeded its time limit of {limits.time_s:.10g} s")
+        if limits.memory_bytes is not None and _resident_bytes(child) > limits.memory_bytes:
+            # The shorter of GB and GiB is most likely the unit that the user wrote.
+            sizes = (format_quantity(limits.memory_bytes, kind) for kind in (SIZE, _BINARY_SIZE))
+            return RunOutcome(None, f"exceeded its memory limit of {min(sizes, key=len)}")
 
 
 def _cause_of_end(child: int) -> str:
@@ -196,5 +219,47 @@ def _cause_of_end(child: int) -> str:
     if end is None or end.si_code == os.CLD_EXITED:
         return f"ended with exit status {end.si_status if end else 'unknown'} and no result"
     name = signal.Signals(end.si_status).name
-    hint = ": perhaps the machine ran out of memory" if name == "SIGKILL" else ""
-    return f"ended by {name}{hint}"
+    return _KILLED if name == "SIGKILL" else f"ended by {name}"
+
+
+def _resident_bytes(group: int) -> int:
+    """Return the resident memory of a process group; ended processes do not count."""
+    resident_bytes = 0
+    for member in members(group, os.getpgid):
+        with suppress(psutil.Error):
+            resident_bytes += member.memory_info().rss
+    return resident_bytes
+
+
+def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process]:
+    """Return the running processes of a process group or session; none if /proc is unreadable.
+
+    Parameters
+    ----------
+    leader : int
+        Number of the group or session.
+    leader_of : callable
+        `os.getpgid` or `os.getsid`.
+    """
+    found = []
+    for number in process_numbers() or ():
+        # It has ended, or is hidden and so belongs to another user.
+        with suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if leader_of(number) == leader:
+                process = psutil.Process(number)
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+    return found
+
+
+def process_numbers() -> list[int] | None:
+    """Return the numbers of all processes, or None if /proc does not list this process.
+
+    /proc may be unmounted, unreadable, or that of another container.
+    """
+    try:
+        numbers = psutil.pids()
+        own = int(_OWN_ENTRY.readlink().name) if sys.platform == "linux" else os.getpid()
+    except (OSError, IndexError):
+        return None
+    return numbers if own == os.getpid() else None

@@ -15,17 +15,18 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import Pipe
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import SimpleQueue
+from socket import SHUT_RDWR, socket
 from threading import Lock
 from time import monotonic, sleep
 
-import psutil
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.fork_server import Assignment
+from faultline.experiments.runs.fork_server import Assignment, members, process_numbers
 from faultline.experiments.runs.point import (
     KnownDurations,
+    Limits,
     Request,
     Result,
     Results,
@@ -36,7 +37,7 @@ from faultline.experiments.runs.point import (
 from faultline.experiments.runs.provenance import Environment, difference, environment
 from faultline.platforms.child_python import python_command
 
-# A machine short of memory may kill the same fork server again.
+# An administrator, or a machine short of memory, may kill the same fork server again.
 _ATTEMPTS = 4
 # Interval of the checks whether a run is still wanted.
 _WANTED_INTERVAL_S = 0.5
@@ -46,6 +47,7 @@ _GRACE_S = 2.0
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # Requests in flight per worker: the current one and the next.
 _LOOK_AHEAD = 2
+_MOST_PER_CORE = 32
 
 
 class LocalExecutor:
@@ -59,6 +61,12 @@ class LocalExecutor:
         self.workers = workers or cores()
         self._keeps_servers = False
         self._kept: list[ForkServer] = []
+        most = _MOST_PER_CORE * cores()
+        if self.workers > most:
+            raise UserError(
+                f"--workers {self.workers}: each is a process of some 100 MB; use at most {most}, "
+                f"{_MOST_PER_CORE} per core"
+            )
 
     def __enter__(self) -> LocalExecutor:
         self._keeps_servers = True
@@ -69,7 +77,7 @@ class LocalExecutor:
         _stop(self._kept)
         self._kept = []
 
-    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`. A UserError if this machine cannot execute any."""
         directory = str(Path.cwd())
         expected = environment()
@@ -86,7 +94,7 @@ class LocalExecutor:
             finally:
                 idle.put(server)
 
-        assignments = (Assignment(request, limit_s, directory) for request in requests)
+        assignments = (Assignment(request, limits, directory) for request in requests)
         with ThreadPoolExecutor(self.workers) as pool:
             try:
                 first = islice(assignments, _LOOK_AHEAD * self.workers)
@@ -109,9 +117,9 @@ def _stop(servers: Iterable[ForkServer]) -> None:
 
 
 class InThisProcess:
-    """Executes runs one after the other in this process, without a time limit."""
+    """Executes runs one after the other in this process, without limits."""
 
-    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`."""
         known = KnownDurations()
         for request in requests:
@@ -152,6 +160,11 @@ class ForkServer:
         UserError
             If no process can be started here, or its environment differs.
         """
+        if assignment.limits.memory_bytes is not None and process_numbers() is None:
+            raise UserError(
+                "--memory-limit: the memory of runs is unknown here: /proc does not list the "
+                "processes of this machine; mount it, or leave the limit out"
+            )
         began_s = monotonic()
         for _ in range(_ATTEMPTS):
             process = self._running_process()
@@ -179,24 +192,28 @@ class ForkServer:
 
     def _running_process(self) -> _Process:
         """Return the process, and start it first if there is none."""
-        with self._lock:
-            self._check_not_stopped()
-            if self._process is not None:
-                return self._process
-            process = self._process = _Process()
-        # The start takes a while, in which `stop` needs the lock.
-        try:
-            process.check(self.expected)
-        except (EOFError, OSError) as error:
-            status = self._discard(process)
-            raise UserError(
-                f"{sys.executable}: the process that executes runs ended at its start, with exit "
-                f"status {status}"
-            ) from error
-        except BaseException:
-            self._discard(process)
-            raise
-        return process
+        status = 0
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                self._check_not_stopped()
+                if self._process is not None:
+                    return self._process
+                process = self._process = _Process()
+            # The start takes a while, in which `stop` needs the lock.
+            try:
+                process.check(self.expected)
+                return process
+            except (EOFError, OSError):
+                status = self._discard(process)
+            except BaseException:
+                self._discard(process)
+                raise
+            if status > 0:  # Only a killed process is worth a retry.
+                break
+        how = f"by signal {-status}" if status < 0 else f"with exit status {status}"
+        raise UserError(
+            f"{sys.executable}: the process that executes runs ended at its start, {how}"
+        )
 
     def _discard(self, process: _Process) -> int:
         """End a failed process and return its exit status."""
@@ -245,7 +262,10 @@ class _Process:
 
     def end(self) -> int:
         if not self._ended:
-            _end_session(self._process.pid)
+            if process_numbers() is None:
+                _end_unlisted(self._process.pid, self.connection)
+            else:
+                _end_session(self._process.pid)
             # Reaped last: until then no other process can have its number.
             self._process.wait()
             self._ended = True
@@ -261,22 +281,21 @@ def _end_session(leader: int) -> None:
     for request in (signal.SIGTERM, signal.SIGKILL):
         deadline = monotonic() + _GRACE_S
         # A process may start another one before it ends.
-        while (found := _members(leader)) and monotonic() < deadline:
+        while (found := members(leader, os.getsid)) and monotonic() < deadline:
             for member in found:
                 with suppress(ProcessLookupError):
-                    os.kill(member, request)
+                    os.kill(member.pid, request)
             sleep(0.005)
 
 
-def _members(session: int) -> list[int]:
-    """Return the numbers of the running processes of a session."""
-    found = []
-    for number in psutil.pids():
-        # It has ended, or is hidden and so belongs to another user.
-        with suppress(ProcessLookupError, PermissionError, psutil.Error):
-            if (
-                os.getsid(number) == session
-                and psutil.Process(number).status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(number)
-    return found
+def _end_unlisted(leader: int, connection: Connection) -> None:
+    """End a fork server without a list of processes: it ends itself if the connection closes."""
+    with socket(fileno=os.dup(connection.fileno())) as ours, suppress(OSError):
+        ours.shutdown(SHUT_RDWR)
+    deadline = monotonic() + _GRACE_S
+    while monotonic() < deadline:
+        if os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            break
+        sleep(0.005)
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

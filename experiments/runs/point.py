@@ -26,6 +26,15 @@ Labels = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a single run; None is no limit."""
+
+    time_s: float | None = None  # Seconds of real time.
+    # Resident memory of its process and that process's children, in bytes.
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """The value or error of a run."""
 
@@ -180,12 +189,12 @@ Results = Generator[Result, None, None]
 class Executor(Protocol):
     """Executes runs: on this machine, or on a Dask cluster."""
 
-    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests, and yield each result as it arrives, in any order.
 
         Requests are consumed as results are, so there may be any number of them. A run that crashes
-        or takes more than `limit_s` seconds of real time has a result with an error; the others
-        continue. Closing the iterator stops the runs in flight and leaves no process behind.
+        or exceeds its limits has a result with an error; the others continue. Closing the iterator
+        stops the runs in flight and leaves no process behind.
         """
         ...
 
@@ -211,7 +220,11 @@ def attempt(task: Task, known: KnownDurations) -> RunOutcome:
 
 def explain(error: BaseException) -> str:
     """Return an error as one line that is the same in each run."""
-    text = str(error) if isinstance(error, EXPLAINED) else f"{type(error).__name__}: {error}"
+    text = (
+        str(error)
+        if isinstance(error, EXPLAINED)
+        else f"{type(error).__name__}: {error}".removesuffix(": ")
+    )
     # Addresses in memory differ from run to run.
     return one_line(re.sub(r" at 0x[0-9a-fA-F]+", "", text))
 

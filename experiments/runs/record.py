@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 from faultline.experiments.config.distribution import own_version
@@ -21,6 +23,7 @@ Record = dict[str, Any]
 """A flat record: column to scalar."""
 
 Kind = Literal["text", "count", "number"]
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +116,23 @@ class Column:
     share: bool = False  # Whether the values, and so their intervals, are between 0 and 1.
     optional: bool = False  # Whether a run may have no value.
     # Computes the value of a run, or the values of a family by name. The default is the attribute
-    # of `SimulatedRun` or `Progress` with the name of the column.
+    # of `PlayedRun` or `Progress` with the name of the column.
     value: Callable[[SimulatedRun], Any] | None = None
 
     @property
     def with_unit(self) -> str:
         """The label of an axis: name and unit."""
         return f"{self.label} ({self.shown_unit})" if self.shown_unit else self.label
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and greatest valid number.
+
+        A time by cause may be slightly negative: it is a difference with a rounding error, and
+        compute with jitter may be shorter than expected.
+        """
+        least = -_MOST if self.name.removesuffix("_s") in CAUSES else 0.0
+        return least, inf if "time_to_train_ratio" in self.name else _MOST
 
     def of(self, simulated: SimulatedRun) -> Any:
         """Return the value of a run."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +25,19 @@ from faultline.experiments.runs.manifest import (
     Manifest,
     differences,
     read_manifest,
+    read_own,
     seal,
     unseal,
 )
-from faultline.platforms.files import is_draft, write_file
+from faultline.experiments.runs.record import COLUMNS, column
+from faultline.platforms.files import check_replaceable, is_draft, write_file
 
 FOLDER = "runs"
 LOCK = ".lock"
+NAMED_AT_MOST = 20
+"""Damaged files that are named; further ones are counted."""
 _SUFFIX = ".json"
+_NO_FOLDER = "not a folder"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
@@ -57,27 +65,48 @@ def write_run(directory: Path, run: StoredRun) -> None:
     write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
 
 
-def read_runs(
-    directory: Path, requested: Collection[str]
-) -> tuple[dict[str, StoredRun], list[str]]:
-    """Read the requested runs of a store by name, and return a line per damaged file.
+_OF_KIND: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "count": (int,),
+    "number": (int, float),
+}
+_TYPES = [
+    {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
+    for error in (str, type(None))
+    for wall_s in (float, int)
+]
 
-    Other files are ignored.
+
+def read_runs(
+    directory: Path, requested: Manifest | frozenset[str]
+) -> tuple[dict[str, StoredRun], dict[Path, str]]:
+    """Read the requested runs of a store by name, and return why damaged files are refused.
+
+    With a plan, records that differ from it are damaged too. Other files are ignored.
     """
     runs: dict[str, StoredRun] = {}
-    problems: list[str] = []
+    damaged: dict[Path, str] = {}
+    checked: Checked = {}
+    stated: dict[str, dict[str, Any]] | None = None
+    if isinstance(requested, Manifest):
+        stated = requested.stated()
+        requested = frozenset(stated)
     folder = directory / FOLDER
+    if os.path.lexists(folder) and not _is_own_folder(folder):
+        return runs, {folder: _NO_FOLDER}
     with suppress(FileNotFoundError), _without_collector():
-        for path in sorted(folder.iterdir()):
-            run_id = path.name.removesuffix(_SUFFIX)
-            if run_id not in requested:
+        for name in sorted(entry.name for entry in os.scandir(folder)):
+            if is_draft(name) or name.removesuffix(_SUFFIX) not in requested:
                 continue
             try:
-                runs[run_id] = StoredRun(**unseal(path.read_bytes()))
-            except (DamagedError, TypeError) as error:
-                reason = error if isinstance(error, DamagedError) else "of another version"
-                problems.append(f"{path}: {reason}")
-    return runs, problems
+                run = _read(folder, name)
+                if stated is not None:
+                    _check_record(run.record, stated[run.run_id], checked)
+            except DamagedError as error:
+                damaged[folder / name] = str(error)
+            else:
+                runs[run.run_id] = run
+    return runs, damaged
 
 
 @contextmanager
@@ -90,6 +119,82 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _read(folder: Path, name: str) -> StoredRun:
+    content = unseal(read_own(f"{folder}/{name}"))
+    # A sweep may have 100,000 of these files, so this check is a fast one.
+    if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
+        raise DamagedError("not the file of a run")
+    run = StoredRun(**content)
+    if (run.record is None) == (run.error is None):
+        raise DamagedError("not the file of a run")
+    if name != run.run_id + _SUFFIX:
+        raise DamagedError(f"is the run {run.run_id} under another name")
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The numeric columns of a kind of record, and the bounds of their values."""
+
+    names: tuple[str, ...]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+
+    def hold(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record is within the bounds; a sweep calls this 100,000 times."""
+        values = tuple(map(record.__getitem__, self.names))
+        # Comparisons with NaN are false.
+        return all(map(le, self.least, values)) and all(map(le, values, self.most))
+
+
+Checked = dict[Any, _Bounds]
+"""Bounds of the numeric columns, by the columns and types of valid records."""
+
+
+def _check_record(record: Any, stated: Mapping[str, Any], checked: Checked) -> None:
+    """Refuse a record of another run, or with a value that is invalid for its column.
+
+    Columns and types are checked once per distinct shape: most records of a sweep share one.
+    """
+    if record is None:
+        return
+    if not isinstance(record, dict):
+        raise DamagedError("not the record of a run")
+    shape = (tuple(record), tuple(map(type, record.values())))
+    if shape not in checked:
+        checked[shape] = _checked_columns(record)
+    bounds = checked[shape]
+    if not bounds.hold(record):
+        for name, least, most in zip(bounds.names, bounds.least, bounds.most, strict=True):
+            if not least <= record[name] <= most:
+                raise DamagedError(f"has {record[name]!r} in {name!r}, which is out of range")
+    for name, value in stated.items():
+        if record.get(name, value) != value:
+            raise DamagedError(
+                f"has {record[name]!r:.100} in {name!r}, and {value!r:.100} was requested"
+            )
+
+
+def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
+    """Return the bounds of a record; refuse missing values and values of a wrong type."""
+    bounded = []
+    for name, value in record.items():
+        defined = column(name)
+        fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
+        if value is not None and type(value) not in fitting:
+            raise DamagedError(f"has a value of a wrong type in {name[:100]!r}")
+        if value is not None and defined and defined.kind != "text":
+            bounded.append((name, *defined.bounds))
+    for name, defined in COLUMNS.items():
+        if record.get(name) is None and not defined.optional:
+            raise DamagedError(f"has no value in {name!r}")
+    return _Bounds(*zip(*bounded, strict=True)) if bounded else _Bounds((), (), ())
+
+
+def _is_own_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 @dataclass
@@ -146,8 +251,8 @@ def open_store(
 ) -> Iterator[Store]:
     """Open a store under an exclusive lock; it is created if missing.
 
-    Temporary files of killed processes are removed. A damaged run counts as missing. Nothing else
-    changes before `Store.begin`.
+    Temporary files of killed processes are removed. A damaged run counts as missing; a link, a pipe
+    or a folder at its place is refused. Nothing else changes before `Store.begin`.
 
     Parameters
     ----------
@@ -174,10 +279,24 @@ def open_store(
             store = Store(directory, requested, wanted=frozenset(requested.run_ids))
         else:
             store = Store(directory, None, wanted=frozenset(requested))
-        store.runs, problems = read_runs(directory, store.wanted)
-        for problem in problems:
-            print_line(f"{problem}; this run is executed again")
+        store.runs, damaged = read_runs(directory, store.manifest or store.wanted)
+        for place, (path, reason) in enumerate(damaged.items()):
+            if reason == _NO_FOLDER:
+                raise UserError(f"{path}: {reason}; remove it, and repeat the command")
+            check_own(path)
+            if place < NAMED_AT_MOST:
+                print_line(f"{path}: {reason}; this run is executed again")
+        if (more := len(damaged) - NAMED_AT_MOST) > 0:
+            print_line(f"{directory}: {more} more such files")
         yield store
+
+
+def check_own(path: Path) -> None:
+    """Refuse a link, a pipe or a folder at the place of a file."""
+    try:
+        check_replaceable(path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; remove it, and repeat the command") from error
 
 
 def _make(directory: Path, option: str) -> None:
@@ -198,6 +317,7 @@ def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine)
     except FileNotFoundError:
         return
     except DamagedError as error:
+        check_own(directory / manifests.FILE)
         print_line(f"{directory / manifests.FILE}: {error}; it is written again")
         return
     difference = next(differences(before, manifest), None)
@@ -214,9 +334,11 @@ def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine)
 
 
 def _remove_temporary_files(directory: Path) -> None:
-    for path in (*directory.glob(".*"), *(directory / FOLDER).glob(".*")):
-        if is_draft(path.name):
-            path.unlink(missing_ok=True)
+    for folder in (directory, directory / FOLDER):
+        if _is_own_folder(folder):
+            for path in folder.iterdir():
+                if is_draft(path.name):
+                    path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -231,23 +353,42 @@ def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
         Whether the lock is held. Some network file systems have no locks: concurrent sweeps then
         execute some runs twice, but files are still whole.
     """
-    with (directory / LOCK).open("a") as file:
-        try:
-            _acquire(file.fileno(), directory, print_line)
-            alone = True
-        except OSError as error:
-            if error.errno not in _NO_LOCKS_HERE:
-                raise
-            print_line(
-                f"{directory}: the file system has no locks; start no second sweep there meanwhile"
-            )
-            alone = False
-        yield alone
-
-
-def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> None:
+    descriptor = _open_lock(directory / LOCK)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print_line(f"{directory}: waiting for another sweep to end")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield _acquire(descriptor, directory, print_line)
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock file; nothing else at its place is opened."""
+    remedy = "remove it, unless another sweep runs here"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise UserError(f"{path}: not a lock but a link, a folder or a socket; {remedy}") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise UserError(f"{path}: not a lock but a pipe or a hard link; {remedy}")
+    return descriptor
+
+
+def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> bool:
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print_line(f"{directory}: waiting for another sweep to end")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        print_line(
+            f"{directory}: the file system has no locks; start no second sweep there meanwhile"
+        )
+        return False
+    return True

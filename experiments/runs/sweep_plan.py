@@ -22,13 +22,21 @@ from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.execution import line_printer, progress_of_runs
 from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
-from faultline.experiments.runs.point import Executor, Point, Request, name_run
+from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import stated_hash
-from faultline.experiments.runs.store import Store, StoredRun, open_store
-from faultline.experiments.runs.table import CSV, read_table, remove_tables, write_tables
+from faultline.experiments.runs.store import Store, StoredRun, check_own, open_store
+from faultline.experiments.runs.table import (
+    CSV,
+    PARQUET,
+    remove_tables,
+    tables_stand,
+    write_tables,
+)
 from faultline.strategies.registry import strategy_class
 from rich.console import Console
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +159,7 @@ def simulate_plan(
     directory: Path,
     executor: Callable[[], Executor],
     console: Console,
-    limit_s: float | None = None,
+    limits: Limits = NO_LIMITS,
     *,
     retry_failed: bool = False,
 ) -> Outcome:
@@ -169,8 +177,8 @@ def simulate_plan(
         Makes the executor; called only if a run is missing.
     console : Console
         Shows the progress, and a line per damaged file.
-    limit_s : float, optional
-        Limit of the real time of a single run, in seconds.
+    limits : Limits
+        Limits of a single run.
     retry_failed : bool
         Whether runs that failed before are repeated.
 
@@ -184,6 +192,8 @@ def simulate_plan(
     code = code_digest()
     manifest = plan.manifest
     with open_store(directory, manifest, print_line) as store:
+        for name in (PARQUET, CSV):
+            check_own(directory / name)
         missing = store.missing(retry_failed=retry_failed)
         staying = store.staying(missing)
         _check_code(store, staying, code)
@@ -193,7 +203,7 @@ def simulate_plan(
         store.begin()
         if missing:
             done, failed = len(staying), sum(run.failed for run in staying)
-            results = executor().simulate(plan.requests(missing), limit_s)
+            results = executor().simulate(plan.requests(missing), limits)
             name, total = manifest.grid["name"], len(manifest.run_ids)
             with closing(results), progress_of_runs(console, name, total, done) as show:
                 for result in results:
@@ -207,8 +217,7 @@ def simulate_plan(
                     f"{directory}: the simulation's source has changed while this sweep ran, and "
                     "results may mix both; choose another -o DIR to repeat all runs"
                 )
-        has_tables = (directory / CSV).exists() and read_table(directory, manifest) is not None
-        if missing or not has_tables:
+        if missing or not tables_stand(directory, manifest):
             if left := len(store.missing()):
                 raise UserError(
                     f"{directory}: {left} runs have no result; repeat the command to execute them"

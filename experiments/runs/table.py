@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.runs.manifest import FILE, DamagedError, Manifest, read_manifest
-from faultline.experiments.runs.record import column
+from faultline.experiments.runs.manifest import (
+    FILE,
+    DamagedError,
+    Manifest,
+    read_manifest,
+    read_own,
+)
+from faultline.experiments.runs.record import COLUMNS, column
 from faultline.experiments.runs.store import FOLDER, StoredRun, read_runs
 from faultline.platforms.files import write_file
 
 PARQUET = "table.parquet"
 CSV = "table.csv"
 _PLAN = b"faultline.plan"
+_CSV_DIGEST = b"faultline.csv"
+_MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
+_OF_RUN = ("run_id", "status", "error", "code")
+_ARROW_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "text": (pa.types.is_string,),
+    "count": (pa.types.is_int64,),
+    "number": (pa.types.is_int64, pa.types.is_float64),
+    "": (pa.types.is_boolean,),
+}
 _TYPES = {"text": pa.string(), "count": pa.int64()}
 
 
@@ -43,8 +62,8 @@ class Sweep:
 def read_sweep(directory: Path) -> Sweep:
     """Read a sweep directory; the sweep may be unfinished or still running.
 
-    The table is read if it is of this plan and newer than all runs. Otherwise the files of the runs
-    are read, which gives the same frame. Nothing is changed.
+    The table is read if it is valid and newer than all runs. Otherwise the files of the runs are
+    read, which gives the same frame. Nothing is changed.
 
     Raises
     ------
@@ -53,10 +72,10 @@ def read_sweep(directory: Path) -> Sweep:
     """
     manifest = _manifest(directory)
     problems: tuple[str, ...] = ()
-    table = read_table(directory, manifest)
+    table = read_table(directory, manifest) if _table_is_youngest(directory) else None
     if table is None:
-        runs, damaged = read_runs(directory, frozenset(manifest.run_ids))
-        problems = tuple(f"{problem}; left out" for problem in damaged)
+        runs, damaged = read_runs(directory, manifest)
+        problems = tuple(f"{path}: {reason}; left out" for path, reason in damaged.items())
         table = make_table(manifest, runs)
     return Sweep(
         directory,
@@ -136,6 +155,53 @@ def _requested(
     return {**columns, "seed": pa.array([seed for _, seed in rows], pa.int64())}
 
 
+def _check_table(table: pa.Table, manifest: Manifest) -> None:
+    """Raise a DamagedError for a table of other runs, or with a value that is out of range.
+
+    The checks are those of records (`store.read_runs`), column by column.
+    """
+    requested = _requested([(values, seed) for _, values, seed in manifest.rows()], manifest)
+    names, of_plan = table.column_names, [*_OF_RUN, *requested]
+    if names[: len(of_plan)] != of_plan or len(set(names)) < len(names):
+        raise DamagedError("has other columns than the table of this sweep")
+    columns = {name: pa.concat_arrays(table.column(name).chunks) for name in names}
+    texts = {name: columns[name].to_pylist() for name in _OF_RUN}
+    if texts["run_id"] != manifest.run_ids or any(
+        not columns[name].equals(array) for name, array in requested.items()
+    ):
+        raise DamagedError("has other runs than this sweep")
+    good = np.array([error is None for error in texts["error"]])
+    statuses = ["ok" if one else "failed" for one in good]
+    if texts["status"] != statuses or not all(isinstance(code, str) for code in texts["code"]):
+        raise DamagedError("has a run that neither succeeded nor failed")
+    for name in names[len(of_plan) :]:
+        _check_column(name, columns[name], good)
+    required = {name for name, defined in COLUMNS.items() if not defined.optional}
+    if good.any() and (missing := required - set(names)):
+        raise DamagedError(f"lacks the column {min(missing)!r}")
+    of_runs = list(manifest.stated().values())
+    for name in {"scenario", "strategy", "engine"} & set(names):
+        values = zip(columns[name].to_pylist(), of_runs, strict=True)
+        if any(value not in (None, stated.get(name, value)) for value, stated in values):
+            raise DamagedError(f"has another value in {name!r} than was requested")
+
+
+def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:
+    defined = column(name)
+    kinds = _ARROW_KINDS[defined.kind] if defined else tuple(chain(*_ARROW_KINDS.values()))
+    if not (pa.types.is_null(array.type) or any(fits(array.type) for fits in kinds)):
+        raise DamagedError(f"has values of a wrong type in {name!r}")
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    if not absent[~good].all() or (defined and not defined.optional and absent[good].any()):
+        raise DamagedError(f"lacks a value in {name!r}, or has one for a failed run")
+    if defined and defined.kind != "text":
+        values = array.drop_null().to_numpy(zero_copy_only=False)
+        least, most = defined.bounds
+        # Comparisons with NaN are false.
+        if not ((least <= values) & (values <= most)).all():
+            raise DamagedError(f"has a value in {name!r} that is out of range")
+
+
 def _columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the values of records by column; None if a record lacks one."""
     shapes = dict.fromkeys(tuple(record) for record in records)
@@ -157,11 +223,14 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def write_tables(directory: Path, manifest: Manifest, runs: Mapping[str, StoredRun]) -> None:
-    """Write both tables atomically; the Parquet file comes last."""
+    """Write both tables atomically; the Parquet file comes last, with the digest of the CSV."""
     table = make_table(manifest, runs)
     text: str = frame_of(table).to_csv(index=False, lineterminator="\n")
-    write_file(directory / CSV, text)
-    table = table.replace_schema_metadata({_PLAN: manifest.digest()})
+    csv = text.encode()
+    write_file(directory / CSV, csv)
+    table = table.replace_schema_metadata(
+        {_PLAN: manifest.digest(), _CSV_DIGEST: hashlib.sha256(csv).hexdigest()}
+    )
     parquet = io.BytesIO()
     pq.write_table(table, parquet, compression="zstd", write_page_checksum=True)
     write_file(directory / PARQUET, parquet.getvalue())
@@ -174,28 +243,44 @@ def remove_tables(directory: Path) -> None:
 
 
 def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
-    """Return the Parquet table if it is of this plan, whole, and newer than all runs; else None."""
-    if not _table_is_youngest(directory):
-        return None
+    """Return the Parquet table if it is valid and has all runs of this plan; else None."""
     try:
-        table = parquet_from((directory / PARQUET).read_bytes())
-    except (OSError, pa.ArrowException):
+        table = parquet_from(read_own(directory / PARQUET), len(manifest.run_ids))
+        if (table.schema.metadata or {}).get(_PLAN) != manifest.digest().encode():
+            return None
+        if table.num_rows != len(manifest.run_ids):
+            return None
+        _check_table(table, manifest)
+    except (OSError, pa.ArrowException, DamagedError):
         return None
-    is_of_plan = (table.schema.metadata or {}).get(_PLAN) == manifest.digest().encode()
-    return table if is_of_plan else None
+    return table
 
 
-def parquet_from(content: bytes) -> pa.Table:
+def tables_stand(directory: Path, manifest: Manifest) -> bool:
+    """Return whether both tables exist, are valid for this plan, and are newer than all runs."""
+    if not _table_is_youngest(directory) or not (directory / CSV).exists():
+        return False
+    table = read_table(directory, manifest)
+    digest = hashlib.sha256((directory / CSV).read_bytes()).hexdigest().encode()
+    return table is not None and table.schema.metadata.get(_CSV_DIGEST) == digest
+
+
+def parquet_from(content: bytes, most_rows: int = 2_000_000) -> pa.Table:
     """Return the table of a Parquet file.
 
     Arrow starts no thread: one that releases a Python object after Python's end causes a SIGABRT.
+    Rows are counted before they are read, as a file of 1 MB may have 50 million.
 
     Raises
     ------
     OSError or pyarrow.ArrowException
-        If the file is not Parquet, or has a wrong checksum.
+        If the file is not Parquet, has a wrong checksum, or more rows than `most_rows`.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False
     )
+    found = file.metadata
+    if found.num_rows > most_rows or found.num_columns > _MOST_COLUMNS:
+        size = f"{found.num_rows:,} rows and {found.num_columns:,} columns"
+        raise OSError(errno.EFBIG, f"{size}: more than {most_rows:,} or {_MOST_COLUMNS:,}")
     return file.read(use_threads=False)

@@ -41,6 +41,12 @@ def declare(commands: Commands) -> None:
         help="real time a run may take, for example 10min; a run that takes longer has failed",
     )
     sweep.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        type=shared.above_zero("size", _NOTHING),
+        help="memory a run may take, for example 4GB; a run that takes more has failed",
+    )
+    sweep.add_argument(
         "--retry-failed", action="store_true", help="run runs that failed before once more"
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.runs.point import Executor, Request, Result, Results, RunOutcome
+from faultline.experiments.runs.point import Executor, Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.record import COLUMNS
 from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, simulate_plan
 from faultline.experiments.screen import Screen
@@ -34,7 +34,7 @@ class Invented:
         self.invent = invent
         self.simulated: list[Request] = []
 
-    def simulate(self, requests: Iterable[Request], limit_s: float | None = None) -> Results:
+    def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         for request in requests:
             self.simulated.append(request)
             outcome = self.invent(request)

@@ -16,10 +16,12 @@ from pathlib import Path
 import dask.config
 import psutil
 import pytest
-from distributed import Client, Security
+from distributed import Client
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.dask_cluster import DaskExecutor
 from faultline.experiments.runs.local import LocalExecutor
+from faultline.experiments.runs.point import Limits
 
 from tests.docs.pages import ROOT, page
 from tests.experiments.runs.processes import free_port, request, wait_for, with_tests
@@ -120,11 +122,32 @@ def test_certificates_are_not_made_twice_into_one_folder(keys: Path) -> None:
     assert {path: path.read_bytes() for path in keys.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("address", "printed"),
+    [
+        ("tcp://192.0.2.1:8786", "can run anything"),
+        ("192.0.2.1:8786", "can run anything"),
+        ("tcp://[2001:db8::1]:8786", "can run anything"),
+        ("tcp://127.0.0.1.example.org:8786", "can run anything"),
+        ("tls://127.0.0.1:8786", "names no certificates; set DASK_CONFIG"),
+    ],
+)
+def test_nobody_talks_in_the_clear_beyond_this_machine(address: str, printed: str) -> None:
+    with pytest.raises(UserError, match=printed):
+        security_for(address)
+
+
+def test_missing_certificates_are_named(keys: Path, tmp_path: Path) -> None:
+    moved = {"distributed.comm.tls.ca-file": str(tmp_path / "gone.pem")}
+    with configured(keys), dask.config.set(moved), pytest.raises(UserError, match=r"gone\.pem: no"):
+        security_for("tls://127.0.0.1:8786")
+
+
 def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -> None:
     other_keys = tmp_path / "other"
     make_certificates(other_keys)
     with configured(other_keys):
-        foreign = Security(require_encryption=True)
+        foreign = security_for("tls://x")
     for address, security in ((scheduler.replace("tls:", "tcp:"), None), (scheduler, foreign)):
 
         async def break_in(address: str = address, security: object = security) -> None:
@@ -133,7 +156,7 @@ def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -
         with pytest.raises(Exception, match=r"(?i)timed out|certificate|handshake|closed|connect"):
             asyncio.run(break_in())
     with configured(other_keys), pytest.raises(UserError) as caught:
-        list(DaskExecutor(scheduler).simulate([request("a")]))
+        list(DaskExecutor(scheduler).simulate([request("a")], Limits()))
     assert str(caught.value).startswith(f"scheduler {scheduler}: ")
 
 
@@ -145,7 +168,8 @@ def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, k
         asked = [request("a"), request("b", seed=1)]
         with configured(keys):
             simulated = {
-                one.run_id: one.simulated.value for one in DaskExecutor(scheduler).simulate(asked)
+                one.run_id: one.simulated.value
+                for one in DaskExecutor(scheduler).simulate(asked, Limits())
             }
         places = listening(worker)
         assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
@@ -155,5 +179,5 @@ def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, k
         worker.terminate()
         worker.wait()
     assert simulated == {
-        one.run_id: one.simulated.value for one in LocalExecutor(1).simulate(asked)
+        one.run_id: one.simulated.value for one in LocalExecutor(1).simulate(asked, Limits())
     }

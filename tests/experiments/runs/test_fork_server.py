@@ -7,13 +7,16 @@ import os
 import pickle
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -27,7 +30,9 @@ from faultline.experiments.runs import fork_server, local
 from faultline.experiments.runs.fork_server import Assignment, OwnerGoneError, supervise
 from faultline.experiments.runs.local import ForkServer, RunAbandonedError
 from faultline.experiments.runs.point import (
+    Call,
     KnownDurations,
+    Limits,
     Point,
     Request,
     Result,
@@ -53,10 +58,11 @@ from tests.experiments.runs.processes import (
 )
 from tests.stated_times import NOTHING_MEASURED
 
-PATIENT = 60.0
+MEBIBYTE = 2**20
+PATIENT = Limits(time_s=60.0)
 
 
-def supervised(what: Callable[[], object], limit_s: float | None = PATIENT) -> RunOutcome:
+def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> RunOutcome:
     """Supervise some function in place of a run; what it returns is its record."""
 
     def in_place_of_a_run() -> RunOutcome:
@@ -65,7 +71,7 @@ def supervised(what: Callable[[], object], limit_s: float | None = PATIENT) -> R
 
     owner, other_end = Pipe()
     with owner, other_end:
-        return supervise(in_place_of_a_run, limit_s, owner)
+        return supervise(in_place_of_a_run, limits, owner)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +100,8 @@ def server(kept: list[ForkServer]) -> Iterator[ForkServer]:
     server.stop()
 
 
-def assigned(asked: Request, limit_s: float | None = PATIENT) -> Assignment:
-    return Assignment(asked, limit_s, str(Path.cwd()))
+def assigned(asked: Request, limits: Limits = PATIENT) -> Assignment:
+    return Assignment(asked, limits, str(Path.cwd()))
 
 
 # --- Supervision ----------------------------------------------------------------------------------
@@ -118,7 +124,7 @@ def test_the_server_keeps_platforms_for_runs_without_limits() -> None:
     def keeper() -> int:
         return call_in_keeper(os.getpid)
 
-    assert supervised(keeper, None) == RunOutcome({"returned": os.getpid()}, None)
+    assert supervised(keeper, Limits()) == RunOutcome({"returned": os.getpid()}, None)
     own = supervised(lambda: (keeper(), os.getpid())).value
     assert own is not None
     assert own["returned"][0] == own["returned"][1]
@@ -155,17 +161,40 @@ def test_time_over_ends_a_run_and_what_it_started(tmp_path: Path) -> None:
         (tmp_path / "number").write_text(str(other.pid))
         time.sleep(600)
 
-    simulated = supervised(starts_another, 0.7)
+    simulated = supervised(starts_another, Limits(time_s=0.7))
     assert simulated == RunOutcome(None, "exceeded its time limit of 0.7 s")
     number = int((tmp_path / "number").read_text())
     assert gone([psutil.Process(number)] if psutil.pid_exists(number) else [])
+
+
+@pytest.mark.parametrize("by_child", [False, True], ids=["itself", "what it started"])
+def test_too_much_memory_ends_a_run(by_child: bool) -> None:
+    hog = "import time; held = b'x' * (500 * 2**20); time.sleep(600)"
+
+    def hungry() -> None:
+        if by_child:
+            subprocess.run([sys.executable, "-c", hog], check=False, timeout=600)
+        else:
+            exec(hog)
+
+    # A forked child begins with the pages of its parent.
+    limit = psutil.Process().memory_info().rss // MEBIBYTE + 200
+    simulated = supervised(hungry, Limits(time_s=60.0, memory_bytes=limit * MEBIBYTE))
+    assert simulated.error is not None
+    assert simulated.error.startswith("exceeded its memory limit of ")
+
+
+def test_a_run_within_its_memory_goes_on() -> None:
+    limit = psutil.Process().memory_info().rss + 200 * MEBIBYTE
+    simulated = supervised(partial(time.sleep, 0.8), Limits(memory_bytes=limit))
+    assert simulated == RunOutcome({"returned": None}, None)
 
 
 def test_a_run_ends_with_its_owner() -> None:
     owner, other_end = Pipe()
     other_end.close()
     with owner, pytest.raises(OwnerGoneError):
-        supervise(lambda: RunOutcome({"slept": time.sleep(600)}, None), None, owner)
+        supervise(lambda: RunOutcome({"slept": time.sleep(600)}, None), Limits(), owner)
     children = running(psutil.Process().children())
     assert all(os.getpgid(child.pid) == os.getpgid(0) for child in children)
 
@@ -322,6 +351,30 @@ def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) ->
     assert server_process().pid == server_number
 
 
+@pytest.mark.parametrize("proc", ["unmounted", "unreadable", "of others"])
+def test_a_server_ends_with_its_run_where_no_process_is_listed(
+    proc: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        endless = thread.submit(server.simulate, assigned(request("endless", ENDLESS)))
+        assert wait_for(simulating_process)
+        started = simulated_by()
+        with monkeypatch.context() as patch:
+            if proc == "of others":
+                (tmp_path / "self").symlink_to("1")
+                patch.setattr(fork_server, "_OWN_ENTRY", tmp_path / "self")
+            else:
+                error = IndexError() if proc == "unmounted" else PermissionError()
+                patch.setattr(psutil, "pids", Mock(side_effect=error))
+            limited = assigned(request("limited"), Limits(memory_bytes=10**12))
+            with pytest.raises(UserError, match="--memory-limit: the memory of runs is unknown"):
+                server.simulate(limited)
+            server.stop()
+        assert gone(started)
+        with pytest.raises(RunAbandonedError):
+            endless.result(PATIENCE_S)
+
+
 @pytest.mark.slow
 def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
     assert server.simulate(assigned(request("before"))).simulated.error is None
@@ -352,19 +405,58 @@ def test_a_run_is_tried_again_when_its_fork_server_dies(
     assert result.simulated == RunOutcome(None, printed)
 
 
-def test_a_fork_server_that_ends_at_its_start_is_told(
-    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("deaths", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
+    server: ForkServer, deaths: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    left = iter(range(deaths))
     start = subprocess.Popen
 
     def start_and_kill(*words: Any, **named: Any) -> subprocess.Popen[bytes]:
         process = start(*words, **named)
-        process.kill()
+        if next(left, None) is not None:
+            process.kill()
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
-    with pytest.raises(UserError, match="ended at its start, with exit status -9"):
-        server.simulate(assigned(request("it")))
+    if deaths == 3:
+        assert server.simulate(assigned(request("it"))).simulated.error is None
+    else:
+        with pytest.raises(UserError, match="ended at its start, by signal 9"):
+            server.simulate(assigned(request("it")))
+
+
+def die_first(times: tuple[str, int, float]) -> int:
+    """Be killed so many times, each after a while; returns how often it was begun."""
+    path, deaths, after_s = times
+    with open(path, "a+") as file:  # noqa: PTH123
+        file.write("x")
+        file.flush()
+        file.seek(0)
+        begun = len(file.read())
+    if begun <= deaths:
+        time.sleep(after_s)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return begun
+
+
+@pytest.mark.parametrize(
+    ("deaths", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
+)
+def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
+    kept_server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
+) -> None:
+    """Later it may be the machine that has no memory left, and it would be killed again."""
+    path = tmp_path / "begun"
+    asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
+    simulated = kept_server.simulate(assigned(asked)).simulated
+    assert len(path.read_text()) == begun
+    if deaths < begun:
+        assert simulated == RunOutcome(begun)
+    else:
+        assert simulated == RunOutcome(
+            None, "ended by SIGKILL: perhaps the machine ran out of memory"
+        )
 
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
@@ -424,7 +516,7 @@ def test_relative_paths_start_where_the_sweep_was_started(
     asked = request("it", "platform.file=servers.xml")
 
     def simulated_in(directory: Path) -> Result:
-        return kept_server.simulate(Assignment(asked, None, str(directory)))
+        return kept_server.simulate(Assignment(asked, Limits(), str(directory)))
 
     assert simulated_in(tmp_path).simulated.error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):
@@ -454,6 +546,6 @@ def test_a_platform_is_read_once_for_all_that_is_forked(
     monkeypatch.setattr(fork_server, "supervise", forked)
     ours, theirs = Pipe()
     with ours, theirs:
-        assignment = Assignment(Request("a", point), None, str(tmp_path))
+        assignment = Assignment(Request("a", point), Limits(), str(tmp_path))
         simulated = fork_server._simulate(assignment, KnownDurations(), ours)
     assert simulated.simulated.error is None

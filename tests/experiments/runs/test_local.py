@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.point import Limits, Request
 from faultline.experiments.runs.single_run import run
 
 from tests.experiments.runs.processes import (
@@ -29,12 +29,12 @@ from tests.experiments.runs.processes import (
 SWEEP = """
 import sys
 from faultline.experiments.runs.local import LocalExecutor
-
+from faultline.experiments.runs.point import Limits
 from tests.experiments.runs.processes import ENDLESS, request
 
 if __name__ == "__main__":
     requests = [request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
-    for result in LocalExecutor(workers=2).simulate(requests):
+    for result in LocalExecutor(workers=2).simulate(requests, Limits(memory_bytes=10**12)):
         print(result)
 """
 # Two fork servers with a resource tracker and a run each; the run on SimGrid has its own process.
@@ -48,7 +48,7 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
         *(request(f"sound {seed}", seed=seed, of="spare-sound") for seed in range(2)),
         request("replication", "strategy.name=replication", "strategy.redundancy=2", seed=5),
     ]
-    results = list(LocalExecutor(workers).simulate(requests, 60.0))
+    results = list(LocalExecutor(workers).simulate(requests, Limits(time_s=60.0)))
     assert sorted(result.run_id for result in results) == sorted(asked.run_id for asked in requests)
     assert {result.run_id: result.simulated.error for result in results} == {
         asked.run_id: None for asked in requests
@@ -60,7 +60,7 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
 
 def test_runs_on_simgrid_are_simulated_too() -> None:
     asked = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
-    (result,) = LocalExecutor(1).simulate([asked], 120.0)
+    (result,) = LocalExecutor(1).simulate([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
     assert result.simulated.error is None
     assert result.simulated.value == run(asked.task.scenario, 0, "simgrid")
 
@@ -74,7 +74,8 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         request("sound too", seed=1),
     ]
     errors = {
-        result.run_id: result.simulated.error for result in LocalExecutor(2).simulate(requests, 1.5)
+        result.run_id: result.simulated.error
+        for result in LocalExecutor(2).simulate(requests, Limits(time_s=1.5))
     }
     assert errors["sound"] is errors["sound too"] is None
     assert errors["never ends"] == "exceeded its time limit of 1.5 s"
@@ -88,6 +89,15 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         assert "\n" not in error
 
 
+@pytest.mark.parametrize(
+    ("limit", "printed"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
+)
+def test_too_little_memory_is_told_as_it_was_limited(limit: int, printed: str) -> None:
+    """Python alone takes more than that."""
+    (result,) = LocalExecutor(1).simulate([request("it", ENDLESS)], Limits(memory_bytes=limit))
+    assert result.simulated.error == f"exceeded its memory limit of {printed}"
+
+
 def test_requests_are_taken_as_results_are() -> None:
     taken: list[str] = []
 
@@ -96,14 +106,14 @@ def test_requests_are_taken_as_results_are() -> None:
             taken.append(str(number))
             yield request(str(number), seed=number)
 
-    with closing(LocalExecutor(2).simulate(endless())) as results:
+    with closing(LocalExecutor(2).simulate(endless(), Limits())) as results:
         for number in range(1, 7):
             next(results)
             assert len(taken) <= number + 4
 
 
 def test_no_request_needs_no_process() -> None:
-    assert list(LocalExecutor(2).simulate([])) == []
+    assert list(LocalExecutor(2).simulate([], Limits())) == []
 
 
 def test_what_the_requests_raise_ends_the_sweep() -> None:
@@ -112,7 +122,7 @@ def test_what_the_requests_raise_ends_the_sweep() -> None:
         assert wait_for(simulated_by)
         raise LookupError("no more")
 
-    results = LocalExecutor(2).simulate(broken())
+    results = LocalExecutor(2).simulate(broken(), Limits())
     with pytest.raises(LookupError):
         list(results)
     assert not simulated_by()
@@ -120,7 +130,7 @@ def test_what_the_requests_raise_ends_the_sweep() -> None:
 
 def test_closing_leaves_no_process_behind() -> None:
     requests = [request("short"), request("a", ENDLESS), request("b", ENDLESS, engine="simgrid")]
-    with closing(LocalExecutor(2).simulate(requests)) as results:
+    with closing(LocalExecutor(2).simulate(requests, Limits())) as results:
         assert next(results).run_id == "short"
         assert wait_for(lambda: len(simulated_by()) >= PROCESSES_OF_THE_SWEEP)
         started = simulated_by()
@@ -151,6 +161,23 @@ def test_nothing_outlives_a_sweep_that_is_killed(tmp_path: Path, how: signal.Sig
         sweep.wait(PATIENCE_S)
 
 
+def test_what_a_test_starts_heeds_signals_where_its_caller_ignores_them() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        sleeper = start_python("-c", "import time; print('up', flush=True); time.sleep(600)",
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"up\n"
+        sleeper.send_signal(signal.SIGINT)
+        assert sleeper.wait(PATIENCE_S) == -signal.SIGINT
+    finally:
+        sleeper.kill()
+        sleeper.communicate(timeout=PATIENCE_S)
+
+
 def test_workers_stay_within_a_block_and_end_with_it() -> None:
     """Two calls have the same processes; a call that is given up takes them along."""
     here = psutil.Process()
@@ -162,15 +189,15 @@ def test_workers_stay_within_a_block_and_end_with_it() -> None:
     with LocalExecutor(1) as executor:
         seen = []
         for seed in range(2):
-            (result,) = executor.simulate([request("it", seed=seed)])
+            (result,) = executor.simulate([request("it", seed=seed)], Limits())
             assert result.simulated.error is None
             seen.append(servers())
         assert seen[0] == seen[1] != set()
         endless = [request(name, ENDLESS) for name in "ab"]
-        with closing(executor.simulate(endless, 1.0)) as results:
+        with closing(executor.simulate(endless, Limits(time_s=1.0))) as results:
             next(results)
         assert wait_for(lambda: not servers())
-        (result,) = executor.simulate([request("again")])
+        (result,) = executor.simulate([request("again")], Limits())
         assert result.simulated.error is None
         assert servers()
     assert wait_for(lambda: not servers())

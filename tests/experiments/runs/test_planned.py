@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import sweep_plan as sweep_module
 from faultline.experiments.runs.local import InThisProcess
-from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.point import Limits, Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
@@ -87,7 +87,7 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
     frame = read_sweep(tmp_path / "out").frame
     expected = pd.DataFrame(
         result.simulated.value
-        for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)))
+        for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)), Limits())
     )
     pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
 
@@ -202,7 +202,7 @@ def test_a_damaged_run_is_left_out_and_executed_again(
     assert tables_in(directory) == before
 
 
-@pytest.mark.parametrize("name", ["sweep.json", "table.parquet"])
+@pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
 @pytest.mark.parametrize("foreign", [False, True])
 def test_damaged_and_foreign_files_of_the_directory_are_written_again(
     name: str, foreign: bool, directory: Path, plan: Plan
@@ -322,8 +322,8 @@ def test_code_that_changes_while_a_sweep_runs_is_told(
 
 def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None:
     class Forgetful(Invented):
-        def simulate(self, requests, limit_s):  # type: ignore[no-untyped-def]
-            yield from super().simulate(list(requests)[:5], limit_s)
+        def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
+            yield from super().simulate(list(requests)[:5], limits)
 
     with pytest.raises(UserError, match="13 runs have no result"):
         sweep(plan, tmp_path / "out", Forgetful(some_record))

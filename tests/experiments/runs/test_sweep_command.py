@@ -152,6 +152,8 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
         (["--time-limit", "10"], "'10' has no unit"),
         (["--time-limit", "0s"], "must be greater than 0"),
         (["--time-limit", "4GB"], "not a time"),
+        (["--memory-limit", "4Gb"], "bits"),
+        (["--memory-limit=-4GB"], "negative"),
         (["--workers", "2", "--scheduler", "tcp://localhost:8786"], "not allowed with"),
     ],
 )
@@ -170,16 +172,17 @@ def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_time_limit_reaches_the_executor(
+def test_limits_reach_the_executor(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     seen = []
 
     class Curious(Invented):
-        def simulate(self, requests, limit_s):  # type: ignore[no-untyped-def]
-            seen.append(limit_s)
-            return super().simulate(requests, limit_s)
+        def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
+            seen.append((limits.time_s, limits.memory_bytes))
+            return super().simulate(requests, limits)
 
     monkeypatch.setattr(command, "_executor", lambda arguments: Curious(some_record))
-    assert ask.all(grid, "-o", tmp_path / "out", "--time-limit", "10min")[0] == 0
-    assert seen == [600.0]
+    limits = ["--time-limit", "10min", "--memory-limit", "4GB"]
+    assert ask.all(grid, "-o", tmp_path / "out", *limits)[0] == 0
+    assert seen == [(600.0, 4_000_000_000)]
