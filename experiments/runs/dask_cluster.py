@@ -98,13 +98,12 @@ class DaskExecutor:
             completed = as_completed(first, loop=client.loop)
             for future in completed:
                 assignment = under_way.pop(future.key)
-                try:
-                    yield _result_of(future, assignment.request.run_id, address)
-                except CancelledError:
-                    # The scheduler was lost; a new one does not know this run.
+                result = _result_of(future, assignment.request.run_id, address)
+                if result is None:
                     completed.update(list(submit([assignment])))
-                else:
-                    completed.update(list(submit(islice(assignments, 1))))
+                    continue
+                yield result
+                completed.update(list(submit(islice(assignments, 1))))
 
 
 @contextmanager
@@ -170,14 +169,15 @@ def _wait_until_connected(client: Client, address: str) -> None:
         sleep(0.1)
 
 
-def _result_of(future: Future[Result], run_id: str, address: str) -> Result:
+def _result_of(future: Future[Result], run_id: str, address: str) -> Result | None:
+    """Return the result of a run; None if the scheduler was lost, with all that it knew."""
     try:
         return future.result()
     except KilledWorker as error:
         lost = error.allowed_failures + 1
         return Result(run_id, RunOutcome(None, f"its workers failed, {lost} in a row"))
     except CancelledError:
-        raise
+        return None
     except Exception as error:
         raise UserError(f"scheduler {address}: {_reason(error)}") from error
 
