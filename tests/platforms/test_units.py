@@ -1,3 +1,5 @@
+from time import process_time
+
 import pytest
 from faultline.platforms import PlatformError
 from faultline.platforms.units import (
@@ -109,3 +111,12 @@ def test_what_is_written_reads_well(value: float, kind: Kind, text: str) -> None
 def test_only_real_quantities_are_written(value: float) -> None:
     with pytest.raises(PlatformError, match="cannot be written as a time"):
         format_quantity(value, TIME)
+
+
+def test_a_cell_of_blanks_takes_no_time() -> None:
+    blanks = " " * 500_000
+    began_s = process_time()
+    for text in (f"1{blanks}x{blanks}y", f"{blanks}1{blanks}x{blanks}"):
+        with pytest.raises(PlatformError, match="unknown unit"):
+            parse_quantity(text, TIME)
+    assert process_time() - began_s < 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.point import Request
@@ -24,6 +26,17 @@ from tests.experiments.runs.in_process import Invented, plan_of, some_record, sw
 from tests.experiments.runs.processes import PATIENCE_S, wait_for
 
 SMALL = 'scenario = "spare-study"\nseeds = 2\n[grid]\nstrategy.redundancy = [2, 3]'
+
+
+GRID = 'scenario = "spare-study"\nseeds = 20\n[grid]\nstrategy.redundancy = [2, 3, 4]'
+
+
+def simulate(folder: Path, directory: Path) -> None:
+    def slowly(request: Request) -> dict[str, Any]:
+        time.sleep(0.002)
+        return some_record(request)
+
+    sweep(plan_of(folder, GRID), directory, Invented(slowly))
 
 
 def simulate_until(folder: Path, directory: Path, moment: int) -> None:
@@ -84,6 +97,46 @@ def test_a_sweep_killed_before_any_change_to_the_disk_goes_on(
         check_ended_like(directory, tmp_path / "undisturbed")
     # Two folders; two tables to take away; manifest, runs and tables, each flushed and renamed.
     assert moment == 2 + 2 + 2 * (1 + 4 + 2)
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_again_and_again_at_random_goes_on(
+    tmp_path: Path, forks: ForkServerContext
+) -> None:
+    # The first process of all takes longer, as it waits for what is imported.
+    first = forks.Process(target=plan_of, args=(tmp_path, GRID))
+    first.start()
+    first.join()
+    began_s = time.monotonic()
+    undisturbed = forks.Process(target=simulate, args=(tmp_path, tmp_path / "undisturbed"))
+    undisturbed.start()
+    undisturbed.join(PATIENCE_S)
+    took_s = time.monotonic() - began_s
+
+    directory = tmp_path / "killed"
+    random = np.random.default_rng(1)
+    kept: dict[str, bytes] = {}
+    while True:
+        process = forks.Process(target=simulate, args=(tmp_path, directory))
+        process.start()
+        process.join(took_s * random.uniform(0.05, 0.6))
+        if process.exitcode is not None:
+            if kept:
+                break
+            # It was through before the first kill: once more, with less time.
+            shutil.rmtree(directory)
+            took_s /= 3
+            continue
+        process.kill()
+        process.join(PATIENCE_S)
+        took_s *= 1.1  # Where the machine has become slower meanwhile, this comes to an end too.
+        check_sound(directory)
+        now = results_in(directory)
+        assert kept.items() <= now.items(), "a kill took results away, or changed them"
+        kept = now
+    assert process.exitcode == 0
+    assert kept
+    check_ended_like(directory, tmp_path / "undisturbed")
 
 
 TEN_SEEDS = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
