@@ -1,33 +1,38 @@
 """Clusters: their specs, and the SimGrid platforms that are written from them and read back.
 
 This package does not import SimGrid. `check_in_simgrid`, `simulate_flows` and `single_flow` run it
-in a separate process. Each name is imported when it is first used. Three functions have the names
-of their modules, so import them from there: `failure_domains`, `outages`, `spec_differences`.
+in a separate process. Each name is imported when it is first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from faultline.platforms.errors import PlatformError
-    from faultline.platforms.fabric import bisection, fabric_layers, storage_rates
-    from faultline.platforms.failure_domains import FailureDomain
-    from faultline.platforms.network_model import ENGINE_CONFIGURATION, engine_arguments
-    from faultline.platforms.outages import Outage, gpus_cut_off_by_a_leaf_switch
-    from faultline.platforms.platform_data import Platform
-    from faultline.platforms.preset_library import load_preset, preset_names
-    from faultline.platforms.simgrid_check import check_in_simgrid, simulate_flows, single_flow
-    from faultline.platforms.spec import ClusterSpec
-    from faultline.platforms.spec_file import load_spec, parse_spec
-    from faultline.platforms.topology import rail_plane
-    from faultline.platforms.xml_reader import read_platform
-    from faultline.platforms.xml_writer import write_xml
+    from faultline.platforms.errors import PlatformError as PlatformError
+    from faultline.platforms.fabric import bisection as bisection
+    from faultline.platforms.fabric import fabric_layers as fabric_layers
+    from faultline.platforms.fabric import storage_rates as storage_rates
+    from faultline.platforms.network_model import ENGINE_CONFIGURATION as ENGINE_CONFIGURATION
+    from faultline.platforms.network_model import engine_arguments as engine_arguments
+    from faultline.platforms.outages import (
+        gpus_cut_off_by_a_leaf_switch as gpus_cut_off_by_a_leaf_switch,
+    )
+    from faultline.platforms.platform_data import Platform as Platform
+    from faultline.platforms.preset_library import load_preset as load_preset
+    from faultline.platforms.preset_library import preset_names as preset_names
+    from faultline.platforms.simgrid_check import check_in_simgrid as check_in_simgrid
+    from faultline.platforms.simgrid_check import simulate_flows as simulate_flows
+    from faultline.platforms.simgrid_check import single_flow as single_flow
+    from faultline.platforms.spec import ClusterSpec as ClusterSpec
+    from faultline.platforms.spec_file import load_spec as load_spec
+    from faultline.platforms.spec_file import parse_spec as parse_spec
+    from faultline.platforms.topology import rail_plane as rail_plane
+    from faultline.platforms.xml_reader import read_platform as read_platform
+    from faultline.platforms.xml_writer import write_xml as write_xml
 
 _HOMES = {
     "ENGINE_CONFIGURATION": "network_model",
     "ClusterSpec": "spec",
-    "FailureDomain": "failure_domains",
-    "Outage": "outages",
     "Platform": "platform_data",
     "PlatformError": "errors",
     "bisection": "fabric",
@@ -46,30 +51,6 @@ _HOMES = {
     "storage_rates": "fabric",
     "write_xml": "xml_writer",
 }
-
-__all__ = [
-    "ENGINE_CONFIGURATION",
-    "ClusterSpec",
-    "FailureDomain",
-    "Outage",
-    "Platform",
-    "PlatformError",
-    "bisection",
-    "check_in_simgrid",
-    "engine_arguments",
-    "fabric_layers",
-    "gpus_cut_off_by_a_leaf_switch",
-    "load_preset",
-    "load_spec",
-    "parse_spec",
-    "preset_names",
-    "rail_plane",
-    "read_platform",
-    "simulate_flows",
-    "single_flow",
-    "storage_rates",
-    "write_xml",
-]
 
 
 def __getattr__(name: str) -> object:

@@ -25,7 +25,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Counts, bandwidths in bytes/s, latencies in s, memory in bytes; None for parts that the
+        Counts, bandwidths in bytes/s, latencies in s; None for parts that the
         platform does not have. All values come from the file's hosts, cables and links.
         ``differs_from_spec`` lists their differences from the spec in the file, and the effect of
         each on the measured phases of a job (`platforms.spec_differences.Effect`).
@@ -38,7 +38,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
     platform = read_platform(path)
     if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):
         raise PlatformError(f"has no document type, which SimGrid needs: add {_TYPE}", f"{path}:2")
-    loaded = load_in_simgrid(path)
+    simgrid_hosts = load_in_simgrid(path)
     rates, differences = storage_rates(platform), spec_differences(platform)
     racks = {gpu.rack for gpu in platform.gpus if gpu.rack >= 0}
     return {
@@ -59,7 +59,7 @@ def check_report(path: str | Path) -> dict[str, Any]:
         "bisection": _bisection(platform),
         "flow_routes": sum(map(len, platform.flow_routes.values())) or None,
         "storage": rates and asdict(rates),
-        "simgrid": asdict(loaded),
+        "simgrid_hosts": simgrid_hosts,
         "differs_from_spec": differences and [each._asdict() for each in differences],
     }
 

@@ -80,11 +80,10 @@ def read_text(path: str | Path, most_bytes: int) -> str:
         raise OSError(errno.EILSEQ, "not UTF-8 text", str(path)) from None
 
 
-def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
+def write_file(path: Path, content: bytes | str) -> None:
     """Write a file atomically, also if the machine loses power.
 
-    The old file stays until the new one is complete on the disk. The process's umask applies to
-    `mode`.
+    The old file stays until the new one is complete on the disk.
 
     Raises
     ------
@@ -97,7 +96,7 @@ def write_file(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
         check_replaceable(path)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(draft, flags, mode), "wb") as file:
+            with os.fdopen(os.open(draft, flags, 0o666), "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""GPUs that a failed component cuts off, and servers that lose network bandwidth.
+"""GPUs that failed parts of the network cut off, and servers that lose network bandwidth.
 
 In a rail-optimised fabric, a leaf switch serves one GPU of each server below it. If it fails, these
 GPUs still reach the network over NVLink and a neighbour's adapter on another rail (NCCL's PXN). So
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import switch_levels
-from faultline.platforms.failure_domains import VITAL_LINKS, FailureDomain
 from faultline.platforms.platform_data import Hop, Platform
 
 _Node = tuple[str, str]
@@ -23,45 +22,36 @@ _Node = tuple[str, str]
 if TYPE_CHECKING:
     import networkx as nx
 
-_WHOLE: frozenset[str] = frozenset({"gpu", "host", "domain", "rack"})
-"""Levels of components that are made of GPUs."""
-
 _SOURCE: _Node = ("source", "")
 _SINK: _Node = ("sink", "")
 
 
 @dataclass(frozen=True)
 class Outage:
-    """The effect of a failed component on a platform.
+    """The effect of failed switches and links of the network.
 
     Attributes
     ----------
-    component
-        The name of the `FailureDomain`.
     cut_off
-        GPU hosts that are down, have lost their NVLink domain or their host, or have no path to the
-        top layer of the network, not even over NVLink and a neighbour's adapter. A group that has
-        one of them cannot continue.
+        GPU hosts without a path to the top layer of the network, not even over NVLink and a
+        neighbour's adapter. A group that has one of them cannot continue.
     bandwidth_left
         Share of the network bandwidth that a GPU keeps if all GPUs send at once, from 0 to 1, by
         server number. Only servers that lose bandwidth are listed. The share assumes an ideal
         spread over the cables: hashed flows may get less.
     """
 
-    component: str
     cut_off: tuple[str, ...]
     bandwidth_left: Mapping[int, float]
 
 
-def outages(platform: Platform, components: Iterable[FailureDomain]) -> Iterator[Outage]:
-    """Yield the outage of each component, failed alone.
+def outage_of(platform: Platform, parts: Iterable[str]) -> Outage:
+    """Return the effect of switches and links that fail together, by their names.
 
     NVLink lets the GPUs of a scale-up domain share all its adapters. Each domain gets a share of a
     switch's uplinks, in proportion to its adapters below the switch.
     """
-    ways = _ways_of(platform)
-    for component in components:
-        yield ways.outage(component)
+    return _ways_of(platform).outage(set(parts))
 
 
 def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
@@ -155,7 +145,7 @@ def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict
     if not parts:
         return {}
     ways = _ways_of(platform)
-    outage = ways.outage(FailureDomain(parts[0], "switch", (), tuple(parts)))
+    outage = ways.outage(set(parts))
     left = dict.fromkeys(platform.domains, 1.0)
     for gpu in platform.gpus:
         server = gpu.domain if gpu.host < 0 else gpu.host
@@ -204,9 +194,8 @@ class _Ways:
             for _, name in graph:
                 self._domains_at.setdefault(name, set()).add(domain)
 
-    def outage(self, component: FailureDomain) -> Outage:
-        """Return the outage of one failed component."""
-        gone = _gone_with(component)
+    def outage(self, gone: Collection[str]) -> Outage:
+        """Return the effect of some failed switches and links."""
         left: dict[int, float] = {}
         for domain, still in self._reaching_with_parts_down(gone):
             if not still:
@@ -216,7 +205,7 @@ class _Ways:
             if share < 1 - 1e-9:
                 gpus = (gpu for gpu in self._domains[domain] if gpu.name in still)
                 left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
-        return Outage(component.name, tuple(sorted(self.cut_off(gone))), left)
+        return Outage(tuple(sorted(self.cut_off(gone))), left)
 
     def domains_at(self, name: str) -> Collection[int]:
         """Return the domains that have paths over a host, switch or link."""
@@ -296,23 +285,6 @@ class _Ways:
             whole = sum(widths.values())
             shares[switch] = {domain: width / whole for domain, width in widths.items()}
         return shares
-
-
-def _gone_with(component: FailureDomain) -> set[str]:
-    """Return the hosts, switches and links that fail with a component.
-
-    With some components, the GPUs fail even if they have other paths.
-    """
-    kind = xml_names.link_class(component.name)
-    gone = {component.name, *component.links}
-    if (
-        component.level in _WHOLE
-        or (component.level == "switch" and kind == xml_names.NVSWITCH)
-        # Without PCIe, a GPU loses its host, not only the path to its adapter.
-        or (component.level == "link" and kind in {*VITAL_LINKS, "pcie"})
-    ):
-        gone.update(component.gpus)
-    return gone
 
 
 def _reaching(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> set[str]:

@@ -6,7 +6,7 @@ A spec may also have keys that the command line changes, or come from a platform
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -182,11 +182,16 @@ def read_settings(settings: Iterable[str]) -> dict[str, object]:
         key, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not key:
             raise PlatformError("write key=value, for example domains=4", f"--set {setting}")
-        try:
-            overrides[key] = load_toml(f"value = {text}")["value"]
-        except (ValueError, OverflowError, RecursionError):
-            overrides[key] = text
+        overrides[key] = _toml_value(text)
     return overrides
+
+
+def _toml_value(text: str) -> object:
+    """Return a TOML value, or the text itself if it is none, such as ``400Gbps``."""
+    try:
+        return load_toml(f"value = {text}")["value"]
+    except (ValueError, OverflowError, RecursionError):
+        return text
 
 
 def load_spec_with(path: str | Path, overrides: Mapping[str, object]) -> ClusterSpec:
@@ -214,27 +219,8 @@ def _full_key(key: str, where: str, is_plane: bool) -> str:
     raise PlatformError(f"key {key!r} is unknown{nearest(key, {*leaves, *short})}", where)
 
 
-_LISTS: dict[str, Callable[[str], float]] = {
-    "scale_out.oversubscription": float,
-    "scale_out.failed_spines": int,
-}
-_BOOLEANS = {"scale_out.rail_optimised", "host.doors"}
-_WHOLE = {
-    "scale_up.domains",
-    "scale_up.gpus_per_domain",
-    "nic.per_gpu",
-    "nic.gpus_per_nic",
-    "host.gpus_per_host",
-    "rack.domains_per_rack",
-    "scale_out.levels",
-    "scale_out.domains_per_leaf",
-    "scale_out.leaves_per_pod",
-    "scale_out.rails",
-    "scale_out.spines",
-    "scale_out.routing_seed",
-    "plane.cluster_gpus",
-    "plane.domain_gpus",
-}
+_LISTS = {"scale_out.oversubscription", "scale_out.failed_spines"}
+_TEXTS = {"name", "description", "source", "gpu.name"}
 
 
 def spec_properties(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
@@ -282,14 +268,7 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _value(key: str, text: str) -> object:
-    """Return the TOML value of a property's text; invalid text is kept for the check to refuse."""
-    try:
-        if key in _LISTS:
-            return [_LISTS[key](item) for item in text.split()]
-        if key in _WHOLE:
-            return int(text)
-    except ValueError:
-        return text
-    if key in _BOOLEANS:
-        return {"true": True, "false": False}.get(text, text)
-    return text
+    """Return the TOML value of a property's text."""
+    if key in _LISTS:
+        return [_toml_value(item) for item in text.split()]
+    return text if key in _TEXTS else _toml_value(text)

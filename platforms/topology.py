@@ -210,21 +210,16 @@ def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace 
     Flows inside a domain take NVLink. Flows below one leaf switch do not reach a spine.
     """
     places = list(gpu_places(spec))
-    choice = SpineChoice(spec.scale_out, places)
+    choice = _SpineChoice(spec.scale_out, places)
     for source in places:
         for destination in places:
-            if passes_spines(source, destination):
+            if source.domain != destination.domain and source.leaf != destination.leaf:
                 yield source, destination, choice.of(source, destination)
         yield source, None, choice.of(source, None)
         yield None, source, choice.of(None, source)
 
 
-def passes_spines(source: GpuPlace, destination: GpuPlace) -> bool:
-    """Return whether flows between two GPUs leave both their domain and their leaf switch."""
-    return source.domain != destination.domain and source.leaf != destination.leaf
-
-
-class SpineChoice:
+class _SpineChoice:
     """Selects the spine of each flow among those left, by the fabric's routing."""
 
     def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
@@ -234,19 +229,15 @@ class SpineChoice:
         by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
         self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
 
-    def of(self, source: GpuPlace | None, destination: GpuPlace | None, connection: int = 0) -> int:
-        """Return the number of the spine; as an end, None is the storage.
-
-        Connections between the same two ends have different hashes, like RDMA queue pairs. A
-        platform has one connection.
-        """
+    def of(self, source: GpuPlace | None, destination: GpuPlace | None) -> int:
+        """Return the number of the spine; as an end, None is the storage."""
         if self._out.routing == "d-mod-k":
             # The storage has many servers, so the client determines the spine both ways.
             gpu = destination or source
             return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
-        name = host_name(source) if connection == 0 else f"{host_name(source)}#{connection}"
         seed = self._out.routing_seed or 0
-        return self._left[hashed(name, host_name(destination), len(self._left), seed)]
+        ends = host_name(source), host_name(destination)
+        return self._left[hashed(*ends, len(self._left), seed)]
 
 
 def host_name(place: GpuPlace | None) -> str:

@@ -41,10 +41,7 @@ _OF_NCCL: Listed = {
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-READS = (
-    "faultline platform import reads nvidia-smi topo -m, NCCL's topology (.xml), node-link JSON "
-    "(.json) and GraphML (.graphml)"
-)
+READS = "faultline platform import reads nvidia-smi topo -m and NCCL's topology (.xml)"
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def read_matrix(text: str, where: str) -> Server:
             counts.add(int(cell[2:]))
     if len(counts) > 1 or (counts and any(each != set(gpus) for each in joined.values())):
         found = ", ".join(f"NV{count}" for count in sorted(counts))
-        what = f"has GPUs that NVLink joins unequally ({found}): import its graph instead"
+        what = f"has GPUs that NVLink joins unequally ({found})"
         raise PlatformError(what, where)
     return Server(len(gpus), len(names) - len(gpus), max(counts, default=0))
 
@@ -137,7 +134,7 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     # A link that does not end at a GPU ends at an NVSwitch, which joins all GPUs.
     if len(counts) > 1 or any(others and len(others) < len(gpus) - 1 for others in reached):
         found = ", ".join(map(str, sorted(counts)))
-        what = f"has GPUs that NVLink joins unequally ({found} links): import its graph instead"
+        what = f"has GPUs that NVLink joins unequally ({found} links)"
         raise PlatformError(what, where)
     adapters = {net.attribute("name", where): net for net in system.all("net")}
     speeds = {_number(net, "speed", where) for net in adapters.values()}
@@ -216,7 +213,7 @@ def imported_spec(
     whole = parse_quantity(generation.bandwidth, BANDWIDTH)
     if server.nics and server.gpus % server.nics and server.nics % server.gpus:
         what = f"{server.gpus} GPUs cannot share {server.nics} adapters equally"
-        raise PlatformError(f"{what}: import its graph instead", where)
+        raise PlatformError(what, where)
     changes: dict[str, object] = {
         "domains": 1,
         "gpus_per_domain": server.gpus,
@@ -250,11 +247,11 @@ def _plugged(
     if len(set(leaves_of_node.values())) > 1 or len(per_leaf) > 2:
         few = min(below, key=lambda switch: (len(below[switch]), switch))
         what = f"connects servers unequally, {len(below[few])} of them to {few}"
-        raise PlatformError(f"{what}: import its graph instead", where)
+        raise PlatformError(what, where)
     (leaves,) = set(leaves_of_node.values())
     if leaves not in (1, server.nics):
         what = f"connects the {server.nics} adapters of a server to {leaves} switches"
-        raise PlatformError(f"{what}: import its graph instead", where)
+        raise PlatformError(what, where)
     return {
         "domains": len(switches),
         "domains_per_leaf": max(per_leaf),

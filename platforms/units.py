@@ -94,12 +94,6 @@ TIME = Kind(
     ("s", "ms", "us", "ns", "ps"),
     "1us",
 )
-WORK = Kind(
-    "an amount of work",
-    _scaled({"FLOP": Fraction(1), "flop": Fraction(1)}, binary=False),
-    ("EFLOP", "PFLOP", "TFLOP", "GFLOP", "MFLOP", "kFLOP", "FLOP"),
-    "25.6PFLOP",
-)
 SPEED = Kind(
     "a speed",
     _scaled(
@@ -125,7 +119,7 @@ def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
     text
         A string with a unit, or the number zero.
     kind
-        The expected kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s), `WORK` (FLOP),
+        The expected kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s),
         `SPEED` (FLOP/s), `POWER` (W).
     where
         The place, for error messages.
@@ -189,9 +183,9 @@ def _wrong_unit(text: str, number: str, unit: str, kind: Kind) -> str:
         return f"{text!r} is in bits: sizes are in bytes, written like {number}{unit[:-1]}B"
     by_lower = {known.lower(): known for known in reversed(kind.units)}
     # The case of b and B distinguishes bits from bytes, so it is never guessed.
-    if kind in (TIME, WORK, SPEED, POWER) and unit.lower() in by_lower:
+    if kind in (TIME, SPEED, POWER) and unit.lower() in by_lower:
         return f"{text!r} has an unknown unit: write {number}{by_lower[unit.lower()]}"
-    for other in (SIZE, BANDWIDTH, TIME, WORK, SPEED, POWER):
+    for other in (SIZE, BANDWIDTH, TIME, SPEED, POWER):
         if unit in other.units:
             return f"{text!r} is {other.name}, not {kind.name} (written like {kind.example})"
     return f"{text!r} has an unknown unit {unit!r}: {kind.name} is written like {kind.example}"

@@ -57,19 +57,8 @@ def write_xml(spec: ClusterSpec, path: str | Path) -> None:
     PlatformError
         The file cannot be written.
     """
-    write_text(xml_text(spec), path)
-
-
-def write_text(text: str, path: str | Path) -> None:
-    """Write a platform's text to a file, atomically.
-
-    Raises
-    ------
-    PlatformError
-        The file cannot be written.
-    """
     try:
-        write_file(Path(path), text)
+        write_file(Path(path), xml_text(spec))
     except OSError as error:
         raise PlatformError(f"cannot be written: {error.strerror}", str(path)) from None
 

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import tomlkit
@@ -18,16 +17,13 @@ from faultline.experiments.commands.output import (
     explained,
     print_files,
     print_json,
-    refuse_idle,
     waiting,
 )
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.screen import Screen
 from faultline.platforms.check_report import check_report
-from faultline.platforms.collisions import hashing_cost
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import read_text, write_file
-from faultline.platforms.graph_import import graph_xml, read_graph
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import load_spec_with, parse_spec, read_settings
@@ -41,7 +37,7 @@ from faultline.platforms.topology_import import (
 )
 from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
-from faultline.platforms.xml_writer import write_text, write_xml
+from faultline.platforms.xml_writer import write_xml
 from rich.box import SIMPLE_HEAD
 
 _EFFECTS = {
@@ -108,34 +104,8 @@ def execute_draw(arguments: argparse.Namespace) -> None:
     print_files(arguments, {arguments.output: str(arguments.output)})
 
 
-def execute_collisions(arguments: argparse.Namespace) -> None:
-    """Print how much longer an all-reduce takes if flows are hashed onto spines."""
-    spec = _spec(arguments.spec, read_settings(arguments.settings))
-    with waiting("hashing flows"):
-        cost = hashing_cost(spec, arguments.groups, arguments.seeds)
-    if arguments.json:
-        print_json(asdict(cost))
-        return
-    rows: list[tuple[str, ...]] = [("adaptive", "", "1.00"), ("d-mod-k", "", f"{cost.d_mod_k:.2f}")]
-    for connections, slowdowns in cost.ecmp.items():
-        values = (median(slowdowns), min(slowdowns), max(slowdowns))
-        rows.append(("ecmp", str(connections), *(f"{value:.2f}" for value in values)))
-    headings = ("routing", "connections a pair", "time / adaptive", "least seed", "worst seed")
-    columns = [
-        {"header": heading, "justify": "left" if heading == "routing" else "right"}
-        for heading in headings
-    ]
-    title = f"{spec.name}: all-reduce of {arguments.groups} groups, rings on all rails at once"
-    console = Screen()
-    console.print(text_table(rows, columns, title=title))
-    console.print(
-        f"{cost.leaf_flows} flows hashed on the {cost.leaf_links} links of one leaf switch: the "
-        f"busiest is expected to have {cost.busiest_over_mean:.2f} times the mean"
-    )
-
-
 def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    plane, width, simgrid = report["gpus_per_rank"], report["bisection"], report["simgrid"]
+    plane, width = report["gpus_per_rank"], report["bisection"]
     racks = f", {counted(report['racks'], 'rack')}" if report["racks"] else ""
     yield (
         "GPUs",
@@ -166,8 +136,7 @@ def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if report["flow_routes"]:
         yield "routing", f"{report['flow_routes']:,} pairs of hosts keep to one spine each"
     yield "storage", _storage_text(report["storage"])
-    memory_mb = simgrid["peak_memory_bytes"] / 1e6
-    yield "SimGrid", f"loads it in {simgrid['load_s']:.2f} s and {memory_mb:.0f} MB"
+    yield "SimGrid", f"loads its {report['simgrid_hosts']:,} hosts"
     yield from _difference_rows(report["differs_from_spec"])
 
 
@@ -239,17 +208,7 @@ def _cells(one: PhaseChange) -> tuple[str, ...]:
 
 
 def execute_import(arguments: argparse.Namespace) -> None:
-    """Make a platform, or a spec."""
-    if arguments.file.suffix.lower() in {".json", ".graphml"}:
-        why = "on a graph, which has all of its parts"
-        refuse_idle(arguments, ["like"], why)
-        if arguments.switches is not None:
-            raise UserError(f"{arguments.switches}: has no effect {why}; leave it out")
-        text = graph_xml(read_graph(arguments.file), str(arguments.file))
-        write_text(text, arguments.output)
-        line = f"{arguments.output}: a platform; faultline platform check {arguments.output}"
-        print_files(arguments, {arguments.output: line})
-        return
+    """Make a spec from a server's topology."""
     with explained(arguments.file, f"name a file; {READS}"):
         text = read_text(arguments.file, LARGEST_BYTES)
     if arguments.file.suffix.lower() == ".xml":

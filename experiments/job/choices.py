@@ -212,9 +212,10 @@ def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choic
     """Return a choice for each redundancy, the best first."""
     settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
     if wants_best_period(question):
-        found = predict_redundancies(question, redundancies)
+        found = predictions(question, [(redundancy, None) for redundancy in redundancies])
         settled = [
-            at_complete_snapshots(each, found[each.redundancy].interval_steps) for each in settled
+            at_complete_snapshots(each, best.interval_steps)
+            for each, best in zip(settled, found, strict=True)
         ]
     return sorted(choices_for(question, settled), key=lambda choice: choice.ratio)
 
@@ -223,8 +224,11 @@ def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[
     """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
     if not has_course(question):
         return [_of_plain_forms(each) for each in settings]
-    predictions = predict_settings(question, [_within_the_job(each) for each in settings])
-    return [_of_course(*pair) for pair in zip(settings, predictions, strict=True)]
+    limited = [_within_the_job(each) for each in settings]
+    chosen = [
+        (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in limited
+    ]
+    return [_of_course(*pair) for pair in zip(settings, predictions(question, chosen), strict=True)]
 
 
 def wants_best_period(question: ResolvedJob) -> bool:
@@ -322,8 +326,10 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     )
 
 
-def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Prediction]:
-    """Predict the results of the replay engine for jobs that differ in redundancy and intervals.
+def predictions(
+    question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]
+) -> list[Prediction]:
+    """Predict the results of the replay engine for a job with other redundancies and intervals.
 
     The closed forms assume:
 
@@ -334,38 +340,30 @@ def predict_settings(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> 
     - Replication's controller handles all failures of a step, even if `controller_sees` = "lowest".
     - The job ends with a wipe-out; a simulated one ends with its last step.
 
+    Parameters
+    ----------
+    question : ResolvedJob
+        The job.
+    chosen : sequence of (int, int or None)
+        A redundancy, and the steps between two kept states; None for the best interval.
+
     Raises
     ------
     UserError
         If the scheme has no closed forms.
     """
-    chosen = [
-        (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in settings
-    ]
-    return _predict(question, chosen)
-
-
-def predict_redundancies(
-    question: ResolvedJob, redundancies: Sequence[int]
-) -> dict[int, Prediction]:
-    """Predict a job at other redundancies, each at its best interval; see `predict_settings`."""
-    found = _predict(question, [(redundancy, None) for redundancy in redundancies])
-    return dict(zip(redundancies, found, strict=True))
-
-
-def _predict(question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]) -> list[Prediction]:
     scenario = question.scenario
     groups, named = scenario.job.groups, scenario.strategy
     rules = question.rules
     restart_s, lifetimes = _after_a_restart(question, rules)
     extra, options = _step_costs(question, rules), scheme_options(scenario)
-    predictions = []
+    found = []
     for redundancy, interval_steps in chosen:
         scheme = strategy_class(named.name)(groups, redundancy, options)
         costs = _costs(question, scheme, restart_s)
         course = _course(type(scheme), groups, redundancy, options)
-        predictions.append(predict(course, lifetimes, costs, extra, interval_steps))
-    return predictions
+        found.append(predict(course, lifetimes, costs, extra, interval_steps))
+    return found
 
 
 @lru_cache(maxsize=128)

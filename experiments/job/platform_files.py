@@ -371,7 +371,7 @@ def _put(path: Path, content: bytes) -> None:
     from faultline.platforms.xml_reader import LARGEST_BYTES
 
     with suppress(OSError):
-        if read_file(path, LARGEST_BYTES, follow=False) == content:
+        if read_file(path, LARGEST_BYTES) == content:
             return
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, content)

@@ -14,10 +14,9 @@ from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPU
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import (
-    Choice,
     at_redundancy,
     choices_at,
-    predict_settings,
+    predictions,
     wants_best_period,
 )
 from faultline.experiments.job.disturbances import disturbances, slow_response
@@ -170,7 +169,8 @@ class ResolvedJob:
 
     def predict(self) -> Prediction:
         """Predict the result of the replay engine; a UserError if there are no closed forms."""
-        return predict_settings(self, [self])[0]
+        kept = self.protected.kept_every_steps(self.interval_steps)
+        return predictions(self, [(self.redundancy, kept)])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return the job with another number of steps and limit of simulated time."""
@@ -274,7 +274,7 @@ def resolve(
 ) -> ResolvedJob:
     """Fill in the open keys of a scenario; the parameters are those of `open_job`.
 
-    Redundancy and intervals are the first of `settings_of`, as in a plan.
+    Redundancy and intervals are the first of `choices_at`, as in a plan.
     """
     question, redundancies = open_job(scenario, known, failures)
     if len(redundancies) == 1 and not wants_best_period(question):
@@ -288,11 +288,6 @@ def resolve_runnable(scenario: Scenario) -> ResolvedJob:
     question.strategy()
     question.job(seed=0)
     return question
-
-
-def settings_of(scenario: Scenario, known: Durations | None = None) -> list[Choice]:
-    """Return a choice per redundancy, or for the stated one; the best by closed forms first."""
-    return choices_at(*open_job(scenario, known))
 
 
 def open_job(

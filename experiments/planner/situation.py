@@ -11,7 +11,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
-from faultline.experiments.job.choices import Choice
+from faultline.experiments.job.choices import Choice, choices_at
 from faultline.experiments.job.durations import (
     durations_of,
     free_machines_of,
@@ -25,8 +25,8 @@ from faultline.experiments.job.platform_files import platform_size_text
 from faultline.experiments.job.resolved_job import (
     awaited_repair_s,
     awaits_repairs,
+    open_job,
     restart_with_repairs_s,
-    settings_of,
     undisturbed_step_s,
 )
 from faultline.experiments.job.step_times import (
@@ -149,7 +149,8 @@ def choices_of(situation: Situation, scheme: str, protection: str) -> list[Choic
     A redundancy or interval that the scenario states is used. A scheme that cannot be built for
     this job, or a protection that does not fit it, raises an error.
     """
-    choices = settings_of(situation.scenario_of(scheme, protection), situation.durations)
+    opened = open_job(situation.scenario_of(scheme, protection), situation.durations)
+    choices = choices_at(*opened)
     choices[0].question.strategy()
     return choices
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import local
-from time import monotonic, sleep
+from time import sleep
 from uuid import uuid4
 
 from distributed import (
@@ -24,9 +23,9 @@ from distributed import (
     KilledWorker,
     Security,
     Status,
+    as_completed,
     get_worker,
 )
-from distributed import TimeoutError as DaskTimeoutError
 from distributed.comm.core import connect
 from distributed.core import send_recv
 from distributed.versions import get_versions
@@ -37,19 +36,10 @@ from faultline.experiments.runs.local import ForkServer
 from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
-# Runs in flight: enough that an adaptive cluster grows, and that each thread has its next run.
-_LEAST_LOOK_AHEAD = 256
-_LOOK_AHEAD_PER_THREAD = 4
-# Interval of checks of the cluster while no results arrive.
-_INTERVAL_S = 1.0
-# Time limit for fetching a result from its worker.
-_FETCH_S = 10.0
+# Runs in flight: enough that each thread of a large cluster has its next run.
+_IN_FLIGHT = 2_000
 # Time limit for connecting, and for reconnecting.
 _CONNECT_S = 15.0
-# A cluster's size changes; requesting it costs a message.
-_SIZE_INTERVAL_S = 2.0
-# Time without any worker after which a note is printed.
-_EMPTY_S = 5.0
 _REMEDY = (
     "start one with `dask scheduler` as docs/many-machines.md says, and give the address that it "
     "prints, like tls://192.0.2.1:8786"
@@ -82,118 +72,43 @@ class DaskExecutor:
             If the scheduler is missing or permanently lost, or if the environment of a worker
             differs from that of this machine.
         """
-        directory = str(Path.cwd())
+        address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
         assignments = (Assignment(request, limits, directory) for request in requests)
-        with _connected(self.scheduler_address, self._security) as client:
-            yield from _Submissions(client, self.scheduler_address, assignments).results()
+        under_way: dict[str, Assignment] = {}
+        with _connected(address, self._security) as client:
 
+            def submit(assignments: Iterable[Assignment]) -> Iterator[Future[Result]]:
+                for assignment in assignments:
+                    _wait_until_connected(client, address)
+                    # A unique key, so that Dask does not mistake a resubmitted run for the first
+                    # submission. Dask groups tasks by the part before the hyphen.
+                    key = f"faultline_run-{uuid4().hex}"
+                    under_way[key] = assignment
+                    yield client.submit(
+                        simulate_on_worker, assignment, expected, key, key=key, pure=False
+                    )
 
-class _Submissions:
-    """Keeps a bounded number of runs in flight, and collects their results."""
-
-    def __init__(self, client: Client, address: str, assignments: Iterator[Assignment]) -> None:
-        self._client = client
-        self._address = address
-        self._assignments = assignments
-        self._expected = environment()
-        self._size = _ClusterSize(client, address)
-        self._under_way: dict[str, tuple[Assignment, Future[Result]]] = {}
-        self._done: SimpleQueue[str] = SimpleQueue()
-
-    def results(self) -> Iterator[Result]:
-        """Yield the results of all assignments; closing it cancels the runs in flight."""
-        try:
-            while True:
-                _wait_until_connected(self._client, self._address)
-                wanted = max(_LEAST_LOOK_AHEAD, _LOOK_AHEAD_PER_THREAD * self._size.threads())
-                for assignment in islice(self._assignments, max(0, wanted - len(self._under_way))):
-                    self._submit(assignment)
-                if not self._under_way:
-                    return
-                yield from self._next_result()
-        finally:
-            with suppress(Exception):  # The scheduler may be gone.
-                self._client.cancel([future for _, future in self._under_way.values()])
-
-    def _submit(self, assignment: Assignment) -> None:
-        # A unique key, so that Dask does not mistake a resubmitted run for the first submission.
-        # Dask groups tasks by the part before the hyphen.
-        key = f"faultline_run-{uuid4().hex}"
-        future = self._client.submit(
-            simulate_on_worker, assignment, self._expected, key, key=key, pure=False
-        )
-        self._under_way[key] = (assignment, future)
-        future.add_done_callback(lambda done: self._done.put(done.key))
-
-    def _next_result(self) -> Iterator[Result]:
-        """Yield a result, or nothing if none arrives within the interval."""
-        try:
-            key = self._done.get(timeout=_INTERVAL_S)
-        except Empty:
-            return
-        assignment, future = self._under_way[key]
-        try:
-            result = future.result(timeout=_FETCH_S)
-        except DaskTimeoutError:
-            # The network is slow, or the worker was lost with the result and Dask repeats the run.
-            future.add_done_callback(lambda done: self._done.put(done.key))
-            return
-        except CancelledError:
-            # The scheduler was lost; a new one does not know this run.
-            _wait_until_connected(self._client, self._address)
-            del self._under_way[key]
-            self._submit(assignment)
-            return
-        except KilledWorker as error:
-            lost = error.allowed_failures + 1
-            message = f"its workers failed, {lost} in a row"
-            result = Result(assignment.request.run_id, RunOutcome(None, message))
-        except Exception as error:
-            raise UserError(f"scheduler {self._address}: {_reason(error)}") from error
-        del self._under_way[key]
-        yield result
-
-
-def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
-    """Execute a run in the fork server of this thread of a worker.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        The run, its limits and its directory.
-    expected : Environment
-        Environment of the machine that started the sweep.
-    key : str
-        Dask's name of this task. The run ends if the task is cancelled.
-
-    Raises
-    ------
-    UserError
-        If the worker cannot execute runs, or has another environment; the message names it.
-    """
-    worker = get_worker()
-
-    def wanted() -> bool:
-        # Dask marks a task as cancelled if its client is gone, but does not interrupt it. A closing
-        # worker waits for its tasks, although other workers repeat them already.
-        task = worker.state.tasks.get(key)
-        return worker.status not in _CLOSING and task is not None and task.state != "cancelled"
-
-    server: ForkServer | None = getattr(_this_thread, "server", None)
-    if server is None or server.expected != expected:
-        # The source may have changed since the last run.
-        if server is not None:
-            server.stop()
-        server = _this_thread.server = ForkServer(expected)
-    try:
-        return server.simulate(assignment, wanted)
-    except UserError as error:
-        raise UserError(f"worker {worker.address}: {error}") from error
+            if not client.nthreads():
+                print(
+                    f"scheduler {address} has no workers; waiting for one: "
+                    f"dask worker {address} --nthreads 1",
+                    file=sys.stderr,
+                )
+            first = list(submit(islice(assignments, _IN_FLIGHT)))
+            completed = as_completed(first, loop=client.loop)
+            for future in completed:
+                assignment = under_way.pop(future.key)
+                result = _result_of(future, assignment.request.run_id, address)
+                if result is None:
+                    completed.update(list(submit([assignment])))
+                    continue
+                yield result
+                completed.update(list(submit(islice(assignments, 1))))
 
 
 @contextmanager
 def _connected(address: str, security: Security) -> Iterator[Client]:
-    """Connect to a scheduler, with Dask's log disabled."""
+    """Connect to a scheduler, with Dask's log disabled; leaving cancels the runs in flight."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -243,11 +158,6 @@ async def _identify(address: str, security: Security) -> tuple[str, dict[str, st
     return kind, versions
 
 
-def _reason(error: BaseException) -> str:
-    """Return an error as one line; its class name if it has no message."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 def _wait_until_connected(client: Client, address: str) -> None:
     """Wait until Dask has restored a broken connection."""
     while client.status != "running":
@@ -259,35 +169,56 @@ def _wait_until_connected(client: Client, address: str) -> None:
         sleep(0.1)
 
 
-class _ClusterSize:
-    """Number of runs that a cluster executes at a time; prints a note if it stays zero."""
+def _result_of(future: Future[Result], run_id: str, address: str) -> Result | None:
+    """Return the result of a run; None if the scheduler was lost, with all that it knew."""
+    try:
+        return future.result()
+    except KilledWorker as error:
+        lost = error.allowed_failures + 1
+        return Result(run_id, RunOutcome(None, f"its workers failed, {lost} in a row"))
+    except CancelledError:
+        return None
+    except Exception as error:
+        raise UserError(f"scheduler {address}: {_reason(error)}") from error
 
-    def __init__(self, client: Client, address: str) -> None:
-        self._client = client
-        self._address = address
-        self._threads = 0
-        self._requested_at = float("-inf")
-        self._empty_since = monotonic()
-        self._noted = False
 
-    def threads(self) -> int:
-        """Return the number of threads of all workers, at most `_SIZE_INTERVAL_S` old."""
-        now = monotonic()
-        if now >= self._requested_at + _SIZE_INTERVAL_S and self._client.status == "running":
-            with suppress(OSError):  # The connection is breaking; the next interval tries again.
-                self._threads = sum(self._client.nthreads().values())
-            self._requested_at = now
-            self._print_if_empty(now)
-        return self._threads
+def _reason(error: BaseException) -> str:
+    """Return an error as one line; its class name if it has no message."""
+    return " ".join(str(error).split()) or type(error).__name__
 
-    def _print_if_empty(self, now: float) -> None:
-        if self._threads:
-            self._empty_since = now
-            self._noted = False
-        elif now > self._empty_since + _EMPTY_S and not self._noted:
-            self._noted = True
-            print(
-                f"scheduler {self._address} has no workers; waiting for one: "
-                f"dask worker {self._address} --nthreads 1",
-                file=sys.stderr,
-            )
+
+def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
+    """Execute a run in the fork server of this thread of a worker.
+
+    Parameters
+    ----------
+    assignment : Assignment
+        The run, its limits and its directory.
+    expected : Environment
+        Environment of the machine that started the sweep.
+    key : str
+        Dask's name of this task. The run ends if the task is cancelled.
+
+    Raises
+    ------
+    UserError
+        If the worker cannot execute runs, or has another environment; the message names it.
+    """
+    worker = get_worker()
+
+    def wanted() -> bool:
+        # Dask marks a task as cancelled if its client is gone, but does not interrupt it. A closing
+        # worker waits for its tasks, although other workers repeat them already.
+        task = worker.state.tasks.get(key)
+        return worker.status not in _CLOSING and task is not None and task.state != "cancelled"
+
+    server: ForkServer | None = getattr(_this_thread, "server", None)
+    if server is None or server.expected != expected:
+        # The source may have changed since the last run.
+        if server is not None:
+            server.stop()
+        server = _this_thread.server = ForkServer(expected)
+    try:
+        return server.simulate(assignment, wanted)
+    except UserError as error:
+        raise UserError(f"worker {worker.address}: {error}") from error

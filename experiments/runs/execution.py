@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,53 +30,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn
 
 
-class Display:
-    """Shows the progress of `total` runs, of which `done` exist already and `failed` failed."""
+@contextmanager
+def progress_of_runs(
+    console: Console, name: str, total: int, before: int
+) -> Iterator[Callable[[int, int], None]]:
+    """Show the progress of `total` runs, of which `before` exist already.
 
-    def __init__(self, console: Console, name: str, total: int, done: int, failed: int) -> None:
-        self._console, self._name, self._total, self._before = console, name, total, done
-        self._began_s = time.monotonic()
-        self.bar = WorkProgress(
-            text_column("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            text_column("{task.fields[pace]}"),
-            console=console,
-            transient=True,
-            get_time=time.monotonic,
-        )
-        pace = self._pace(done, failed)
-        self._task = self.bar.add_task(name, total=total, completed=done, pace=pace)
+    Yields a function of the number of finished runs, and of the failed ones among them.
+    """
+    began_s = time.monotonic()
+    columns = text_column("{task.description}"), BarColumn(), MofNCompleteColumn()
+    pace = text_column("{task.fields[pace]}")
+    with WorkProgress(*columns, pace, console=console, transient=True) as progress:
+        task = progress.add_task(name, total=total, completed=before, pace="")
+        if not console.is_terminal:
+            console.print(f"{name}: {before} of {total} runs are there", soft_wrap=True)
 
-    def __enter__(self) -> Display:
-        self.bar.start()
-        if not self._console.is_terminal:
-            line = f"{self._name}: {self._before} of {self._total} runs are there"
-            self._console.print(line, soft_wrap=True)
-        return self
+        def update(done: int, failed: int) -> None:
+            per_s = (done - before) / max(time.monotonic() - began_s, 1e-9)
+            left = timedelta(seconds=round((total - done) / per_s)) if per_s > 0 else "-:--"
+            pace = f"{per_s:.3g} runs/s, {left} left, {failed} failed"
+            progress.update(task, completed=done, pace=pace)
 
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def update(self, done: int, failed: int) -> None:
-        """Show the number of finished runs, and how many of them failed."""
-        pace = self._pace(done, failed)
-        self.bar.update(self._task, completed=done, pace=pace)
-
-    def _pace(self, done: int, failed: int) -> str:
-        """Return rate, time left and number of failed runs in a few words."""
-        elapsed_s = time.monotonic() - self._began_s
-        per_s = (done - self._before) / elapsed_s if elapsed_s > 0 else 0.0
-        left = _clock((self._total - done) / per_s) if per_s > 0 else "-:--"
-        slow = 0 < per_s < 1
-        rate = f"{per_s * 60:.1f} runs/min" if slow else f"{per_s:.1f} runs/s"
-        return f"{rate}, {left} left, {failed} failed"
-
-
-def _clock(seconds: float) -> str:
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+        yield update
 
 
 _kept_executor: ContextVar[LocalExecutor | None] = ContextVar("kept_executor", default=None)

@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +19,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import SimpleQueue
 from socket import SHUT_RDWR, socket
-from threading import Lock, Thread
+from threading import Lock
 from time import monotonic, sleep
 
 from faultline.experiments.config.errors import UserError
@@ -47,9 +48,6 @@ _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM
 # Requests in flight per worker: the current one and the next.
 _LOOK_AHEAD = 2
 _MOST_PER_CORE = 32
-
-_Inbox = SimpleQueue[Assignment | None]
-_Outbox = SimpleQueue[Result | BaseException]
 
 
 class LocalExecutor:
@@ -85,27 +83,32 @@ class LocalExecutor:
         expected = environment()
         servers = self._kept or [ForkServer(expected) for _ in range(self.workers)]
         self._kept = []
-        inbox: _Inbox = SimpleQueue()
-        outbox: _Outbox = SimpleQueue()
-        # Daemon threads do not delay Python's exit if this generator is never closed. The closed
-        # connections then end the fork servers.
-        threads = [
-            Thread(target=_drive, args=(server, inbox, outbox), daemon=True) for server in servers
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            assignments = (Assignment(request, limits, directory) for request in requests)
-            yield from _exchange(assignments, inbox, outbox, _LOOK_AHEAD * self.workers)
-            if self._keeps_servers:
-                self._kept = servers
-        finally:
-            if not self._kept:
-                _stop(servers)
-            for _ in threads:
-                inbox.put(None)
-            for thread in threads:
-                thread.join()
+        idle: SimpleQueue[ForkServer] = SimpleQueue()
+        for server in servers:
+            idle.put(server)
+
+        def execute(assignment: Assignment) -> Result:
+            server = idle.get()
+            try:
+                return server.simulate(assignment)
+            finally:
+                idle.put(server)
+
+        assignments = (Assignment(request, limits, directory) for request in requests)
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                first = islice(assignments, _LOOK_AHEAD * self.workers)
+                pending = {pool.submit(execute, assignment) for assignment in first}
+                while pending:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        pending |= {pool.submit(execute, one) for one in islice(assignments, 1)}
+                        yield future.result()
+                if self._keeps_servers:
+                    self._kept = servers
+            finally:
+                if not self._kept:
+                    _stop(servers)
 
 
 def _stop(servers: Iterable[ForkServer]) -> None:
@@ -127,33 +130,6 @@ class InThisProcess:
             yield Result(
                 request.run_id, replace(simulated, learned=None), wall_s=monotonic() - began_s
             )
-
-
-def _drive(server: ForkServer, inbox: _Inbox, outbox: _Outbox) -> None:
-    try:
-        while (assignment := inbox.get()) is not None:
-            outbox.put(server.simulate(assignment))
-    except RunAbandonedError:
-        return
-    except BaseException as error:  # `_exchange` raises it again.
-        outbox.put(error)
-
-
-def _exchange(
-    assignments: Iterator[Assignment], inbox: _Inbox, outbox: _Outbox, look_ahead: int
-) -> Iterator[Result]:
-    under_way = 0
-    while True:
-        for assignment in islice(assignments, look_ahead - under_way):
-            inbox.put(assignment)
-            under_way += 1
-        if under_way == 0:
-            return
-        result = outbox.get()
-        if isinstance(result, BaseException):
-            raise result
-        under_way -= 1
-        yield result
 
 
 class RunAbandonedError(Exception):

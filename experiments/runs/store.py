@@ -1,7 +1,7 @@
 """A folder with one file per run, from which a killed sweep or study resumes.
 
-The store of a sweep has a plan (`Manifest`), contains only runs of the plan, and gets tables at its
-end. The store of a study has no plan.
+The store of a sweep has a plan (`Manifest`), and gets tables at its end. The store of a study has
+no plan.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import errno
 import fcntl
 import gc
 import os
-import socket
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,16 +30,16 @@ from faultline.experiments.runs.manifest import (
     unseal,
 )
 from faultline.experiments.runs.record import COLUMNS, column
-from faultline.platforms.files import is_draft, write_file
+from faultline.platforms.files import check_replaceable, is_draft, write_file
 
 FOLDER = "runs"
-SET_ASIDE = "set-aside"
 LOCK = ".lock"
 NAMED_AT_MOST = 20
-"""Misplaced files that are named; further ones are counted."""
+"""Damaged files that are named; further ones are counted."""
 _SUFFIX = ".json"
+_NO_FOLDER = "not a folder"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_NO_LOCKS_HERE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 PrintLine = Callable[[str], None]
 
@@ -59,14 +58,6 @@ class StoredRun:
     def failed(self) -> bool:
         """Whether the run has an error instead of a record."""
         return self.error is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Misplaced:
-    """A file that is damaged or does not belong into the folder, with the reason."""
-
-    path: Path
-    reason: str
 
 
 def write_run(directory: Path, run: StoredRun) -> None:
@@ -88,14 +79,13 @@ _TYPES = [
 
 def read_runs(
     directory: Path, requested: Manifest | frozenset[str]
-) -> tuple[dict[str, StoredRun], list[Misplaced]]:
-    """Read the runs of a store by name, and list its misplaced files.
+) -> tuple[dict[str, StoredRun], dict[Path, str]]:
+    """Read the requested runs of a store by name, and return why damaged files are refused.
 
-    With a plan, all other files are misplaced, and so are records that differ from the plan. With
-    names, other files are ignored. Files that are still being written are ignored too.
+    With a plan, records that differ from it are damaged too. Other files are ignored.
     """
     runs: dict[str, StoredRun] = {}
-    misplaced: list[Misplaced] = []
+    damaged: dict[Path, str] = {}
     checked: Checked = {}
     stated: dict[str, dict[str, Any]] | None = None
     if isinstance(requested, Manifest):
@@ -103,23 +93,20 @@ def read_runs(
         requested = frozenset(stated)
     folder = directory / FOLDER
     if os.path.lexists(folder) and not _is_own_folder(folder):
-        return runs, [Misplaced(folder, "not a folder")]
+        return runs, {folder: _NO_FOLDER}
     with suppress(FileNotFoundError), _without_collector():
         for name in sorted(entry.name for entry in os.scandir(folder)):
-            known = name.removesuffix(_SUFFIX) in requested
-            if is_draft(name) or not (known or stated is not None):
+            if is_draft(name) or name.removesuffix(_SUFFIX) not in requested:
                 continue
             try:
                 run = _read(folder, name)
-                if not known:
-                    raise DamagedError("a run that is not in the grid")
                 if stated is not None:
                     _check_record(run.record, stated[run.run_id], checked)
             except DamagedError as error:
-                misplaced.append(Misplaced(folder / name, str(error)))
+                damaged[folder / name] = str(error)
             else:
                 runs[run.run_id] = run
-    return runs, misplaced
+    return runs, damaged
 
 
 @contextmanager
@@ -264,8 +251,8 @@ def open_store(
 ) -> Iterator[Store]:
     """Open a store under an exclusive lock; it is created if missing.
 
-    Temporary files of killed processes are removed, and misplaced files are moved to
-    ``set-aside/``. Nothing else changes before `Store.begin`.
+    Temporary files of killed processes are removed. A damaged run counts as missing; a link, a pipe
+    or a folder at its place is refused. Nothing else changes before `Store.begin`.
 
     Parameters
     ----------
@@ -292,12 +279,24 @@ def open_store(
             store = Store(directory, requested, wanted=frozenset(requested.run_ids))
         else:
             store = Store(directory, None, wanted=frozenset(requested))
-        store.runs, misplaced = read_runs(directory, store.manifest or store.wanted)
-        for place, found in enumerate(misplaced):
-            set_aside(directory, found, print_line if place < NAMED_AT_MOST else lambda _: None)
-        if (more := len(misplaced) - NAMED_AT_MOST) > 0:
-            print_line(f"{directory}: {more} more such files; moved to {directory / SET_ASIDE}")
+        store.runs, damaged = read_runs(directory, store.manifest or store.wanted)
+        for place, (path, reason) in enumerate(damaged.items()):
+            if reason == _NO_FOLDER:
+                raise UserError(f"{path}: {reason}; remove it, and repeat the command")
+            check_own(path)
+            if place < NAMED_AT_MOST:
+                print_line(f"{path}: {reason}; this run is executed again")
+        if (more := len(damaged) - NAMED_AT_MOST) > 0:
+            print_line(f"{directory}: {more} more such files")
         yield store
+
+
+def check_own(path: Path) -> None:
+    """Refuse a link, a pipe or a folder at the place of a file."""
+    try:
+        check_replaceable(path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; remove it, and repeat the command") from error
 
 
 def _make(directory: Path, option: str) -> None:
@@ -318,7 +317,8 @@ def _check_requested(directory: Path, manifest: Manifest, print_line: PrintLine)
     except FileNotFoundError:
         return
     except DamagedError as error:
-        set_aside(directory, Misplaced(directory / manifests.FILE, str(error)), print_line)
+        check_own(directory / manifests.FILE)
+        print_line(f"{directory / manifests.FILE}: {error}; it is written again")
         return
     difference = next(differences(before, manifest), None)
     if difference is not None:
@@ -341,23 +341,6 @@ def _remove_temporary_files(directory: Path) -> None:
                     path.unlink(missing_ok=True)
 
 
-def set_aside(directory: Path, found: Misplaced, print_line: PrintLine) -> None:
-    """Move a misplaced file to ``set-aside/``, and print that."""
-    folder = directory / SET_ASIDE
-    if not os.path.lexists(folder):
-        folder.mkdir()
-    elif not _is_own_folder(folder):
-        raise UserError(f"{folder}: not a folder, but needed for damaged files; remove it")
-    number, target = 1, folder / found.path.name
-    while os.path.lexists(target):
-        number += 1
-        target = folder / f"{found.path.name}.{number}"
-    # Without locks, another process may have moved it already.
-    with suppress(FileNotFoundError):
-        found.path.rename(target)
-    print_line(f"{found.path}: {found.reason}; moved to {target}")
-
-
 @contextmanager
 def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
     """Hold a directory's lock; wait if another process has it.
@@ -372,20 +355,13 @@ def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
     """
     descriptor = _open_lock(directory / LOCK)
     try:
-        alone = _acquire(descriptor, directory, print_line)
-        if alone:
-            # The holder's name is optional: the disk may be full.
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-                signed = f"process {os.getpid()} on {socket.gethostname()}\n"
-                os.pwrite(descriptor, signed.encode(), 0)
-        yield alone
+        yield _acquire(descriptor, directory, print_line)
     finally:
         os.close(descriptor)
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock file; its content is overwritten."""
+    """Open a lock file; nothing else at its place is opened."""
     remedy = "remove it, unless another sweep runs here"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -406,10 +382,7 @@ def _acquire(descriptor: int, directory: Path, print_line: PrintLine) -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            print_line(
-                f"{directory}: waiting for another sweep to end ({holder or 'just started'})"
-            )
+            print_line(f"{directory}: waiting for another sweep to end")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in _NO_LOCKS_HERE:

@@ -20,14 +20,15 @@ from faultline.experiments.job.durations import is_measured
 from faultline.experiments.job.job_shape import scheme_options
 from faultline.experiments.job.platform_files import check_platform
 from faultline.experiments.job.resolved_job import resolve
-from faultline.experiments.runs.execution import Display, line_printer
+from faultline.experiments.runs.execution import line_printer, progress_of_runs
 from faultline.experiments.runs.manifest import FORMAT, Manifest, axes_of, name_point
 from faultline.experiments.runs.point import Executor, Limits, Point, Request, name_run
 from faultline.experiments.runs.provenance import code_digest
 from faultline.experiments.runs.single_run import stated_hash
-from faultline.experiments.runs.store import Store, StoredRun, open_store, set_aside
+from faultline.experiments.runs.store import Store, StoredRun, check_own, open_store
 from faultline.experiments.runs.table import (
-    damaged_tables,
+    CSV,
+    PARQUET,
     remove_tables,
     tables_stand,
     write_tables,
@@ -176,7 +177,7 @@ def simulate_plan(
     executor : callable
         Makes the executor; called only if a run is missing.
     console : Console
-        Shows the progress, and a line per misplaced file.
+        Shows the progress, and a line per damaged file.
     limits : Limits
         Limits of a single run.
     retry_failed : bool
@@ -192,8 +193,8 @@ def simulate_plan(
     code = code_digest()
     manifest = plan.manifest
     with open_store(directory, manifest, print_line) as store:
-        for found in damaged_tables(directory):
-            set_aside(directory, found, print_line)
+        for name in (PARQUET, CSV):
+            check_own(directory / name)
         missing = store.missing(retry_failed=retry_failed)
         staying = store.staying(missing)
         _check_code(store, staying, code)
@@ -205,38 +206,31 @@ def simulate_plan(
             done, failed = len(staying), sum(run.failed for run in staying)
             results = executor().simulate(plan.requests(missing), limits)
             name, total = manifest.grid["name"], len(manifest.run_ids)
-            with closing(results), Display(console, name, total, done, failed) as display:
+            with closing(results), progress_of_runs(console, name, total, done) as show:
                 for result in results:
                     value, error = result.simulated.value, result.simulated.error
                     store.save(StoredRun(result.run_id, value, error, code, result.wall_s))
                     done += 1
                     failed += error is not None
-                    display.update(done, failed)
+                    show(done, failed)
             if code_digest() != code:
                 print_line(
                     f"{directory}: the simulation's source has changed while this sweep ran, and "
                     "results may mix both; choose another -o DIR to repeat all runs"
                 )
         if missing or not tables_stand(directory, manifest):
-            finish(store, manifest)
+            if left := len(store.missing()):
+                raise UserError(
+                    f"{directory}: {left} runs have no result; repeat the command to execute them"
+                )
+            with store.writing():
+                write_tables(directory, manifest, store.runs)
         return Outcome(
             simulated=len(missing),
             already_there=len(manifest.run_ids) - len(missing),
             failed=sum(run.failed for run in store.runs.values()),
             first_error=_first_error(manifest, store.runs),
         )
-
-
-def finish(store: Store, manifest: Manifest) -> None:
-    """Write the tables of a plan; a UserError if runs are missing or writing fails."""
-    missing = store.missing()
-    if missing:
-        raise UserError(
-            f"{store.directory}: {len(missing)} runs have no result; repeat the command to "
-            "execute them"
-        )
-    with store.writing():
-        write_tables(store.directory, manifest, store.runs)
 
 
 def _check_code(store: Store, staying: list[StoredRun], code: str) -> None:

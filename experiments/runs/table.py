@@ -24,14 +24,13 @@ from faultline.experiments.runs.manifest import (
     read_own,
 )
 from faultline.experiments.runs.record import COLUMNS, column
-from faultline.experiments.runs.store import FOLDER, Misplaced, StoredRun, read_runs
+from faultline.experiments.runs.store import FOLDER, StoredRun, read_runs
 from faultline.platforms.files import write_file
 
 PARQUET = "table.parquet"
 CSV = "table.csv"
 _PLAN = b"faultline.plan"
 _CSV_DIGEST = b"faultline.csv"
-_MOST_RUNS = 1_000_000
 _MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
 _OF_RUN = ("run_id", "status", "error", "code")
@@ -57,7 +56,7 @@ class Sweep:
     axes: dict[str, list[Any]]
     manifest: dict[str, Any]  # The content of ``sweep.json``.
     planned: int  # Runs of the grid; the frame of an unfinished sweep has fewer rows.
-    problems: tuple[str, ...]  # A line per misplaced file, which was ignored.
+    problems: tuple[str, ...]  # A line per damaged file, which was ignored.
 
 
 def read_sweep(directory: Path) -> Sweep:
@@ -75,8 +74,8 @@ def read_sweep(directory: Path) -> Sweep:
     problems: tuple[str, ...] = ()
     table = read_table(directory, manifest) if _table_is_youngest(directory) else None
     if table is None:
-        runs, misplaced = read_runs(directory, manifest)
-        problems = tuple(f"{found.path}: {found.reason}; left out" for found in misplaced)
+        runs, damaged = read_runs(directory, manifest)
+        problems = tuple(f"{path}: {reason}; left out" for path, reason in damaged.items())
         table = make_table(manifest, runs)
     return Sweep(
         directory,
@@ -246,7 +245,7 @@ def remove_tables(directory: Path) -> None:
 def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
     """Return the Parquet table if it is valid and has all runs of this plan; else None."""
     try:
-        table = _read_parquet(directory / PARQUET, len(manifest.run_ids))
+        table = parquet_from(read_own(directory / PARQUET), len(manifest.run_ids))
         if (table.schema.metadata or {}).get(_PLAN) != manifest.digest().encode():
             return None
         if table.num_rows != len(manifest.run_ids):
@@ -257,41 +256,13 @@ def read_table(directory: Path, manifest: Manifest) -> pa.Table | None:
     return table
 
 
-def damaged_tables(directory: Path) -> list[Misplaced]:
-    """Return the tables that differ from those that a sweep wrote: truncated, edited, foreign."""
-    misplaced: list[Misplaced] = []
-    metadata: Mapping[bytes, bytes] = {}
-    path, csv = directory / PARQUET, directory / CSV
-    try:
-        metadata = _read_parquet(path).schema.metadata or {}
-        if _PLAN not in metadata:
-            misplaced.append(Misplaced(path, "not written by a sweep"))
-    except FileNotFoundError:
-        pass
-    except DamagedError as error:
-        misplaced.append(Misplaced(path, str(error)))
-    except (OSError, pa.ArrowException):
-        misplaced.append(Misplaced(path, "truncated or not Parquet"))
-    try:
-        digest = hashlib.sha256(read_own(csv)).hexdigest()
-        if _PLAN in metadata and digest != metadata.get(_CSV_DIGEST, b"").decode():
-            misplaced.append(Misplaced(csv, "edited"))
-    except FileNotFoundError:
-        pass
-    except DamagedError as error:
-        misplaced.append(Misplaced(csv, str(error)))
-    return misplaced
-
-
 def tables_stand(directory: Path, manifest: Manifest) -> bool:
     """Return whether both tables exist, are valid for this plan, and are newer than all runs."""
     if not _table_is_youngest(directory) or not (directory / CSV).exists():
         return False
-    return not damaged_tables(directory) and read_table(directory, manifest) is not None
-
-
-def _read_parquet(path: Path, most_rows: int = _MOST_RUNS) -> pa.Table:
-    return parquet_from(read_own(path), most_rows)
+    table = read_table(directory, manifest)
+    digest = hashlib.sha256((directory / CSV).read_bytes()).hexdigest().encode()
+    return table is not None and table.schema.metadata.get(_CSV_DIGEST) == digest
 
 
 def parquet_from(content: bytes, most_rows: int) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What goes down together, who is cut off and who is slowed: by hand, and against networkx."""
+"""Which GPUs a failed part cuts off and which servers it slows: by hand, and against networkx."""
 
 from __future__ import annotations
 
@@ -10,113 +10,15 @@ import networkx as nx
 import pytest
 from faultline.platforms import (
     ClusterSpec,
-    FailureDomain,
-    Outage,
     Platform,
     gpus_cut_off_by_a_leaf_switch,
     load_preset,
     read_platform,
 )
-from faultline.platforms.failure_domains import failure_domains
-from faultline.platforms.outages import outages
+from faultline.platforms.fabric import network_switches
+from faultline.platforms.outages import Outage, outage_of
 
 from tests.platforms.helpers import Write, edit, four_by_four
-
-
-def components_of(platform: Platform) -> dict[str, FailureDomain]:
-    found = failure_domains(platform)
-    named = {component.name: component for component in found}
-    assert len(named) == len(found)
-    return named
-
-
-@pytest.fixture
-def eight(write: Write) -> Platform:
-    """Four domains of two hosts of two GPUs, two domains a set of leaf switches, two a rack."""
-    hosts = {"host.gpus_per_host": 2, "host.doors": True}
-    spec = four_by_four(domains_per_rack=2, **hosts)
-    return read_platform(write(spec))
-
-
-def test_components_are_complete(eight: Platform) -> None:
-    counts: dict[str, int] = {}
-    for component in failure_domains(eight):
-        counts[component.level] = counts.get(component.level, 0) + 1
-    assert counts.pop("link") == 16 * 3 + 8 * 3 + 8 + 3
-    # Eight leaf switches, the core and four NVSwitches.
-    assert counts == {"gpu": 16, "host": 8, "domain": 4, "rack": 2, "switch": 13}
-
-
-def test_what_hangs_on_a_component(eight: Platform) -> None:
-    found = components_of(eight)
-    assert found["gpu-000005"].links == ("nic-000005", "nvlink-000005", "pcie-000005")
-    host = found["host-00001"]
-    assert host.gpus == ("gpu-000002", "gpu-000003")
-    assert {"hostmemory-00001", "disk_read-00001", "disk_write-00001"} < set(host.links)
-    assert len(host.links) == 3 * 2 + 3
-    domain = found["domain-00001"]
-    assert len(domain.gpus) == 4
-    assert "nvswitch-00001" in domain.links
-    assert len(found["rack-00001"].gpus) == 8
-    switch = found["nvswitch-00000"]
-    assert switch.gpus == tuple(f"gpu-{n:06d}" for n in range(4))
-    assert switch.links == (*(f"nvlink-{n:06d}" for n in range(4)), "nvswitch-00000")
-    leaf = found["leaf-00000-01"]
-    assert leaf.gpus == ("gpu-000001", "gpu-000005")
-    assert leaf.links == ("nic-000001", "nic-000005", "up_leaf-00000-01")
-    assert found["up_leaf-00000-01"].gpus == leaf.gpus
-    assert len(found["core"].gpus) == 16
-    assert found["nvlink-000003"].gpus == ("gpu-000003",)
-    assert found["hostmemory-00001"].gpus == host.gpus
-    assert found["disk_read-00001"].gpus == found["storage-read"].gpus == ()
-    assert not any(name.startswith("management") for name in found)
-
-
-def test_a_shared_adapter_goes_with_the_host_and_not_with_a_gpu(write: Write) -> None:
-    found = components_of(read_platform(write(load_preset("hgx-h100", domains=2, gpus_per_nic=2))))
-    assert "nic-000000" not in found["gpu-000000"].links
-    assert "nic-000000" in found["host-00000"].links
-    assert found["nic-000000"].gpus == ("gpu-000000", "gpu-000001")
-
-
-def test_a_second_uplink_keeps_the_gpus_of_a_leaf_switch(write: Write) -> None:
-    path = write(load_preset("hgx-h100", domains=2, domains_per_leaf=1, rail_optimised=False))
-    link = '<link id="across-0" bandwidth="1GBps" latency="1us" sharing_policy="SPLITDUPLEX"/>'
-    link_on = '<link_ctn id="across-0" direction="UP"/>'
-    edit(path, "(<link id=)", rf"{link}\1")
-    edit(path, "(<route )", rf'<route src="leaf-00000" dst="leaf-00001">{link_on}</route>\1')
-    found = components_of(read_platform(path))
-    assert found["up_leaf-00000"].gpus == ()
-    assert len(found["leaf-00000"].gpus) == 8
-    assert len(found["core"].gpus) == 16
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        {"rail_optimised": True},
-        {"levels": 3, "leaves_per_pod": 2, "oversubscription": [1, 2], "rail_optimised": False},
-    ],
-)
-def test_cut_off_gpus_against_brute_force(overrides: dict[str, Any], write: Write) -> None:
-    """Take each switch and trunk out of the graph, and see whom the core still reaches."""
-    spec = load_preset("hgx-h100", domains=8, gpus_per_domain=2, domains_per_leaf=2, **overrides)
-    platform = read_platform(write(spec))
-    for component in failure_domains(platform):
-        if not component.name.startswith(("leaf", "pod", "up_", "nic", "pcie")):
-            continue
-        graph: nx.DiGraph[str] = nx.DiGraph()
-        for source, hops in platform.edges.items():
-            if source.startswith(("gpu", "nvswitch", "management", component.name)):
-                continue
-            graph.add_edges_from(
-                (source, end)
-                for end, cable in hops
-                if component.name not in (*cable, end) and not end.startswith("nvswitch")
-            )
-        reached = nx.descendants(graph, "core")
-        assert set(component.gpus) == set(platform.gpu_names) - reached, component.name
-
 
 FABRICS: dict[str, dict[str, Any]] = {
     "rails": {},
@@ -135,9 +37,7 @@ def fabric(name: str) -> ClusterSpec:
 
 
 def by_name(platform: Platform, names: Iterable[str]) -> dict[str, Outage]:
-    known = {component.name: component for component in failure_domains(platform)}
-    found = outages(platform, [known[name] for name in names])
-    return {outage.component: outage for outage in found}
+    return {name: outage_of(platform, [name]) for name in names}
 
 
 def gpus(*numbers: int) -> tuple[str, ...]:
@@ -148,15 +48,15 @@ def test_a_rail_that_is_lost_slows_and_does_not_kill(write: Write) -> None:
     platform = read_platform(write(fabric("rails")))
     found = by_name(platform, ("leaf-00000-01", "up_leaf-00000-01", "nic-000001", "core"))
     for name in ("leaf-00000-01", "up_leaf-00000-01"):
-        assert found[name] == Outage(name, (), {0: 0.75, 1: 0.75})
-    assert found["nic-000001"] == Outage("nic-000001", (), {0: 0.75})
-    assert found["core"] == Outage("core", gpus(*range(16)), {})
+        assert found[name] == Outage((), {0: 0.75, 1: 0.75})
+    assert found["nic-000001"] == Outage((), {0: 0.75})
+    assert found["core"] == Outage(gpus(*range(16)), {})
 
 
 def test_a_leaf_switch_of_whole_servers_cuts_them_off(write: Write) -> None:
     platform = read_platform(write(fabric("plain")))
     found = by_name(platform, ("leaf-00000", "leaf-00001", "nic-000001"))
-    assert found["leaf-00000"] == Outage("leaf-00000", gpus(*range(8)), {})
+    assert found["leaf-00000"] == Outage(gpus(*range(8)), {})
     assert found["leaf-00001"].cut_off == gpus(*range(8, 16))
     assert found["nic-000001"].bandwidth_left == {0: 0.75}
 
@@ -198,46 +98,32 @@ def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
 def test_a_lost_spine_takes_its_share_of_everybody(write: Write) -> None:
     platform = read_platform(write(fabric("spines")))
     found = by_name(platform, ("spine-02", "up_leaf-00001-03_spine-00"))
-    assert found["spine-02"] == Outage("spine-02", (), dict.fromkeys(range(4), 0.75))
+    assert found["spine-02"] == Outage((), dict.fromkeys(range(4), 0.75))
     # One of four links of one of the four leaf switches of the second set.
     link = found["up_leaf-00001-03_spine-00"]
     assert link.bandwidth_left == pytest.approx({2: 15 / 16, 3: 15 / 16})
     assert link.cut_off == ()
 
 
-def test_what_takes_its_gpus_down(write: Write) -> None:
+def test_servers_of_a_domain_share_its_adapters(write: Write) -> None:
     platform = read_platform(write(fabric("two hosts a domain")))
-    names = ("gpu-000001", "host-00003", "domain-00001", "rack-00000", "nvswitch-00002")
-    found = by_name(platform, (*names, "pcie-000005", "nvlink-000005", "storage-read"))
-    assert found["gpu-000001"] == Outage("gpu-000001", gpus(1), {})
-    assert found["host-00003"] == Outage("host-00003", gpus(6, 7), {})
-    assert found["domain-00001"] == Outage("domain-00001", gpus(4, 5, 6, 7), {})
-    assert found["rack-00000"].cut_off == gpus(*range(16))
-    assert found["nvswitch-00002"].cut_off == gpus(8, 9, 10, 11)
-    assert found["pcie-000005"].cut_off == found["nvlink-000005"].cut_off == gpus(5)
-    assert found["storage-read"] == Outage("storage-read", (), {})
-    # The other server of the domain has its adapters used, too.
-    (slowed,) = by_name(platform, ("nic-000000",)).values()
-    assert slowed.bandwidth_left == {0: 0.75, 1: 0.75}
+    assert outage_of(platform, ["nic-000000"]) == Outage((), {0: 0.75, 1: 0.75})
+    assert outage_of(platform, ["storage-read"]) == Outage((), {})
 
 
-def network_components(platform: Platform) -> list[FailureDomain]:
-    return [
-        component
-        for component in failure_domains(platform)
-        if component.name.startswith(("leaf", "core", "spine", "pod", "up_", "nic"))
-    ]
+def network_parts(platform: Platform) -> list[str]:
+    links = [name for name in platform.links if name.startswith(("up_", "nic"))]
+    return [*network_switches(platform), *links]
 
 
-def remaining(platform: Platform, component: FailureDomain | None) -> nx.DiGraph[str]:
+def remaining(platform: Platform, gone: str | None) -> nx.DiGraph[str]:
     """Every cable of the platform as one edge, without what has failed or is no network."""
-    gone = {component.name, *component.links} if component else set()
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(platform.gpu_names)
     for source, hops in platform.edges.items():
         for end, cable in hops:
             names = {source, end, *cable}
-            if names & gone or any(name.startswith(("management", "storage")) for name in names):
+            if gone in names or any(name.startswith(("management", "storage")) for name in names):
                 continue
             width = min(platform.links[link].bandwidth_bytes_per_s for link in cable)
             graph.add_edge(source, end, capacity=width)
@@ -247,9 +133,8 @@ def remaining(platform: Platform, component: FailureDomain | None) -> nx.DiGraph
 @pytest.mark.parametrize("name", FABRICS)
 def test_cut_off_is_who_cannot_reach_the_top(name: str, write: Write) -> None:
     platform = read_platform(write(fabric(name)))
-    components = network_components(platform)
-    for component, outage in zip(components, outages(platform, components), strict=True):
-        graph = remaining(platform, component)
+    for part in network_parts(platform):
+        graph = remaining(platform, part)
         cut_off = set()
         for inside in platform.domains.values():
             own = {gpu.name for gpu in inside}
@@ -257,7 +142,7 @@ def test_cut_off_is_who_cannot_reach_the_top(name: str, write: Write) -> None:
             reached = {one: nx.descendants(alone, one) for one in own}
             tops = ("core", "spine")
             cut_off |= {one for one in own if not any(n.startswith(tops) for n in reached[one])}
-        assert set(outage.cut_off) == cut_off, component.name
+        assert set(outage_of(platform, [part]).cut_off) == cut_off, part
 
 
 @pytest.mark.parametrize("name", [name for name in FABRICS if name != "shared adapters"])
@@ -269,8 +154,8 @@ def test_bandwidth_left_against_one_flow_of_all(name: str, write: Write) -> None
     """
     platform = read_platform(write(fabric(name)))
 
-    def largest_flow(component: FailureDomain | None) -> float:
-        graph = remaining(platform, component)
+    def largest_flow(part: str | None) -> float:
+        graph = remaining(platform, part)
         for gpu in platform.gpu_names:
             graph.add_edge("source", gpu)
         for switch in [node for node in graph if node.startswith(("core", "spine"))]:
@@ -280,19 +165,19 @@ def test_bandwidth_left_against_one_flow_of_all(name: str, write: Write) -> None
         return float(nx.maximum_flow_value(graph, "source", "sink"))
 
     whole = largest_flow(None)
-    components = network_components(platform)
     slowed = 0
-    for component, outage in zip(components, outages(platform, components), strict=True):
+    for part in network_parts(platform):
+        outage = outage_of(platform, [part])
         host_share = [
             outage.bandwidth_left.get(gpu.host, 1.0)
             for gpu in platform.gpus
             if gpu.name not in outage.cut_off
         ]
         counted = sum(host_share) / len(platform.gpus) * whole
-        if component.name.startswith("nic") and name == "oversubscribed":
-            assert counted < largest_flow(component), component.name
+        if part.startswith("nic") and name == "oversubscribed":
+            assert counted < largest_flow(part), part
         else:
-            assert counted == pytest.approx(largest_flow(component)), component.name
+            assert counted == pytest.approx(largest_flow(part)), part
         slowed += bool(outage.bandwidth_left)
     assert slowed > 0
 
@@ -320,4 +205,4 @@ def test_a_second_way_up_keeps_the_servers_of_a_leaf_switch(write: Write) -> Non
     _add_second_way_up(path)
     (outage,) = by_name(read_platform(path), ("up_leaf-00000",)).values()
     # Eight adapters of 50 GB/s have 200 GB/s upwards instead of what they can take.
-    assert outage == Outage("up_leaf-00000", (), {0: 0.5})
+    assert outage == Outage((), {0: 0.5})

@@ -72,11 +72,11 @@ def declare(commands: Commands) -> None:
     import_ = add_command(
         platform,
         "import",
-        "make a platform from a graph, or a spec from a server's topology",
+        "make a spec from a server's topology",
         "platform:execute_import",
-        description="Make a platform XML from a graph (NetworkX's node-link JSON or GraphML), or a "
-        "cluster spec from the topology of one server (the output of `nvidia-smi topo -m`, or the "
-        "XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of the switches of the adapters. "
+        description="Make a cluster spec from the topology of one server (the output of "
+        "`nvidia-smi topo -m`, or the XML that NCCL writes to NCCL_TOPO_DUMP_FILE) and a table of "
+        "the switches of the adapters. "
         "docs/modelling-a-cluster.md describes these files.",
         epilog="example: faultline platform import topo.txt switches.csv --like "
         "hgx-h100 -o ours.toml",
@@ -85,14 +85,9 @@ def declare(commands: Commands) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="a graph (.json, .graphml), NCCL's topology (.xml), or output of nvidia-smi topo -m",
+        help="the output of nvidia-smi topo -m, or NCCL's topology (.xml)",
     )
-    shared.add_output(
-        import_,
-        "FILE",
-        "a platform XML for a graph, otherwise a spec (TOML) for platform generate",
-        required=True,
-    )
+    shared.add_output(import_, "FILE", "a spec (TOML) for platform generate", required=True)
     import_.add_argument(
         "switches",
         metavar="SWITCHES",
@@ -120,29 +115,6 @@ def declare(commands: Commands) -> None:
         "--bytes 1GB --gpus 64. Algorithms: {algorithms}",
     )
     _add_collective(probe)
-
-    collisions = add_command(
-        platform,
-        "collisions",
-        "print how much longer an all-reduce takes if flows are hashed onto spines",
-        "platform:execute_collisions",
-        description="Compare routing by hash (ECMP, over several seeds) and by destination "
-        "(D-mod-k) with adaptive routing: how much longer the all-reduce of a job takes. Groups "
-        "get GPUs in order; GPU k of every group sends to GPU k of the next, all at once.",
-        epilog="example: faultline platform collisions hgx-h100 4 --set domains=64 --set "
-        "domains_per_leaf=16 --set spines=16",
-    )
-    _add_spec(collisions)
-    collisions.add_argument(
-        "groups", metavar="GROUPS", type=shared.count, help="number of groups of the job"
-    )
-    collisions.add_argument(
-        "--seeds",
-        metavar="N",
-        type=shared.count,
-        default=20,
-        help="seeds of the hash (default: 20)",
-    )
 
 
 def _add_spec(parser: Parser) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.choices import predict_redundancies
+from faultline.experiments.job.choices import predictions
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.point import Point
 from faultline.experiments.studies.spare import cells as of_spare
@@ -154,7 +154,7 @@ def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
     ``predicted_time_to_train_ratio`` (NaN if it does not hold for a job of so many steps) and
     ``predicted_availability``, and the relative errors of the first two.
     """
-    points, predictions = [], []
+    points, predicted = [], []
     for cell in cells:
         stated = _STATED if cell.rules == "spare-sound" else {}
         job = resolve(load_scenario(cell.rules, {**cell.settings(), **stated}))
@@ -166,8 +166,8 @@ def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
         }
         for seed in range(stage.seeds):
             points.append(Point.of(job, seed, (("rules", cell.rules),)))
-            predictions.append(row)
-    runs = pd.concat([stage.runs("jobs", points), pd.DataFrame(predictions)], axis=1)
+            predicted.append(row)
+    runs = pd.concat([stage.runs("jobs", points), pd.DataFrame(predicted)], axis=1)
     for name in ("mean_stacks", "time_to_train_ratio"):
         runs[f"{name}_error"] = runs[f"predicted_{name}"] / runs[name] - 1
     return runs
@@ -220,10 +220,8 @@ def _best(name: str, groups: int, published: int) -> dict[str, object]:
     costs = job.costs()
     options = job.scenario.strategy.options()
     candidates = [r for r in scheme.redundancies(groups, options) if r <= _LARGEST]
-    ratios = {
-        redundancy: prediction.time_to_train_ratio
-        for redundancy, prediction in predict_redundancies(job, candidates).items()
-    }
+    found = predictions(job, [(redundancy, None) for redundancy in candidates])
+    ratios = {r: one.time_to_train_ratio for r, one in zip(candidates, found, strict=True)}
     best = min(ratios, key=ratios.__getitem__)
     near = [r for r, ratio in ratios.items() if ratio <= 1.01 * ratios[best]]
     objective = min(

@@ -89,20 +89,6 @@ class TestSpines:
         assert report["differs_from_spec"] == []
         assert "832 pairs of hosts keep to one spine each" in ask("check", path)
 
-    def test_collisions(self, ask: Ask) -> None:
-        words = ["collisions", "hgx-h100", *self.SPINES, "--set", "domains=16"]
-        words += ["--set", "domains_per_leaf=4", "--set", "spines=4", "4"]
-        cost = ask.json(*words, "--seeds", 5)
-        assert (cost["leaf_flows"], cost["leaf_links"], cost["d_mod_k"]) == (4, 4, 1.0)
-        assert [len(slowdowns) for slowdowns in cost["ecmp"].values()] == [5, 5, 5]
-        printed = ask(*words)
-        assert "4 flows hashed on the 4 links of one leaf switch" in printed
-        assert f"{cost['busiest_over_mean']:.2f} times the mean" in " ".join(printed.split())
-
-    def test_collisions_that_cannot_be(self, ask: Ask) -> None:
-        errors = ask.refused("collisions", "hgx-h100", *self.SPINES, 5)
-        assert "hgx-h100: 5 groups do not divide its 32 GPUs" in errors
-
 
 class TestCheck:
     def test_json_is_in_si_units(self, platform: Path, ask: Ask) -> None:
@@ -120,8 +106,7 @@ class TestCheck:
         assert report["bisection"] == {"bandwidth_bytes_per_s": 800e9, "of_full": 1.0}
         assert report["storage"]["client_bytes_per_s"] == 20e9
         # 32 GPUs, storage, controller.
-        assert report["simgrid"]["hosts"] == 34
-        assert 0 < report["simgrid"]["peak_memory_bytes"] < 300e6
+        assert report["simgrid_hosts"] == 34
         assert report["differs_from_spec"] == []
 
     def test_an_edited_file_says_where(self, platform: Path, ask: Ask) -> None:

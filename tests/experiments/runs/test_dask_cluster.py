@@ -222,12 +222,8 @@ def test_a_run_that_nobody_waits_for_any_longer_is_ended(healthy_cluster: Cluste
 
 @pytest.mark.slow
 def test_a_cluster_without_workers_is_waited_for(
-    start_cluster: Callable[..., Cluster],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    start_cluster: Callable[..., Cluster], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "_EMPTY_S", 0.1)
-    monkeypatch.setattr(dask_cluster, "_SIZE_INTERVAL_S", 0.1)
     cluster = start_cluster()
     printed: list[str] = []
 
@@ -252,8 +248,7 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
 ) -> None:
     monkeypatch.setattr(dask_cluster, "_CONNECT_S", 2.0)
     # One after the other.
-    monkeypatch.setattr(dask_cluster, "_LEAST_LOOK_AHEAD", 1)
-    monkeypatch.setattr(dask_cluster, "_LOOK_AHEAD_PER_THREAD", 1)
+    monkeypatch.setattr(dask_cluster, "_IN_FLIGHT", 1)
     cluster = start_cluster()
     worker = cluster.add_worker()
     requests = [request("short"), request("endless", ENDLESS)]

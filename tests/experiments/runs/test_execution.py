@@ -16,7 +16,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs import execution
-from faultline.experiments.runs.execution import Display, simulate
+from faultline.experiments.runs.execution import progress_of_runs, simulate
 from faultline.experiments.runs.point import Call, Point
 from faultline.experiments.runs.single_run import run
 from rich.console import Console
@@ -82,7 +82,6 @@ def test_only_what_is_missing_is_simulated(marks: Path, tmp_path: Path) -> None:
     victim.write_bytes(victim.read_bytes()[:-9])
     assert simulate(more, tmp_path / "store", workers=1) == rows
     assert len(called(marks)) == 4
-    assert (tmp_path / "store" / "set-aside" / victim.name).exists()
 
 
 def test_what_other_source_made_is_simulated_again(
@@ -133,8 +132,6 @@ for row in simulate(calls, Path(sys.argv[1]), workers=2):
 
 
 def slowly(number: int) -> dict[str, float]:
-    import time
-
     time.sleep(0.1)
     return {"third": number / 3}
 
@@ -183,44 +180,17 @@ def test_what_does_not_say_what_it_is_cannot_be_kept() -> None:
         Call(fail, object()).key()
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s = 1000.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
-
-
-def test_runs_into_a_file_are_reported_in_lines(clock: Clock) -> None:
-    """One hundred runs were there, then two a second: 30 s bring 60, and 840 are left."""
+def test_runs_into_a_file_are_reported_in_lines() -> None:
     said = io.StringIO()
-    with Display(Console(file=said), "mine", 1000, 100, 1) as display:
-        for done in range(101, 161):
-            clock.now_s += 0.5
-            display.update(done, 2)
-        assert display.bar.lines() == ["mine: 160 of 1,000, 0:30, 2.0 runs/s, 7:00 left, 2 failed"]
+    with progress_of_runs(Console(file=said), "mine", 1000, 100) as show:
+        show(160, 2)
     assert said.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
-
-
-def test_slow_runs_are_counted_by_the_minute(clock: Clock) -> None:
-    with Display(Console(file=io.StringIO()), "mine", 100, 0, 0) as display:
-        clock.now_s += 60
-        display.update(1, 0)
-        assert "1.0 runs/min, 1:39:00 left, 0 failed" in display.bar.lines()[0]
 
 
 def test_a_terminal_has_a_bar_with_done_total_rate_time_left_and_failures() -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=120)
-    with Display(console, "mine", 60, 20, 0) as display:
-        display.update(21, 3)
+    with progress_of_runs(console, "mine", 60, 20) as show:
+        show(21, 3)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
-    assert "mine" in shown
-    assert "21/60" in shown
-    assert "runs/s" in shown
-    assert re.search(r"\d+:\d\d left, 3 failed", shown)
+    assert re.search(r"mine .*21/60 [0-9.e+]+ runs/s, \d+:\d\d:\d\d left, 3 failed", shown)

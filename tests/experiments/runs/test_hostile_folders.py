@@ -1,4 +1,4 @@
-"""Sealed files, and results folders that somebody tampered with: set aside and simulated again."""
+"""Sealed files, and results folders that somebody tampered with: simulated again, or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.manifest import FILE, DamagedError, seal, unseal
-from faultline.experiments.runs.store import LOCK, SET_ASIDE
+from faultline.experiments.runs.store import LOCK
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import CSV, PARQUET, parquet_from, read_sweep, read_table
 from hypothesis import given, settings
@@ -206,69 +206,81 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_run_is_set_aside_and_simulated_again(
+def test_a_damaged_run_is_left_out_and_simulated_again(
     damage: Callable[[Path], None], results: Path, plan: Plan
 ) -> None:
     before = tables_in(results)
     path = a_run(results)
     damage(path)
-    # Whatever it is, it is not lost.
-    damaged = path.readlink() if path.is_symlink() else path.is_file() and path.read_bytes()
     (results / PARQUET).unlink()
     found = read_sweep(results)
     assert (len(found.frame), found.planned) == (3, 4)
-    # A link leaves what it led to, which does not belong there either.
-    assert any(re.match(f"{path}: .*; left out$", problem) for problem in found.problems)
-    assert os.path.lexists(path)
+    (problem,) = found.problems
+    assert re.match(f"{path}: .*; left out$", problem)
+    if path.is_symlink() or not path.is_file():
+        with pytest.raises(UserError, match=f"{path}: a .*, and no regular file; remove it"):
+            sweep(plan, results, Invented(some_record))
+        path.rmdir() if path.is_dir() else path.unlink()
+        expected = ""
+    else:
+        expected = problem.replace("left out", "this run is executed again\n")
     _, said = sweep(plan, results, again := Invented(some_record))
+    assert said.startswith(expected)
     assert len(again.simulated) == 1
-    assert f"{path}: " in said
-    assert "moved to" in said
-    aside = results / SET_ASIDE / path.name
-    kept = aside.readlink() if aside.is_symlink() else aside.is_file() and aside.read_bytes()
-    assert kept == damaged
     assert tables_in(results) == before
 
 
+def test_of_many_damaged_runs_a_few_are_named(tmp_path: Path, ask: Ask) -> None:
+    plan = plan_of(tmp_path, GRID.replace("seeds = 2", "seeds = 25"))
+    results = tmp_path / "results"
+    sweep(plan, results, Invented(some_record))
+    (results / PARQUET).unlink()
+    for path in list((results / "runs").iterdir())[:30]:
+        cut_off(path)
+    assert "10 more such files were ignored." in ask("compare", results)
+    _, said = sweep(plan, results, again := Invented(some_record))
+    assert len(again.simulated) == 30
+    assert said.count("; this run is executed again") == 20
+    assert f"{results}: 10 more such files\n" in said
+
+
 @pytest.mark.parametrize("kind", ["file", "link"])
-@pytest.mark.parametrize("folder", ["runs", SET_ASIDE])
 def test_what_is_no_folder_is_not_taken_for_one(
-    folder: str, kind: str, results: Path, plan: Plan, tmp_path: Path
+    kind: str, results: Path, plan: Plan, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / ".precious.tmp").write_text("precious", encoding="utf-8")
-    if folder == "runs":
-        (results / folder).rename(tmp_path / "moved")
-    else:
-        into_a_pipe(a_run(results))
+    (results / "runs").rename(tmp_path / "moved")
     if kind == "file":
-        (results / folder).touch()
+        (results / "runs").touch()
     else:
-        (results / folder).symlink_to(elsewhere)
-    if folder == "runs":
-        (results / PARQUET).unlink()
-        assert len(read_sweep(results).frame) == 0
-        _, said = sweep(plan, results, again := Invented(some_record))
-        assert "not a folder; moved to" in said
-        assert len(again.simulated) == 4
-    else:
-        with pytest.raises(UserError, match="not a folder, but needed for damaged files"):
-            sweep(plan, results, Invented(some_record))
+        (results / "runs").symlink_to(elsewhere)
+    (results / PARQUET).unlink()
+    assert len(read_sweep(results).frame) == 0
+    with pytest.raises(UserError, match="runs: not a folder; remove it"):
+        sweep(plan, results, Invented(some_record))
+    (results / "runs").unlink()
+    sweep(plan, results, again := Invented(some_record))
+    assert len(again.simulated) == 4
     assert [path.name for path in elsewhere.iterdir()] == [".precious.tmp"]
 
 
-@pytest.mark.parametrize("name", [PARQUET, CSV])
+@pytest.mark.parametrize("name", [FILE, PARQUET, CSV])
 @pytest.mark.parametrize("damage", [into_a_link, into_a_folder, into_a_pipe])
-def test_a_table_that_is_none_is_set_aside(
+def test_what_is_no_file_of_a_sweep_is_refused(
     damage: Callable[[Path], None], name: str, results: Path, plan: Plan, ask: Ask
 ) -> None:
     before = tables_in(results)
-    damage(results / name)
-    assert ask.all("compare", results)[0] == 0
-    sweep(plan, results, Invented(some_record))
+    path = results / name
+    damage(path)
+    assert ask.all("compare", results)[0] == (2 if name == FILE else 0)
+    with pytest.raises(UserError, match=f"{path}: a .*, and no regular file; remove it"):
+        sweep(plan, results, again := Invented(some_record))
+    path.rmdir() if path.is_dir() else path.unlink()
+    sweep(plan, results, again := Invented(some_record))
+    assert again.simulated == []
     assert tables_in(results) == before
-    assert stat.S_ISREG((results / name).lstat().st_mode)
 
 
 # One who may read what is installed, wherever that is, and write nothing but what is his.
@@ -440,5 +452,5 @@ def test_a_plan_that_does_not_fit_together_is_told_and_mended(
     before = tables_in(results)
     _, said = sweep(plan, results, again := Invented(some_record))
     assert again.simulated == []
-    assert "moved to" in said
+    assert "not the manifest of a sweep; it is written again" in said
     assert tables_in(results) == before

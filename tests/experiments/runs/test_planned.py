@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs import sweep_plan as sweep_module
 from faultline.experiments.runs.local import InThisProcess
-from faultline.experiments.runs.point import Request
+from faultline.experiments.runs.point import Limits, Request
 from faultline.experiments.runs.sweep_plan import Plan
 from faultline.experiments.runs.table import read_sweep
 
@@ -88,7 +87,7 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
     frame = read_sweep(tmp_path / "out").frame
     expected = pd.DataFrame(
         result.simulated.value
-        for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)), None)  # type: ignore[arg-type]
+        for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)), Limits())
     )
     pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
 
@@ -137,7 +136,6 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 before = threads()
 assert len(table.read_sweep(Path(sys.argv[1])).frame) == 18
-assert table.damaged_tables(Path(sys.argv[1])) == []
 print(threads() - before)
 """
 
@@ -168,7 +166,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def test_foreign_files_among_the_runs_are_set_aside(
+def test_foreign_files_among_the_runs_are_ignored(
     directory: Path, plan: Plan, tmp_path: Path
 ) -> None:
     before = tables_in(directory)
@@ -177,40 +175,36 @@ def test_foreign_files_among_the_runs_are_set_aside(
     foreign = tmp_path / "other" / "runs" / f"{other.manifest.run_ids[0]}.json"
     shutil.copy(foreign, directory / "runs")
     (directory / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
-    (directory / "runs" / "folder").mkdir()
-    # It would keep its reader waiting for ever.
-    os.mkfifo(directory / "runs" / "pipe.json")
-    (directory / "runs" / "link.json").symlink_to("nowhere.json")
     _, said = sweep(plan, directory, Invented(some_record))
-    odd = {"notes.txt", "folder", "pipe.json", "link.json"}
-    assert names_in(directory / "set-aside") == {foreign.name, *odd}
-    assert len(said.splitlines()) == 5
-    assert said.count("no regular file; moved to") == 3
-    assert f"{foreign.name}: a run that is not in the grid" in said
+    assert said == ""
+    assert {foreign.name, "notes.txt"} < names_in(directory / "runs")
     assert tables_in(directory) == before
-    (directory / "runs" / "notes.txt").write_text("other", encoding="utf-8")
-    sweep(plan, directory, Invented(some_record))
-    kept = [(directory / "set-aside" / name).read_text() for name in ("notes.txt", "notes.txt.2")]
-    assert kept == ["mine", "other"]
 
 
-def test_of_many_files_that_are_set_aside_a_few_are_named(
-    directory: Path, plan: Plan, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_damaged_run_is_left_out_and_executed_again(
+    foreign: bool, directory: Path, plan: Plan
 ) -> None:
-    for number in range(50):
-        (directory / "runs" / f"notes-{number:02}.txt").write_text("mine", encoding="utf-8")
-    assert main(["compare", str(directory)]) == 0
-    assert "30 more such files were ignored." in capsys.readouterr().out
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert len(names_in(directory / "set-aside")) == 50
-    aside = directory / "set-aside"
-    assert f"runs/notes-00.txt: truncated or not JSON; moved to {aside}/" in said
-    assert said.splitlines()[-1] == f"{directory}: 30 more such files; moved to {aside}"
+    before = tables_in(directory)
+    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
+    if foreign:
+        victim.write_bytes(b"{}")
+    else:
+        truncate(victim)
+    (directory / "table.parquet").unlink()
+    found = read_sweep(directory)
+    assert (len(found.frame), found.planned) == (17, 18)
+    (problem,) = found.problems
+    assert problem.startswith(f"{victim}: ")
+    _, said = sweep(plan, directory, again := Invented(some_record))
+    assert len(again.simulated) == 1
+    assert said.splitlines()[0].startswith(f"{victim}: ")
+    assert tables_in(directory) == before
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
 @pytest.mark.parametrize("foreign", [False, True])
-def test_damaged_and_foreign_files_of_the_directory_are_set_aside(
+def test_damaged_and_foreign_files_of_the_directory_are_written_again(
     name: str, foreign: bool, directory: Path, plan: Plan
 ) -> None:
     before = (*tables_in(directory), (directory / "sweep.json").read_bytes())
@@ -219,12 +213,8 @@ def test_damaged_and_foreign_files_of_the_directory_are_set_aside(
         victim.write_bytes(b"{}")
     else:
         truncate(victim)
-    harmed = victim.read_bytes()
-    outcome, said = sweep(plan, directory, Invented(some_record))
+    outcome, _ = sweep(plan, directory, Invented(some_record))
     assert outcome.simulated == 0
-    assert len(said.splitlines()) == 1
-    assert said.startswith(f"{victim}: ")
-    assert (directory / "set-aside" / name).read_bytes() == harmed
     assert (*tables_in(directory), (directory / "sweep.json").read_bytes()) == before
 
 
@@ -271,7 +261,6 @@ def test_temporary_files_of_a_killed_sweep_are_removed(directory: Path, plan: Pl
     _, said = sweep(plan, directory, Invented(some_record))
     assert said == ""
     assert ".file.json.host-1.tmp" not in names_in(directory) | names_in(directory / "runs")
-    assert "set-aside" not in names_in(directory)
 
 
 def fails_for_three(request: Request) -> dict[str, object] | str:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.choices import predict_redundancies
+from faultline.experiments.job.choices import predictions
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.spare.cells import Cell as Job
@@ -255,9 +255,9 @@ def test_every_published_cell_is_predicted(stage: Stage) -> None:
 
 def test_redundancies_are_predicted_each_at_its_best_interval() -> None:
     question = resolve(load_scenario("spare-study", ["strategy.name=spare"]))
-    found = predict_redundancies(question, [3, 9])
-    assert found[9].time_to_train_ratio < found[3].time_to_train_ratio
-    assert found[9].interval_steps > found[3].interval_steps
+    few, many = predictions(question, [(3, None), (9, None)])
+    assert many.time_to_train_ratio < few.time_to_train_ratio
+    assert many.interval_steps > few.interval_steps
     at_hand = question.predict()
     assert at_hand.interval_steps == question.interval_steps
 
