@@ -11,7 +11,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.local import LocalExecutor
-from faultline.experiments.runs.point import Call, Request, RunOutcome
+from faultline.experiments.runs.point import Call, Limits, Request, RunOutcome
 from faultline.experiments.runs.single_run import run
 
 from tests.simulator.drawn_cases import apart, drawn, simulate, simulate_folded
@@ -51,7 +51,7 @@ def test_drawn_cases(first: int, tmp_path: Path) -> None:
     numbers = range(first, min(first + BATCH, CASES))
     asked = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
     mistakes, refused = [], 0
-    for result in LocalExecutor(1).simulate(asked, LIMIT_S):
+    for result in LocalExecutor(1).simulate(asked, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
         if said := wrong(result.simulated, case.number):
             mistakes.append(f"{said}\n{case.printed()}")

@@ -191,11 +191,11 @@ def test_a_timer_that_is_kept_is_asked_again(tmp_path: Path) -> None:
     assert slowed.compute_s == pytest.approx(first.compute_s)
 
 
-def test_a_timer_whose_process_is_gone_says_so(tmp_path: Path) -> None:
+def test_a_timer_of_a_platform_that_simgrid_refuses_says_so(tmp_path: Path) -> None:
     layout = Layout(1, 1, 8)
     platform, hosts = placed(tmp_path, layout)
     platform.write_text(platform.read_text().replace("<link_ctn", "<no_such_tag", 1))
-    with pytest.raises(SimulationError, match="SimGrid aborted"):
+    with pytest.raises(SimulationError, match="SimGrid refused to go on: Parse error"):
         simulate_on(platform, time_step, hosts, pattern_of(layout, 2), {})
 
 
