@@ -39,7 +39,8 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
         stage.console.print()
     if listed and rows:
         stage.console.print(f"{tally_text(tables['rows'])}.")
-    stage.console.print(f"Tables: {stage.directory}/*.csv; figures: {', '.join(drawn)}")
+    figures = f"; figures: {', '.join(drawn)}" if drawn else ""
+    stage.console.print(f"Tables: {stage.directory}/*.csv{figures}")
     for sentence in study.headline(results, rows):
         stage.console.print(sentence, style="bold")
     return study.records(results, rows)
