@@ -67,7 +67,8 @@ def summary_rows(
         ("engine, seed", f"{record['engine']}, {record['seed']}"),
         ("where the time went", ""),
         *(
-            (f"  {meaning}", f"{record[f'{cause}_s'] / record['time_s']:.2%}")
+            # A difference of equal times may be below zero by rounding.
+            (f"  {meaning}", f"{max(0.0, record[f'{cause}_s']) / record['time_s']:.2%}")
             for cause, meaning in MEANINGS.items()
             if record[f"{cause}_s"]
         ),
