@@ -115,15 +115,8 @@ class Platform:
 
     def memory_of(self, gpu: str) -> str | None:
         """Return the door of a GPU to the memory of its host, if the platform models it."""
-        return self._door(gpu, "memory")
-
-    def disk_of(self, gpu: str) -> str | None:
-        """Return the door of a GPU to the disks of its host, if the platform models them."""
-        return self._door(gpu, "disk")
-
-    def _door(self, gpu: str, role: str) -> str | None:
         neighbours = (name for name, _ in self.edges.get(gpu, ()))
-        return next((name for name in neighbours if self.roles.get(name) == role), None)
+        return next((name for name in neighbours if self.roles.get(name) == "memory"), None)
 
     @property
     def gpus_per_rank(self) -> int:

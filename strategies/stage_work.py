@@ -96,15 +96,6 @@ class LayerShape:
         return StageWork(forward, Halves(), forward, forward)
 
 
-def proportional_work(cost: float) -> StageWork:
-    """Return work in the proportions 1 : 1 : 1 of a normal task, `cost` in all.
-
-    For schedules that have only the total time of a stage.
-    """
-    third = Halves(ffn=cost / 3)
-    return StageWork(third, Halves(), third, third)
-
-
 @dataclass(frozen=True, slots=True)
 class LowRank:
     """Gradients of feed-forward weights, projected on r directions of their input.

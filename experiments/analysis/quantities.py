@@ -11,7 +11,7 @@ import numpy as np
 from faultline.experiments.runs.record import COLUMNS, Column
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,6 @@ def with_unit(value: Any, unit: str | None) -> str:
             if abs(value) >= size:
                 return f"{value / size:,.4g} {prefix}{_BYTES[unit]}"
     return f"{plain(value)} {unit}"
-
-
-def number_range(values: pd.Series) -> str:
-    """Write the range of some numbers: ``8 to 16``, or ``8``."""
-    low, high = values.min(), values.max()
-    if is_missing(low):
-        return MISSING
-    return plain(float(low)) if low == high else f"{plain(float(low))} to {plain(float(high))}"
 
 
 def _in_larger_unit(time_s: float) -> str:

@@ -100,15 +100,6 @@ class Collective:
         pause_s = stage.latency_steps * latency_s + (gathering.fill_s or 0.0)
         return gathering.wait(pause_s, deadline_s)
 
-    def steady_flow(self, position: int) -> tuple[int, int, int]:
-        """Return a member's part in an algorithm of one stage that sends to one peer.
-
-        The peer, the bytes that it is sent in all rounds, and the latencies beyond the first.
-        """
-        (stage,) = self.schedule.stages(position)
-        (share,) = stage.sends
-        return share.peer, self._whole_bytes(share.pieces), stage.latency_steps
-
     def _hop(self, sender: int, receiver: int) -> Hop:
         near, far = (simgrid.Host.by_name(self.hosts[end]) for end in (sender, receiver))
         links, latency_s = near.route_to(far)

@@ -140,7 +140,7 @@ class TestDoors:
 
     def test_disks_read_and_write_at_their_rates(self, write: Write) -> None:
         path = write(load_preset("hgx-h100", **DOORS))
-        assert read_platform(path).disk_of("gpu-000003") == "disk-000003"
+        assert read_platform(path).roles["disk-000003"] == "disk"
         writes = [(f"gpu-{n:06d}", f"disk-{n:06d}", 1e9) for n in range(8)]
         reads = [(disk, gpu, size) for gpu, disk, size in writes]
         both_s = simulate_flows(path, writes + reads)

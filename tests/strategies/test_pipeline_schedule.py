@@ -11,7 +11,7 @@ from faultline.strategies.pipeline_schedule import (
     exact_iteration,
     stage_passes,
 )
-from faultline.strategies.stage_work import Halves, StageWork, proportional_work
+from faultline.strategies.stage_work import Halves, StageWork
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +19,15 @@ halves = st.builds(Halves, st.floats(0.01, 2.0), st.floats(0.0, 2.0))
 works = st.builds(StageWork, halves, halves, halves, halves)
 pipelines = st.lists(works, min_size=1, max_size=6)
 micro_batches = st.integers(1, 9)
+
+
+def proportional_work(cost: float) -> StageWork:
+    """Return work in the proportions 1 : 1 : 1 of a normal task, `cost` in all.
+
+    For schedules that have only the total time of a stage.
+    """
+    third = Halves(ffn=cost / 3)
+    return StageWork(third, Halves(), third, third)
 
 
 def recursion(stages: list[StageWork], count: int) -> float:

@@ -344,7 +344,7 @@ def _behind(runs: pd.DataFrame, best: str, metric: str) -> pd.DataFrame:
 def _is_sure(best: pd.Series, ranked: pd.DataFrame, behind: pd.DataFrame, metric: str) -> bool:
     """Return whether the best candidate surely beats all other schemes."""
     others = ranked[ranked["scheme"] != best["scheme"]]
-    # By a single seed nobody is surely ahead of those that are near.
+    # A single seed cannot part a candidate from others that are near.
     near = others[metric] <= CONTESTED * best[metric]
     # The nearest few: one simulated with a single seed was far behind in that.
     rivals = behind.loc[others.loc[others["seeds"] > 1, "candidate"].head(3)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from faultline.experiments.analysis.quantities import (
     decimals_for,
     fixed,
-    number_range,
     number_text,
     plain,
     quantity,
@@ -89,12 +87,6 @@ def test_decimals_show_four_digits_of_the_median() -> None:
     assert decimals_for([0.5, 2.345, 900.0]) == 3
     assert decimals_for([12_345.0]) == 0
     assert decimals_for([math.nan, 0.0]) == 0
-
-
-def test_ranges() -> None:
-    assert number_range(pd.Series([8.0, 12.0, math.nan])) == "8 to 12"
-    assert number_range(pd.Series([8, 8])) == "8"
-    assert number_range(pd.Series([math.nan])) == "–"
 
 
 @pytest.mark.parametrize(

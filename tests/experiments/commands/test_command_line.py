@@ -64,7 +64,7 @@ def test_what_is_not_installed_is_told_in_one_line() -> None:
         ("platform check p.xml", ""),
     ],
 )
-def test_a_command_that_nobody_reads_ends_quietly(
+def test_a_command_with_a_closed_output_ends_quietly(
     words: str, unbuffered: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if SIGPIPE had ended it; Rich, print and argparse each fail in a way of their own."""

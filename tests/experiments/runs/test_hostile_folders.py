@@ -1,4 +1,4 @@
-"""Sealed files, and results folders that somebody tampered with: simulated again, or refused."""
+"""Results folders whose files were damaged or forged: runs are executed again, or refused."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_who_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> N
     assert [one.name for one in kept] == ["checkpoint/storage"]
 
 
-def test_a_map_of_nobody_is_refused(sheet: Sheet) -> None:
+def test_a_map_without_candidates_is_refused(sheet: Sheet) -> None:
     rows = _rows(sheet, _crossing)
     unfit = rows[rows["scheme"] == "warm-standby"]
     with pytest.raises(UserError, match="none of these trains head-to-head in the memory"):

@@ -16,7 +16,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return study.step_table()
 
 
-def test_nobody_beats_the_bound_and_recycle_meets_it(steps: pd.DataFrame) -> None:
+def test_no_scheme_beats_the_bound_and_recycle_meets_it(steps: pd.DataFrame) -> None:
     by = steps.pivot_table(index=["setting", "down"], columns="way", values="step")
     assert (by["ReCycle"] >= by["bound"] - 1e-9).all()
     # Within a micro-batch of m + p - 1.
