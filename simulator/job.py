@@ -140,48 +140,31 @@ class Work:
         simulated = None if self.compute_jitter else self.courses
         return self.gradients_hide and simulated is not None and simulated.simulate_failures
 
-    def pace_of(
-        self,
-        plan: StepPlan,
-        parts_down: Sequence[str] = (),
-        patched: Collection[int] | None = None,
-        factor: float = 1.0,
-        slow: Slowdown = UNDISTURBED,
-    ) -> float:
-        """Return how long a step computes, over `compute_s` for each shard type.
+    def pace_of(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
+        """Return how long a phase at the plan's pace computes, over `compute_s` per shard type.
 
-        It is simulated on the platform if known to differ; the wait of `least_pace` is left out.
-
-        Parameters
-        ----------
-        plan : StepPlan
-            The step.
-        parts_down : sequence of str
-            Switches that are down.
-        patched : collection of int, optional
-            Groups that compute one stack of it; by default all members compute all.
-        factor : float
-            How many times as long each computation takes.
-        slow : Slowdown
-            The stragglers; only in jobs whose steps are simulated.
+        It is simulated on the platform if known to differ; the wait of `least_pace` is left out. So
+        are all stragglers but those of `slow`, which only jobs have whose steps are simulated.
         """
+        stated = phase.pace * phase.factor
         if self.member_times is None and self.detour_times is None:
-            return plan.pace * factor
-        rounds = plan.stacks if patched is None else 1
-        types = rounds * plan.stack_size
+            return stated
+        patch = phase.patch
+        rounds = phase.stacks if patch is None else 1
+        types = rounds * phase.stack_size
         # The gradients that hide are fewer, or none, and share links with the passes.
         hidden_differ = self.gradients_hide and (
-            patched is not None or len(plan.members) < self.groups
+            patch is not None or len(phase.members) < self.groups
         )
-        more = types > 1 or factor != 1.0 or hidden_differ
-        times = self._times(parts_down, plan.pipelines, slow.step, more=more)
-        if times is None or not plan.members:
-            return plan.pace * factor
-        shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
-        if patched is not None:
-            shares = shares.exposed().of(shares.computing(patched))
-        simulated = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
-        return simulated if plan.pipelines and self.simulates_steps else plan.pace * simulated
+        more = types > 1 or phase.factor != 1.0 or hidden_differ
+        times = self._times(phase.parts_down, phase.pipelines, slow.step, more=more)
+        if times is None or not phase.members:
+            return stated
+        shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+        if patch is not None:
+            shares = shares.exposed().of(shares.computing(patch))
+        simulated = times.passes_s(shares, rounds, phase.factor) / (types * self.compute_s)
+        return simulated if phase.pipelines and self.simulates_steps else phase.pace * simulated
 
     def least_pace(self, plan: StepPlan) -> float:
         """Return the pace at which a step makes as much progress per second as a sound one.
@@ -208,32 +191,22 @@ class Work:
     def slower(self, phase: Compute, factor: float) -> Compute:
         """Return the phase with computations that take `factor` times as long."""
         if self.simulates_steps and self.is_regular(phase):
-            slower = phase._replace(factor=phase.factor * factor)
-            given = phase.parts_down, phase.patch, slower.factor, phase.least_pace
-            slow = self.slowdown_of(_plan_of(phase), phase.slow, *given)
+            slower = phase._replace(pace=1.0, factor=phase.factor * factor)
+            slow = self.slowdown_of(slower, phase.slow)
             return slower._replace(pace=self._nominal_pace(slower), slow=slow)
         return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
 
-    def slowdown_of(
-        self,
-        plan: StepPlan,
-        slow: Slowdown,
-        parts_down: Sequence[str] = (),
-        patched: Collection[int] | None = None,
-        factor: float = 1.0,
-        least_pace: float = 0.0,
-    ) -> Slowdown:
-        """Return a step's slowdown; `least_pace` as in `Compute`, all else as in `pace_of`."""
+    def slowdown_of(self, phase: Compute, slow: Slowdown) -> Slowdown:
+        """Return the slowdown of a phase at the plan's pace."""
         if not slow.compute or self.disturbances is None or not self.simulates_steps:
             return slow
-        if factor != 1.0 or plan.stack_size > 1:
-            slow = slow.at(factor, self.disturbances.effects, plan.stack_size)
-        if not (plan.pipelines or self.gradients_hide) or not self._is_simulated(slow):
+        if phase.factor != 1.0 or phase.stack_size > 1:
+            slow = slow.at(phase.factor, self.disturbances.effects, phase.stack_size)
+        if not (phase.pipelines or self.gradients_hide) or not self._is_simulated(slow):
             # Groups share no link, and the time of each is known.
             return slow
-        pace = max(self.pace_of(plan, parts_down, patched, factor), least_pace)
-        slowest = max(1.0, self.pace_of(plan, parts_down, patched, factor, slow) / pace)
-        return slow.at_most(slowest)
+        pace = max(self.pace_of(phase), phase.least_pace)
+        return slow.at_most(max(1.0, self.pace_of(phase, slow) / pace))
 
     def _is_simulated(self, slow: Slowdown) -> bool:
         """Return whether a step is simulated with all of its stragglers."""
@@ -246,8 +219,7 @@ class Work:
 
     def _nominal_pace(self, phase: Compute) -> float:
         """Return the pace of a phase whose members take whole micro-batches."""
-        simulated = self.pace_of(_plan_of(phase), phase.parts_down, phase.patch, phase.factor)
-        return max(simulated, phase.least_pace)
+        return max(self.pace_of(phase._replace(pace=1.0)), phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute, for any group.
@@ -281,10 +253,10 @@ class Work:
         if not slow or not self.simulates_steps or not self.is_regular(phase):
             return phase.pace
         shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
-        stacks = phase.stacks if phase.patch is None else 1
-        left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
-        patched = None if phase.patch is None else left.members
-        return self.pace_of(left, phase.parts_down, patched, phase.factor)
+        left = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
+        if phase.patch is not None:
+            left = left._replace(patch=dict.fromkeys(left.members, 1))
+        return self.pace_of(left)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None if it depends on the number only."""
@@ -330,10 +302,6 @@ class Work:
         if self.detour_times is not None and (parts_down or slow != SOUND_STEP or changed):
             return self.detour_times(parts_down, slow)
         return self.member_times
-
-
-def _plan_of(phase: Compute) -> StepPlan:
-    return StepPlan(phase.members, phase.stacks, phase.stack_size, pipelines=phase.pipelines)
 
 
 @dataclass(frozen=True, slots=True)

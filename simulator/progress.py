@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
-from faultline.simulator.badput import Ledger
+from faultline.simulator.badput import CAUSES, OF_STEPS
 from faultline.strategies.base import StepPlan
+
+Mark = tuple[float, ...]
+"""The booked times of the causes that a restart may take back, at some moment."""
+
+_of_steps = itemgetter(*OF_STEPS)
 
 
 class Batches(NamedTuple):
@@ -73,8 +79,9 @@ class Progress:
         Energy that schemes had GPUs draw beyond rated power, in seconds of all GPUs' rated power.
     now_s : float
         Simulated time, in seconds.
-    ledger : Ledger
-        Simulated time by cause; the sum is `now_s`.
+    seconds : dict of str to float
+        Simulated time by cause (`simulator.badput`), in seconds; the sum is `now_s`. Steps that are
+        not saved yet are booked as if they were kept.
     """
 
     completed_steps: int = 0
@@ -99,7 +106,7 @@ class Progress:
     snapshots: int = 0
     raised_power_s: float = 0.0
     now_s: float = 0.0
-    ledger: Ledger = field(default_factory=Ledger)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
 
     @property
     def completed_batches(self) -> float:
@@ -117,10 +124,16 @@ class Progress:
         self.trained += steps * trained
         self.samples += steps * samples
 
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Simulated time by cause (`simulator.badput`), in seconds."""
-        return self.ledger.seconds
+    def mark(self) -> Mark:
+        """Return a mark for `take_back`, which then keeps everything done so far."""
+        marked: Mark = _of_steps(self.seconds)
+        return marked
+
+    def take_back(self, mark: Mark) -> None:
+        """Book all steps since a mark, and the current one, as repeated."""
+        for cause, kept_s in zip(OF_STEPS, mark, strict=True):
+            self.seconds["repeated"] += self.seconds[cause] - kept_s
+            self.seconds[cause] = kept_s
 
     @property
     def downtime_s(self) -> float:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from faultline.simulator.compute_times import ComputeTimes
+from faultline.simulator.compute_times import ComputeTimes, SimulatedFactors
 from faultline.simulator.courses import Written
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
@@ -41,7 +41,6 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.replay_beside import BesideCopies
-from faultline.simulator.simulated_factors import SimulatedFactors
 from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 

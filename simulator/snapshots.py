@@ -9,9 +9,8 @@ from math import inf
 
 import numpy as np
 from faultline.simulator.background import Write
-from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.progress import Batches
+from faultline.simulator.progress import Batches, Mark
 from faultline.strategies.protection.base import Durable, Recovery, Tier
 
 
@@ -30,7 +29,7 @@ class Saved:
     at_s : float
         When it was taken, in seconds of simulated time; earlier failures do not affect it.
     booked : Mark
-        The part of the ledger that a restart to this state keeps.
+        The booked times that a restart to this state keeps.
     """
 
     steps: int

@@ -20,12 +20,14 @@ class StepCosts:
         What the scheme wants computed.
     work : Work
         The job.
+    stated : Compute
+        Its compute phase at the plan's pace.
     all_reduce : AllReduce
         The phase that ends the step.
 
     Attributes
     ----------
-    pace, least_pace : float
+    pace : float
         As of `Compute`.
     types : int
         Shard types that each member computes.
@@ -45,7 +47,6 @@ class StepCosts:
         "batches",
         "booked",
         "degraded_s",
-        "least_pace",
         "nominal_s",
         "pace",
         "raised_power_s",
@@ -55,13 +56,11 @@ class StepCosts:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work, all_reduce: AllReduce) -> None:
-        least_pace, twice = work.least_pace(plan), work.reactions.validation_share
-        parts_down = all_reduce.parts_down
-        once = pace = max(work.pace_of(plan, parts_down), least_pace)
+    def __init__(self, plan: StepPlan, work: Work, stated: Compute, all_reduce: AllReduce) -> None:
+        least_pace, twice = stated.least_pace, work.reactions.validation_share
+        once = self.pace = pace = max(work.pace_of(stated), least_pace)
         if twice:
-            pace = max(work.pace_of(plan, parts_down, factor=1 + twice), least_pace)
-        self.pace, self.least_pace = pace, least_pace
+            once = max(work.pace_of(stated._replace(factor=1.0)), least_pace)
         self.batches = Batches.of(plan, work.approximation_loss)
         self.reduced_share = self.batches.trained / work.detour(all_reduce)
         self.types = plan.stacks * plan.stack_size
@@ -139,9 +138,9 @@ class StepPhases:
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
-        if slow.compute:
-            given = parts_down, None, 1 + twice, work.least_pace(plan)
-            slow = work.slowdown_of(plan, slow, *given)
+        amount, ways = (members, stacks, size, None), (pipelines, work.least_pace(plan), 1 + twice)
+        stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, *ways)
+        slow = work.slowdown_of(stated, slow)
         self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
@@ -153,21 +152,9 @@ class StepPhases:
         if before is not None and shared == before._shared:
             self.costs, self._shared = before.costs, shared
         else:
-            self.costs = StepCosts(plan, work, self.all_reduce)
+            self.costs = StepCosts(plan, work, stated, self.all_reduce)
             self._shared = None if StepCosts.depend_on_members(plan, work) else shared
-        costs = self.costs
-        self.compute = Compute(
-            members,
-            stacks,
-            size,
-            None,
-            costs.pace,
-            parts_down,
-            slow,
-            pipelines,
-            costs.least_pace,
-            1 + twice,
-        )
+        self.compute = Compute(*amount, self.costs.pace, parts_down, slow, *ways)
         self.down = work.groups - len(members)
         self.mirrors = mirrors
 
@@ -180,8 +167,6 @@ def patch_compute(
     slow: Slowdown,
 ) -> Compute:
     """Return the repeated computation of some groups, given the stacks of each."""
-    pace, slow = (
-        work.pace_of(plan, parts_down, patch),
-        work.slowdown_of(plan, slow, parts_down, patch),
-    )
-    return Compute(plan.members, 0, plan.stack_size, patch, pace, parts_down, slow, plan.pipelines)
+    amount = plan.members, 0, plan.stack_size, patch
+    stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, plan.pipelines)
+    return stated._replace(pace=work.pace_of(stated), slow=work.slowdown_of(stated, slow))

@@ -157,7 +157,7 @@ class Training:
         progress.completed_steps += 1
         if progress.completed_steps <= state.loaded.steps:
             # The step was saved already and is repeated: it counts as it did.
-            progress.ledger.take_back(state.loaded.booked)
+            progress.take_back(state.loaded.booked)
             batches = state.loaded.last
         progress.train(1, batches)
         if state.records_steps:

@@ -216,7 +216,7 @@ class Restarter:
         storage, they load what they need there.
         """
         state, progress = self._state, self._state.progress
-        progress.ledger.take_back(found.booked)
+        progress.take_back(found.booked)
         state.loaded = found
         redone = state.rules.resume == "redo" and found is state.saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps

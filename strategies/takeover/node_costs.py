@@ -61,26 +61,12 @@ Schemes hold one, so it can be pickled.
 """
 
 
-def flop_costs(
-    shape: LayerShape,
-    techniques: Techniques,
-    micro_batch_tokens: float,
-    step_tokens: float | None = None,
-) -> CostModel:
+def flop_costs(shape: LayerShape, techniques: Techniques, micro_batch_tokens: float) -> CostModel:
     """Return costs from FLOP counts.
 
-    Parameters
-    ----------
-    shape : LayerShape
-        The model's layers.
-    techniques : Techniques
-        The techniques of a node with several tasks.
-    micro_batch_tokens : float
-        Tokens per micro-batch.
-    step_tokens : float or None
-        Tokens per pipeline and step, over which decompositions spread; None omits them.
+    `techniques` are those of a node with several tasks.
     """
-    one = task_flop(shape, techniques, micro_batch_tokens, step_tokens)
+    one = task_flop(shape, techniques, micro_batch_tokens)
     return partial(_flop_cost, one, shape.normal_flop.total)
 
 
