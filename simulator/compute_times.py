@@ -28,18 +28,8 @@ class ComputeTimes:
     """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit.
 
     The largest of n independent standard normal variates is below x with probability Phi(x)^n, so
-    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n.
-
-    Parameters
-    ----------
-    unit_s : float
-        Seconds to compute one shard type at a factor of 1.
-    jitter : float
-        Standard deviation of the factor.
-    minimum_factor : float
-        The factor is never below this.
-    seed : int
-        Seed of the run.
+    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n. A shard type takes
+    `unit_s` seconds at a factor of 1; `jitter` is the standard deviation of the factor.
 
     Attributes
     ----------
@@ -100,17 +90,7 @@ class ComputeTimes:
     def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
         """Return the next draws of `slowest_s` without drawing them; only if `draws_ahead`.
 
-        Parameters
-        ----------
-        groups, stacks : int
-            As for `slowest_s`.
-        wanted : float
-            Number of draws likely to be made.
-
-        Returns
-        -------
-        array of float
-            Some of the next draws in their order, at least one, in seconds.
+        There is at least one, in seconds; `wanted` draws are likely to be made.
         """
         if self._jitter == 0.0:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
@@ -148,17 +128,10 @@ class SimulatedFactors:
 
     All groups wait for the slowest, so one draw gives the largest mean factor of all members. The
     computations of all groups take it, and their messages carry what they always do.
-
-    Attributes
-    ----------
-    work : Work
-        The work of the job.
-    times : ComputeTimes
-        Draws the factors, in units of one shard type.
     """
 
-    work: Work
-    times: ComputeTimes
+    work: Work  # The work of the job.
+    times: ComputeTimes  # Draws the factors, in units of one shard type.
 
     @classmethod
     def of(cls, work: Work, seed: int) -> SimulatedFactors | None:

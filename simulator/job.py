@@ -36,98 +36,56 @@ Transient = Literal["replaced", "in-place"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a job.
+    """The work of a job."""
 
-    Attributes
-    ----------
-    groups : int
-        Data-parallel groups N.
-    steps : int
-        Steps to complete.
-    compute_s : float
-        Seconds to compute one shard type on one group.
-    compute_jitter : float
-        Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
-        normal distribution of mean 1. If steps are simulated, computations of all groups take the
-        factor of the slowest one.
-    minimum_factor : float
-        The factor is never below this.
-    checkpoint_policy : CheckpointPolicy
-        Decides when a checkpoint is due for which the job waits; one more is written after the last
-        step.
-    time_limit_s : float or None
-        Give up after this much simulated time, in seconds.
-    give_up_after_restarts : int
-        Give up after this many restarts without a new checkpoint between them.
-    spare_groups : int
-        Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
-    repair_s : float
-        Seconds from the moment a failure is noticed until the group could rejoin.
-    tiers : tuple of Tier
-        Where snapshots are kept that are taken in the background, the fastest to load first.
-    layout : JobLayout or None
-        Which hosts the groups are on; needed if there are tiers.
-    standbys : int
-        Standby machines, beside those of the job, that replace failed ones.
-    replenish_s : float
-        Seconds until a used standby is replaced by another.
-    standby_s : float
-        Seconds until a standby is in its place.
-    standby_lives : callable or None
-        Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
-    member_times : MemberTimes or None
-        Times of a step of some groups on a platform that treats them unequally.
-    disturbances : Disturbances or None
-        The failures that stop no group.
-    detour_times : DetourTimes or None
-        Times of a step without parts of the network, or with groups whose work differs from an
-        undisturbed step; None if its messages are not simulated.
-    reactions : Reactions
-        Reactions to failures that stop no group.
-    approximation_loss : float
-        Share by which an approximate gradient trains less than an exact one.
-    simulates_steps : bool
-        Whether steps are simulated on the platform, rank by rank.
-    writes : mapping of str to WriteBesideSteps
-        How snapshots and the steps beside them slow each other, by the name of their tier; tiers
-        that share no link are left out.
-    slow_response : SlowResponse or None
-        Mitigation of stragglers that stay in the job; None without any.
-    free_machines : int or None
-        Further machines that replace failed ones when no standby is left. Without any left, the job
-        waits for repairs. None for an unlimited number.
-    gradients_hide : bool
-        Whether gradients hide behind the passes of simulated steps.
-    courses : Courses or None
-        Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
-    """
-
-    groups: int
-    steps: int
-    compute_s: float
+    groups: int  # Data-parallel groups N.
+    steps: int  # Steps to complete.
+    compute_s: float  # Seconds to compute one shard type on one group.
+    # Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
+    # normal distribution of mean 1. If steps are simulated, computations of all groups take the
+    # factor of the slowest one.
     compute_jitter: float
-    minimum_factor: float
+    minimum_factor: float  # The factor is never below this.
+    # Decides when a checkpoint is due for which the job waits; one more is written after the last
+    # step.
     checkpoint_policy: CheckpointPolicy
-    time_limit_s: float | None = None
+    time_limit_s: float | None = None  # Give up after this much simulated time, in seconds.
+    # Give up after this many restarts without a new checkpoint between them.
     give_up_after_restarts: int = 1000
+    # Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
     spare_groups: int = 0
+    # Seconds from the moment a failure is noticed until the group could rejoin.
     repair_s: float = 0.0
+    # Where snapshots are kept that are taken in the background, the fastest to load first.
     tiers: tuple[Tier, ...] = ()
-    layout: JobLayout | None = None
-    standbys: int = 0
-    replenish_s: float = 0.0
-    standby_s: float = 0.0
+    layout: JobLayout | None = None  # Which hosts the groups are on; needed if there are tiers.
+    standbys: int = 0  # Standby machines, beside those of the job, that replace failed ones.
+    replenish_s: float = 0.0  # Seconds until a used standby is replaced by another.
+    standby_s: float = 0.0  # Seconds until a standby is in its place.
+    # Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
+    # Times of a step of some groups on a platform that treats them unequally.
     member_times: MemberTimes | None = field(default=None, compare=False)
+    # The failures that stop no group.
     disturbances: Disturbances | None = field(default=None, compare=False)
+    # Times of a step without parts of the network, or with groups whose work differs from an
+    # undisturbed step; None if its messages are not simulated.
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    # Reactions to failures that stop no group.
     reactions: Reactions = field(default_factory=Reactions)
+    # Share by which an approximate gradient trains less than an exact one.
     approximation_loss: float = 0.0
-    simulates_steps: bool = False
+    simulates_steps: bool = False  # Whether steps are simulated on the platform, rank by rank.
+    # How snapshots and the steps beside them slow each other, by the name of their tier; tiers that
+    # share no link are left out.
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
+    # Mitigation of stragglers that stay in the job; None without any.
     slow_response: SlowResponse | None = None
+    # Further machines that replace failed ones when no standby is left. Without any left, the job
+    # waits for repairs. None for an unlimited number.
     free_machines: int | None = None
-    gradients_hide: bool = False
+    gradients_hide: bool = False  # Whether gradients hide behind the passes of simulated steps.
+    # Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
     courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -306,88 +264,58 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How failures show and what they cost: the named choices of a scenario.
+    """How failures show and what they cost: the named choices of a scenario."""
 
-    Attributes
-    ----------
-    clock : {"from-detection", "renewal"}
-        What determines a group's next failure (`simulator.failures.clocks`).
-    detection : {"all-reduce", "watchdog"}
-        Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until
-        a watchdog fires.
-    failed_all_reduce_fraction : float
-        Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
-    watchdog_s : float
-        Time-out of the watchdog, from the start of the all-reduce, in seconds. If steps are
-        simulated, the rest of a group waits for a rank that fails in the passes, and the
-        watchdog's time counts from then on.
-    failure_in_all_reduce : {"next-step", "fails-it"}
-        Whether a failure after a group has finished its compute shows in this all-reduce or only in
-        the next step.
-    fixed_step : {"commits", "retries"}
-        Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
-    failure_in_restart : {"begins-anew", "absorbed"}
-        Whether a group that fails during its own restart begins it anew, while all wait for the
-        slowest; or the failure is repaired within the restart.
-    failure_while_waiting : {"surfaces", "absorbed"}
-        Whether a group that fails after its own restart, while it waits for others, is found down
-        by the first step; or the failure is repaired within the restart.
-    resume : {"redo", "after"}
-        Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
-    failed_writer : {"skips", "replaced"}
-        Whether the checkpoint is left out when its writer is found down, or the next member writes.
-    rejoin : {"at-restart", "at-checkpoint"}
-        When groups that were dropped come back: with a global restart only, or at the first
-        checkpoint or snapshot after their repair.
-    transient : {"replaced", "in-place"}
-        Whether a restart after failures of software alone finds other machines, too.
-    """
-
-    clock: ClockRule
+    clock: ClockRule  # What determines a group's next failure (`simulator.failures.clocks`).
+    # Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until a
+    # watchdog fires.
     detection: Detection
+    # Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
     failed_all_reduce_fraction: float
+    # Time-out of the watchdog, from the start of the all-reduce, in seconds. If steps are
+    # simulated, the rest of a group waits for a rank that fails in the passes, and the watchdog's
+    # time counts from then on.
     watchdog_s: float
+    # Whether a failure after a group has finished its compute shows in this all-reduce or only in
+    # the next step.
     failure_in_all_reduce: FailureInAllReduce
+    # Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
     fixed_step: FixedStep
+    # Whether a group that fails during its own restart begins it anew, while all wait for the
+    # slowest; or the failure is repaired within the restart.
     failure_in_restart: FailureInRestart
+    # Whether a group that fails after its own restart, while it waits for others, is found down by
+    # the first step; or the failure is repaired within the restart.
     failure_while_waiting: FailureWhileWaiting
+    # Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
     resume: Resume
+    # Whether the checkpoint is left out when its writer is found down, or the next member writes.
     failed_writer: FailedWriter
+    # When groups that were dropped come back: with a global restart only, or at the first
+    # checkpoint or snapshot after their repair.
     rejoin: Rejoin = "at-restart"
+    # Whether a restart after failures of software alone finds other machines, too.
     transient: Transient = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Durations of phases that the scenario states or a probe has measured; all in seconds.
+    """Durations of phases that the scenario states or a probe has measured; all in seconds."""
 
-    Attributes
-    ----------
-    all_reduce_s : AllReduceTime
-        Time of an all-reduce, by the number of its members.
-    save_s, load_s : float
-        Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
-        part of it).
-    recovery : RecoveryPrices
-        Times of recoveries without their moves of state.
-    rings : MemberTimes or None
-        Measured times of an all-reduce by its members; None if groups are alike.
-    storage : StorageTimes or None
-        Measured times of writing and loading, by group; None if not measured.
-    moves : MoveTimes or None
-        Times of moves of state between groups; None if none moves.
-    write_beside : WriteBesideSteps or None
-        How a write to storage in the background and the steps beside it slow each other; None if
-        they share no link.
-    """
-
-    all_reduce_s: AllReduceTime
+    all_reduce_s: AllReduceTime  # Time of an all-reduce, by the number of its members.
+    # Time to write a checkpoint, and to load one into all groups after a restart (0 if that is part
+    # of it).
     save_s: float
     load_s: float
-    recovery: RecoveryPrices
+    recovery: RecoveryPrices  # Times of recoveries without their moves of state.
+    # Measured times of an all-reduce by its members; None if groups are alike.
     rings: MemberTimes | None = field(default=None, compare=False)
+    # Measured times of writing and loading, by group; None if not measured.
     storage: StorageTimes | None = field(default=None, compare=False)
+    # Times of moves of state between groups; None if none moves.
     moves: MoveTimes | None = field(default=None, compare=False)
+    # How a write to storage in the background and the steps beside it slow each other; None if they
+    # share no link.
     write_beside: WriteBesideSteps | None = None
 
     def restart_s(self, recovery: Recovery = RESTART) -> float:

@@ -54,10 +54,7 @@ _NO_GROUPS: Mapping[int, int] = MappingProxyType({})
 class ReplayEngine(BesideCopies):
     """Executes a job's phases by their durations.
 
-    Parameters
-    ----------
-    job : Job
-        The job; its `durations` state how long phases take.
+    The `durations` of the job state how long phases take.
     """
 
     def __init__(self, job: Job) -> None:

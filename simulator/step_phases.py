@@ -14,16 +14,7 @@ from faultline.strategies.base import StepPlan
 class StepCosts:
     """The bookings of a step under a plan: its times, and its training.
 
-    Parameters
-    ----------
-    plan : StepPlan
-        What the scheme wants computed.
-    work : Work
-        The job.
-    stated : Compute
-        Its compute phase at the plan's pace.
-    all_reduce : AllReduce
-        The phase that ends the step.
+    The phase `stated` is the compute phase at the plan's pace.
 
     Attributes
     ----------
@@ -88,18 +79,7 @@ class StepCosts:
 class StepPhases:
     """The phases of a step under a plan.
 
-    Parameters
-    ----------
-    plan : StepPlan
-        What the scheme wants computed.
-    work : Work
-        The job.
-    parts_down : tuple of str
-        Parts of the network that are down, around which there is a way.
-    slow : Slowdown
-        Other slowdowns of its members.
-    before : StepPhases, optional
-        The phases of the previous plan, whose costs are reused if they are the same.
+    They reuse the costs of `before`, the phases of the previous plan, if these are the same.
 
     Attributes
     ----------

@@ -157,12 +157,7 @@ class RestartingReplicas(Strategy):
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
         """Return the plans of a replica for 0, 1, ... broken GPUs in its worst domain.
 
-        Parameters
-        ----------
-        domain_gpus : int
-            GPUs per domain.
-        stages : int
-            Domains per replica.
+        A replica has `stages` domains.
         """
         shape = self.shape
         idle_slots = replace(shape, stages=stages).idle_slots

@@ -36,15 +36,8 @@ def stage_passes(
 ) -> Iterator[Pass]:
     """Yield the passes of a stage in the order in which it takes them.
 
-    Parameters
-    ----------
-    stage, stages : int
-        Which of how many.
-    virtual_stages : int
-        Parts of the model on each; above 1 the schedule is interleaved, and `micro_batches` is a
-        multiple of `stages`.
-    micro_batches : int
-        Micro-batches of a step.
+    With more than one of `virtual_stages` the schedule is interleaved, and `micro_batches` is a
+    multiple of `stages`.
     """
     total = micro_batches * virtual_stages
     ahead = stages - 1 - stage

@@ -34,20 +34,11 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """Work of a stage on one micro-batch, by pass: FLOP or seconds.
+    """Work of a stage on one micro-batch, by pass: FLOP or seconds."""
 
-    Attributes
-    ----------
-    forward : Halves
-        The forward pass.
-    recompute : Halves
-        Recomputation of activations in the backward pass.
-    input_gradient, weight_gradient : Halves
-        The two gradients of the backward pass.
-    """
-
-    forward: Halves
-    recompute: Halves
+    forward: Halves  # The forward pass.
+    recompute: Halves  # Recomputation of activations in the backward pass.
+    # The two gradients of the backward pass.
     input_gradient: Halves
     weight_gradient: Halves
 
@@ -104,36 +95,22 @@ class LowRank:
     the inputs, ``2 b r m`` multiply them by the gradients of the outputs and ``2 r m n`` lift the
     result, instead of ``2 b m n``. Every `refresh_steps` steps the directions are recomputed as
     right singular vectors.
-
-    Attributes
-    ----------
-    rank : int
-        Directions kept, r.
-    refresh_steps : int
-        Steps of training from one singular value decomposition to the next.
     """
 
-    rank: int
-    refresh_steps: int = 100
+    rank: int  # Directions kept, r.
+    refresh_steps: int = 100  # Steps of training from one singular value decomposition to the next.
 
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """The techniques of a node with several tasks; by default none.
+    """The techniques of a node with several tasks; by default none."""
 
-    Attributes
-    ----------
-    skip_attention : bool
-        The backward pass bypasses attention along the residual connection and computes no gradients
-        of its inputs or weights.
-    recompute_ffn : bool
-        Activations of the feed-forward network are recomputed instead of kept.
-    low_rank : LowRank or None
-        Low-rank gradients of feed-forward weights; None for exact gradients.
-    """
-
+    # The backward pass bypasses attention along the residual connection and computes no gradients
+    # of its inputs or weights.
     skip_attention: bool = False
+    # Activations of the feed-forward network are recomputed instead of kept.
     recompute_ffn: bool = False
+    # Low-rank gradients of feed-forward weights; None for exact gradients.
     low_rank: LowRank | None = None
 
     @property

@@ -29,21 +29,9 @@ TrainingLoop = Generator[Phase, Outcome, None]
 class Training:
     """A job under a scheme: steps, and what comes between them.
 
-    Parameters
-    ----------
-    work : Work
-        The work to be trained.
-    rules : Rules
-        The scenario's choices.
-    strategy : Strategy
-        The scheme.
-    record : callable, optional
-        Called with every `Event`; leave it out to run faster.
-    records_steps : bool
-        Whether it is called with the events of steps, too.
-    on_checkpoint : callable, optional
-        Called with the completed steps and the simulated time after every checkpoint; for progress
-        displays.
+    Each `Event` is passed to `record`, those of steps only if `records_steps`; without it runs are
+    faster. After every checkpoint `on_checkpoint` is called with the completed steps and the
+    simulated time, for progress displays.
 
     Attributes
     ----------

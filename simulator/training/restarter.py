@@ -22,15 +22,6 @@ _UNTIL_KNOWN = ("detect", "diagnose")
 class Restarter:
     """Recovers a job.
 
-    Parameters
-    ----------
-    state : TrainingState
-        The job.
-    saver : Saver
-        Saves the job's state.
-    machines : Machines
-        The machines that it runs on.
-
     Attributes
     ----------
     clean : dict of Failure to Saved

@@ -11,56 +11,31 @@ from faultline.simulator.workload.errors import WorkloadError
 class Transformer:
     """A decoder-only transformer.
 
-    Attributes
-    ----------
-    hidden : int
-        Width of the residual stream.
-    ffn_hidden : int
-        Inner width of the feed-forward network.
-    heads : int
-        Attention heads; they share the hidden width evenly.
-    layers : int
-        Transformer layers.
-    sequence_tokens : int
-        Tokens of a training sequence.
-    vocabulary : int
-        Rows of the embedding table.
-    key_value_heads : int or None
-        Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads`
-        if None.
-    ffn_matrices : int
-        2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
-    tied_embeddings : bool
-        Whether the output projection is the embedding table.
-    learned_positions : bool
-        Whether there is a table of position embeddings, a row a token of the sequence.
-    biases : bool
-        Whether linear layers and norms have biases (GPT) or not (Llama).
-    experts : int
-        Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv
-        1701.06538); 1 is a dense model.
-    active_experts : int
-        Experts that each token passes.
-
     Raises
     ------
     WorkloadError
         The heads do not divide what they share, or more experts are active than there are.
     """
 
-    hidden: int
-    ffn_hidden: int
-    heads: int
-    layers: int
-    sequence_tokens: int
-    vocabulary: int
+    hidden: int  # Width of the residual stream.
+    ffn_hidden: int  # Inner width of the feed-forward network.
+    heads: int  # Attention heads; they share the hidden width evenly.
+    layers: int  # Transformer layers.
+    sequence_tokens: int  # Tokens of a training sequence.
+    vocabulary: int  # Rows of the embedding table.
+    # Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads` if
+    # None.
     key_value_heads: int | None = None
+    # 2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
     ffn_matrices: int = 2
-    tied_embeddings: bool = True
+    tied_embeddings: bool = True  # Whether the output projection is the embedding table.
+    # Whether there is a table of position embeddings, a row a token of the sequence.
     learned_positions: bool = False
-    biases: bool = False
+    biases: bool = False  # Whether linear layers and norms have biases (GPT) or not (Llama).
+    # Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv 1701.06538);
+    # 1 is a dense model.
     experts: int = 1
-    active_experts: int = 1
+    active_experts: int = 1  # Experts that each token passes.
 
     def __post_init__(self) -> None:
         if self.active_experts > self.experts:

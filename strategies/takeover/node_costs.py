@@ -137,28 +137,16 @@ def doubled_cost(slowdown: float, stages: int, micro_batches: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """Memory of a stage, in bytes.
+    """Memory of a stage, in bytes."""
 
-    Attributes
-    ----------
-    state_bytes : float
-        Weights, their gradients, optimizer state.
-    attention_bytes, ffn_bytes : float
-        Activations of one micro-batch that each half of the layers keeps for the backward pass,
-        including the norm before it and the residual stream.
-    ffn_input_bytes : float
-        The part of `ffn_bytes` from which the rest can be recomputed.
-    layers : int
-        Layers of the stage, which are recomputed one by one.
-    projection_bytes_per_rank : float
-        Projections of all feed-forward matrices, per direction.
-    """
-
-    state_bytes: float
+    state_bytes: float  # Weights, their gradients, optimizer state.
+    # Activations of one micro-batch that each half of the layers keeps for the backward pass,
+    # including the norm before it and the residual stream.
     attention_bytes: float
     ffn_bytes: float
-    ffn_input_bytes: float
-    layers: int
+    ffn_input_bytes: float  # The part of `ffn_bytes` from which the rest can be recomputed.
+    layers: int  # Layers of the stage, which are recomputed one by one.
+    # Projections of all feed-forward matrices, per direction.
     projection_bytes_per_rank: float = 0.0
 
 
