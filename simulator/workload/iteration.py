@@ -13,10 +13,9 @@ from math import ceil
 
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.memory import Precision, stage_parameters
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, token_flop
 
 _LAYER_ALL_REDUCES = 4
 """Tensor-parallel all-reduces of a layer and micro-batch: two forward, two backward (Shoeybi et al.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Literal, NamedTuple
 
-from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.transformer import WorkloadError
 
 AttentionKernel = Literal["unfused", "flash-2", "flash-3"]
 """Kernel of attention: matrix products and a softmax, or a FlashAttention version."""

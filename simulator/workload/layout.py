@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultline.platforms.platform_data import Platform
-from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.transformer import WorkloadError
 
 Gpu = TypeVar("Gpu")
 

@@ -17,11 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
-from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, WorkloadError
 from faultline.strategies.rerouted_schedule import SplitBackward
 
 _BYTES = 2.0

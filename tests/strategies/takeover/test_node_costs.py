@@ -6,8 +6,8 @@ import pickle
 from itertools import pairwise
 
 import pytest
-from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.known_models import LLAMA2_7B
+from faultline.simulator.workload.transformer import token_flop
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.pipeline_schedule import approximate_iteration, stage_passes
 from faultline.strategies.stage_work import (
