@@ -118,9 +118,12 @@ class StepPhases:
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
-        amount, ways = (members, stacks, size, None), (pipelines, work.least_pace(plan), 1 + twice)
-        stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, *ways)
-        slow = work.slowdown_of(stated, slow)
+        amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice)
+        shared, stated = (plan.all_but_members, parts_down, slow), None
+        if before is None or slow.compute or shared != before._shared:
+            ways = pipelines, work.least_pace(plan), 1 + twice
+            stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, *ways)
+            slow = work.slowdown_of(stated, slow)
         self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
@@ -128,10 +131,11 @@ class StepPhases:
             self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
-        shared = plan.all_but_members, parts_down, self.slow
-        if before is not None and shared == before._shared:
+        if before is not None and stated is None:
+            # Steps of such jobs are not simulated, so they have no least pace.
             self.costs, self._shared = before.costs, shared
         else:
+            assert stated is not None
             self.costs = StepCosts(plan, work, stated, self.all_reduce)
             self._shared = None if StepCosts.depend_on_members(plan, work) else shared
         self.compute = Compute(*amount, self.costs.pace, parts_down, slow, *ways)
