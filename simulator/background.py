@@ -33,29 +33,17 @@ _FOR_EVER_S = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How a part of a step and a write slow each other when they share bandwidth.
+    """How a part of a step and a write slow each other when they share bandwidth."""
 
-    Attributes
-    ----------
-    slowdown : float
-        Time of the part while the write goes on, over its time alone.
-    pace : float
-        Rate of the write meanwhile, over its rate alone.
-    """
-
-    slowdown: float = 1.0
-    pace: float = 1.0
+    slowdown: float = 1.0  # Time of the part while the write goes on, over its time alone.
+    pace: float = 1.0  # Rate of the write meanwhile, over its rate alone.
 
     @classmethod
     def of(cls, alone_s: float, write_s: float, ended_s: float, written_s: float) -> Sharing:
         """Return the sharing derived from starting both at once; the longer one ends alone.
 
-        Parameters
-        ----------
-        alone_s, write_s : float
-            Time of each alone, in seconds.
-        ended_s, written_s : float
-            When each has ended, in seconds from the common start.
+        They take `alone_s` and `write_s` seconds alone, and have ended `ended_s` and `written_s`
+        seconds after the common start.
         """
         if alone_s <= 0.0 or write_s <= 0.0:
             return cls()
@@ -75,27 +63,17 @@ ANOTHER_WRITE = Sharing(2.0, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class WriteBesideSteps:
-    """How long a write takes beside steps.
+    """How long a write takes beside steps."""
 
-    Attributes
-    ----------
-    alone_s : float
-        With no other traffic, in seconds.
-    passes, sync : Sharing
-        Beside the forward and backward passes, and beside the exchange of gradients.
-    save : Sharing
-        Beside a checkpoint that is written to storage; one of stated time shares no link.
-    send : Sharing
-        Beside state that groups send to each other over the links of checkpoints.
-    courses : Courses or None
-        Simulates all traffic beside it from its start; None for jobs too large for that.
-    """
-
-    alone_s: float
+    alone_s: float  # With no other traffic, in seconds.
+    # Beside the forward and backward passes, and beside the exchange of gradients.
     passes: Sharing
     sync: Sharing
+    # Beside a checkpoint that is written to storage; one of stated time shares no link.
     save: Sharing = ANOTHER_WRITE
+    # Beside state that groups send to each other over the links of checkpoints.
     send: Sharing = ANOTHER_WRITE
+    # Simulates all traffic beside it from its start; None for jobs too large for that.
     courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -134,24 +112,14 @@ class WriteBesideSteps:
 
 @dataclass(eq=False, slots=True)
 class Write:
-    """A write in flight; the engine that executes it sets its end.
+    """A write in flight; the engine that executes it sets its end."""
 
-    Attributes
-    ----------
-    times : WriteBesideSteps
-        How long it takes.
-    writer : int or None
-        The group whose hosts send to storage; None if all groups copy to host memories.
-    whole_s : float
-        When it is complete, in seconds; infinite before that, and if it was aborted.
-    is_over : bool
-        Whether it has stopped sending.
-    """
-
-    times: WriteBesideSteps
+    times: WriteBesideSteps  # How long it takes.
+    # The group whose hosts send to storage; None if all groups copy to host memories.
     writer: int | None
+    # When it is complete, in seconds; infinite before that, and if it was aborted.
     whole_s: float = inf
-    is_over: bool = False
+    is_over: bool = False  # Whether it has stopped sending.
 
     def end(self, whole_s: float = inf) -> None:
         """Stop sending: the write is complete at `whole_s`, or aborted."""
@@ -163,14 +131,8 @@ class WriteClock:
 
     As long as SimGrid can simulate all traffic since the first write began, that course defines
     their progress. After anything else, such as a step of parts of micro-batches, the rates apply
-    at which a write and one step share links.
-
-    Parameters
-    ----------
-    courses : Courses, optional
-        Simulates the job's courses; without it only rates apply.
-    gradients_hide : bool
-        Whether passes may leave gradients in flight that a write has slowed.
+    at which a write and one step share links. Without `courses` only rates apply. If
+    `gradients_hide`, passes may leave gradients in flight that a write has slowed.
 
     Attributes
     ----------

@@ -7,14 +7,13 @@ checkpoint to "repeated".
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 USEFUL = ("compute", "all_reduce")
 """Each shard type computed once at nominal pace, and the all-reduce that commits the step."""
 
-_STEP = (*USEFUL, "redundancy", "patch_compute", "degraded", "waiting")
+OF_STEPS = (*USEFUL, "redundancy", "patch_compute", "degraded", "waiting")
+"""Causes of a step's time, which a restart may take back."""
 
-CAUSES = (*_STEP, "repeated", "detection", "reconfigure", "checkpoint", "restart", "load")
+CAUSES = (*OF_STEPS, "repeated", "detection", "reconfigure", "checkpoint", "restart", "load")
 """All causes, useful ones first.
 
 redundancy
@@ -65,33 +64,3 @@ BADPUT_TYPES = {
 }
 """What Google's ml-goodput-measurement (0.2) calls the causes that are not useful. It has no name
 of its own for what schemes compute on purpose, nor for what is slow."""
-
-
-Mark = tuple[float, ...]
-"""The booked times of the causes that a restart may take back, at some moment."""
-
-_of_steps = itemgetter(*_STEP)
-
-
-class Ledger:
-    """Books time under causes, and moves what a restart takes back.
-
-    Attributes
-    ----------
-    seconds : dict of str to float
-        Time by cause, in seconds; what is not saved yet is booked as if it were kept.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
-
-    def mark(self) -> Mark:
-        """Return a mark for `take_back`, which then keeps everything done so far."""
-        marked: Mark = _of_steps(self.seconds)
-        return marked
-
-    def take_back(self, mark: Mark) -> None:
-        """Book all steps since a mark, and the current one, as repeated."""
-        for cause, kept_s in zip(_STEP, mark, strict=True):
-            self.seconds["repeated"] += self.seconds[cause] - kept_s
-            self.seconds[cause] = kept_s

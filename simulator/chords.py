@@ -26,14 +26,9 @@ class Chords:
 
     A cell is halved until its middle is on the line between its ends, or it is 1e-6 wide. Which
     value is returned for a place does not depend on what was evaluated before.
-
-    Attributes
-    ----------
-    evaluate : callable
-        The function.
     """
 
-    evaluate: Callable[[float], float]
+    evaluate: Callable[[float], float]  # The function.
     _values: dict[float, float] = field(default_factory=dict, init=False)
 
     def __call__(self, place: float) -> float:

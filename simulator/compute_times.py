@@ -1,10 +1,16 @@
-"""Draws how long groups compute: each by itself, or the slowest of many in one draw."""
+"""Draws how long groups compute: each by itself, or the slowest of many in one draw.
+
+Steps that are simulated by their messages take one factor for all that they compute.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+from faultline.simulator.job import Work
+from faultline.simulator.phases import Compute
 from faultline.simulator.random_streams import Purpose, stream
 from numpy.typing import NDArray
 from scipy.special import cython_special, ndtri_exp, xlogy
@@ -22,18 +28,8 @@ class ComputeTimes:
     """Draws compute times: `stacks` factors N(1, jitter^2), none below a minimum, times a unit.
 
     The largest of n independent standard normal variates is below x with probability Phi(x)^n, so
-    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n.
-
-    Parameters
-    ----------
-    unit_s : float
-        Seconds to compute one shard type at a factor of 1.
-    jitter : float
-        Standard deviation of the factor.
-    minimum_factor : float
-        The factor is never below this.
-    seed : int
-        Seed of the run.
+    one uniform number u yields it: as the x at which log Phi(x) = log(u) / n. A shard type takes
+    `unit_s` seconds at a factor of 1; `jitter` is the standard deviation of the factor.
 
     Attributes
     ----------
@@ -94,17 +90,7 @@ class ComputeTimes:
     def slowest_ahead_s(self, groups: int, stacks: int, wanted: float) -> NDArray[np.float64]:
         """Return the next draws of `slowest_s` without drawing them; only if `draws_ahead`.
 
-        Parameters
-        ----------
-        groups, stacks : int
-            As for `slowest_s`.
-        wanted : float
-            Number of draws likely to be made.
-
-        Returns
-        -------
-        array of float
-            Some of the next draws in their order, at least one, in seconds.
+        There is at least one, in seconds; `wanted` draws are likely to be made.
         """
         if self._jitter == 0.0:
             return np.full(int(min(wanted + 1, _BLOCK)), self._unit_s * stacks)
@@ -134,3 +120,38 @@ class ComputeTimes:
     def _more_normals(self) -> list[float]:
         self._normal_block = self._normals.standard_normal(_BLOCK).tolist()
         return self._normal_block
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedFactors:
+    """Draws how much longer computations take, phase by phase: the same in both engines.
+
+    All groups wait for the slowest, so one draw gives the largest mean factor of all members. The
+    computations of all groups take it, and their messages carry what they always do.
+    """
+
+    work: Work  # The work of the job.
+    times: ComputeTimes  # Draws the factors, in units of one shard type.
+
+    @classmethod
+    def of(cls, work: Work, seed: int) -> SimulatedFactors | None:
+        """Return what draws them; None without jitter, and where no messages are simulated."""
+        if not work.simulates_steps or not work.compute_jitter:
+            return None
+        return cls(work, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))
+
+    def draw(self, phase: Compute) -> Compute:
+        """Return the next phase at the pace of its slowest member."""
+        stacks = _stacks(phase)
+        if not stacks or not phase.members:
+            return phase
+        return self.work.slower(phase, self.times.slowest_s(len(phase.members), stacks) / stacks)
+
+    def longest(self, phase: Compute) -> float:
+        """Return a factor that no draw exceeds."""
+        stacks = _stacks(phase)
+        return self.times.longest_s(stacks) / stacks if stacks else 1.0
+
+
+def _stacks(phase: Compute) -> int:
+    return phase.stacks if phase.patch is None else max(phase.patch.values(), default=0)

@@ -206,11 +206,6 @@ class Disturbances:
 class Conditions:
     """The conditions of a job as time goes on.
 
-    Parameters
-    ----------
-    disturbances : Disturbances or None
-        The failures that cause them; None without any.
-
     Attributes
     ----------
     effects : Effects or None
@@ -294,18 +289,8 @@ def drawn_outages(
 ) -> Iterator[Failure]:
     """Yield the outages of switches that can be routed around, all equally likely.
 
-    Parameters
-    ----------
-    causes : sequence of Cause
-        Causes of outages, with the rates of all of these switches together.
-    gpus, groups : int
-        GPUs of the job (rates are per GPU) and its groups.
-    switches : int
-        Number of switches.
-    repair_s : float
-        Seconds to repair one if the cause does not state it.
-    seed : int
-        Seed of the run.
+    Rates of causes are per GPU of the job, for all of these switches together. A repair takes
+    `repair_s` seconds if the cause does not state it.
     """
     drawn = (_by_cause(one, gpus, range(groups), switches, repair_s, seed) for one in causes)
     return merge(*drawn)

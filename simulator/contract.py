@@ -35,17 +35,7 @@ _Works = tuple[tuple[int | None, float, float], ...]
 
 
 class ContractError(StrategyError):
-    """A scheme broke its contract.
-
-    Parameters
-    ----------
-    scheme : str
-        Its name.
-    what : str
-        What it did.
-    remedy : str
-        What would be right.
-    """
+    """A scheme broke its contract."""
 
     def __init__(self, scheme: str, what: str, remedy: str) -> None:
         super().__init__(f"scheme {scheme!r} broke its contract", what, remedy)
@@ -61,13 +51,6 @@ class _Stages(NamedTuple):
 
 class Contract:
     """Checks that a scheme keeps its contract.
-
-    Parameters
-    ----------
-    strategy : Strategy
-        The scheme.
-    groups : int
-        Data-parallel groups of the job.
 
     Raises
     ------

@@ -97,22 +97,13 @@ Part = Copy | Alone | Fails | Returns | Passes | Exchange | Written | Sent
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """When the parts of a course end, in seconds from its start.
+    """When the parts of a course end, in seconds from its start."""
 
-    Attributes
-    ----------
-    ends_s : sequence of float
-        The end of each part.
-    over_s : sequence of float
-        When each copy stops sending, in the order of their starts. A copy that lasts longer than
-        the last part is alone from then on.
-    arrived : sequence of bool
-        Whether each copy is complete by then.
-    """
-
-    ends_s: Sequence[float]
+    ends_s: Sequence[float]  # The end of each part.
+    # When each copy stops sending, in the order of their starts. A copy that lasts longer than the
+    # last part is alone from then on.
     over_s: Sequence[float]
-    arrived: Sequence[bool]
+    arrived: Sequence[bool]  # Whether each copy is complete by then.
 
 
 class Courses(Protocol):

@@ -30,17 +30,10 @@ class RingTime:
 
     ``2 (n - 1) hop_s + 2 (n - 1)/n * bytes / bandwidth`` for n members: 2 (n - 1) rounds, in each
     of which every member sends an n-th of its bytes to its successor (Patarasu & Yuan 2009).
-
-    Attributes
-    ----------
-    hop_s : float
-        Latency of one round, in seconds.
-    transfer_s : float
-        Time to send all bytes of a member once, in seconds.
     """
 
-    hop_s: float
-    transfer_s: float
+    hop_s: float  # Latency of one round, in seconds.
+    transfer_s: float  # Time to send all bytes of a member once, in seconds.
 
     def __call__(self, members: int) -> float:
         """Return the time of an all-reduce, in seconds."""
@@ -59,20 +52,11 @@ class SyncTime:
     """Time of replicas that exchange gradients in rings, then do something by themselves.
 
     Rings over n replicas move (n - 1)/n of what they reduce.
-
-    Attributes
-    ----------
-    replicas_per_member : int
-        Replicas that share their sequences, and fail as one.
-    transfer_s : float
-        Time to send once what a rank reduces, in seconds.
-    alone_s : float
-        Time of what each does by itself, in seconds.
     """
 
-    replicas_per_member: int
-    transfer_s: float
-    alone_s: float
+    replicas_per_member: int  # Replicas that share their sequences, and fail as one.
+    transfer_s: float  # Time to send once what a rank reduces, in seconds.
+    alone_s: float  # Time of what each does by itself, in seconds.
 
     def __call__(self, members: int) -> float:
         """Return the time that members take, in seconds."""

@@ -16,12 +16,7 @@ from faultline.strategies.recovery import Recovery
 class HitList:
     """Tracks which components are broken until when, and reports them to the scheme.
 
-    Parameters
-    ----------
-    strategy : Strategy
-        The scheme; nothing is recorded for one that does not track components.
-    work : Work
-        Where components are, and how long repairs take if the failure does not state it.
+    Nothing is recorded for a scheme that does not track components.
 
     Attributes
     ----------

@@ -36,98 +36,56 @@ Transient = Literal["replaced", "in-place"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a job.
+    """The work of a job."""
 
-    Attributes
-    ----------
-    groups : int
-        Data-parallel groups N.
-    steps : int
-        Steps to complete.
-    compute_s : float
-        Seconds to compute one shard type on one group.
-    compute_jitter : float
-        Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
-        normal distribution of mean 1. If steps are simulated, computations of all groups take the
-        factor of the slowest one.
-    minimum_factor : float
-        The factor is never below this.
-    checkpoint_policy : CheckpointPolicy
-        Decides when a checkpoint is due for which the job waits; one more is written after the last
-        step.
-    time_limit_s : float or None
-        Give up after this much simulated time, in seconds.
-    give_up_after_restarts : int
-        Give up after this many restarts without a new checkpoint between them.
-    spare_groups : int
-        Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
-    repair_s : float
-        Seconds from the moment a failure is noticed until the group could rejoin.
-    tiers : tuple of Tier
-        Where snapshots are kept that are taken in the background, the fastest to load first.
-    layout : JobLayout or None
-        Which hosts the groups are on; needed if there are tiers.
-    standbys : int
-        Standby machines, beside those of the job, that replace failed ones.
-    replenish_s : float
-        Seconds until a used standby is replaced by another.
-    standby_s : float
-        Seconds until a standby is in its place.
-    standby_lives : callable or None
-        Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
-    member_times : MemberTimes or None
-        Times of a step of some groups on a platform that treats them unequally.
-    disturbances : Disturbances or None
-        The failures that stop no group.
-    detour_times : DetourTimes or None
-        Times of a step without parts of the network, or with groups whose work differs from an
-        undisturbed step; None if its messages are not simulated.
-    reactions : Reactions
-        Reactions to failures that stop no group.
-    approximation_loss : float
-        Share by which an approximate gradient trains less than an exact one.
-    simulates_steps : bool
-        Whether steps are simulated on the platform, rank by rank.
-    writes : mapping of str to WriteBesideSteps
-        How snapshots and the steps beside them slow each other, by the name of their tier; tiers
-        that share no link are left out.
-    slow_response : SlowResponse or None
-        Mitigation of stragglers that stay in the job; None without any.
-    free_machines : int or None
-        Further machines that replace failed ones when no standby is left. Without any left, the job
-        waits for repairs. None for an unlimited number.
-    gradients_hide : bool
-        Whether gradients hide behind the passes of simulated steps.
-    courses : Courses or None
-        Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
-    """
-
-    groups: int
-    steps: int
-    compute_s: float
+    groups: int  # Data-parallel groups N.
+    steps: int  # Steps to complete.
+    compute_s: float  # Seconds to compute one shard type on one group.
+    # Standard deviation of the factor on `compute_s`, drawn for each group and shard type from a
+    # normal distribution of mean 1. If steps are simulated, computations of all groups take the
+    # factor of the slowest one.
     compute_jitter: float
-    minimum_factor: float
+    minimum_factor: float  # The factor is never below this.
+    # Decides when a checkpoint is due for which the job waits; one more is written after the last
+    # step.
     checkpoint_policy: CheckpointPolicy
-    time_limit_s: float | None = None
+    time_limit_s: float | None = None  # Give up after this much simulated time, in seconds.
+    # Give up after this many restarts without a new checkpoint between them.
     give_up_after_restarts: int = 1000
+    # Groups that stand by to replace failed ones, if these may rejoin at a checkpoint.
     spare_groups: int = 0
+    # Seconds from the moment a failure is noticed until the group could rejoin.
     repair_s: float = 0.0
+    # Where snapshots are kept that are taken in the background, the fastest to load first.
     tiers: tuple[Tier, ...] = ()
-    layout: JobLayout | None = None
-    standbys: int = 0
-    replenish_s: float = 0.0
-    standby_s: float = 0.0
+    layout: JobLayout | None = None  # Which hosts the groups are on; needed if there are tiers.
+    standbys: int = 0  # Standby machines, beside those of the job, that replace failed ones.
+    replenish_s: float = 0.0  # Seconds until a used standby is replaced by another.
+    standby_s: float = 0.0  # Seconds until a standby is in its place.
+    # Returns a new sequence of the standbys' lifetimes, in seconds; None if they never fail.
     standby_lives: Callable[[], Iterator[float]] | None = field(default=None, compare=False)
+    # Times of a step of some groups on a platform that treats them unequally.
     member_times: MemberTimes | None = field(default=None, compare=False)
+    # The failures that stop no group.
     disturbances: Disturbances | None = field(default=None, compare=False)
+    # Times of a step without parts of the network, or with groups whose work differs from an
+    # undisturbed step; None if its messages are not simulated.
     detour_times: DetourTimes | None = field(default=None, compare=False)
+    # Reactions to failures that stop no group.
     reactions: Reactions = field(default_factory=Reactions)
+    # Share by which an approximate gradient trains less than an exact one.
     approximation_loss: float = 0.0
-    simulates_steps: bool = False
+    simulates_steps: bool = False  # Whether steps are simulated on the platform, rank by rank.
+    # How snapshots and the steps beside them slow each other, by the name of their tier; tiers that
+    # share no link are left out.
     writes: Mapping[str, WriteBesideSteps] = field(default_factory=dict)
+    # Mitigation of stragglers that stay in the job; None without any.
     slow_response: SlowResponse | None = None
+    # Further machines that replace failed ones when no standby is left. Without any left, the job
+    # waits for repairs. None for an unlimited number.
     free_machines: int | None = None
-    gradients_hide: bool = False
+    gradients_hide: bool = False  # Whether gradients hide behind the passes of simulated steps.
+    # Simulates steps beside snapshots, and steps that fail with hidden gradients in flight.
     courses: Courses | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -140,48 +98,31 @@ class Work:
         simulated = None if self.compute_jitter else self.courses
         return self.gradients_hide and simulated is not None and simulated.simulate_failures
 
-    def pace_of(
-        self,
-        plan: StepPlan,
-        parts_down: Sequence[str] = (),
-        patched: Collection[int] | None = None,
-        factor: float = 1.0,
-        slow: Slowdown = UNDISTURBED,
-    ) -> float:
-        """Return how long a step computes, over `compute_s` for each shard type.
+    def pace_of(self, phase: Compute, slow: Slowdown = UNDISTURBED) -> float:
+        """Return how long a phase at the plan's pace computes, over `compute_s` per shard type.
 
-        It is simulated on the platform if known to differ; the wait of `least_pace` is left out.
-
-        Parameters
-        ----------
-        plan : StepPlan
-            The step.
-        parts_down : sequence of str
-            Switches that are down.
-        patched : collection of int, optional
-            Groups that compute one stack of it; by default all members compute all.
-        factor : float
-            How many times as long each computation takes.
-        slow : Slowdown
-            The stragglers; only in jobs whose steps are simulated.
+        It is simulated on the platform if known to differ; the wait of `least_pace` is left out. So
+        are all stragglers but those of `slow`, which only jobs have whose steps are simulated.
         """
+        stated = phase.pace * phase.factor
         if self.member_times is None and self.detour_times is None:
-            return plan.pace * factor
-        rounds = plan.stacks if patched is None else 1
-        types = rounds * plan.stack_size
+            return stated
+        patch = phase.patch
+        rounds = phase.stacks if patch is None else 1
+        types = rounds * phase.stack_size
         # The gradients that hide are fewer, or none, and share links with the passes.
         hidden_differ = self.gradients_hide and (
-            patched is not None or len(plan.members) < self.groups
+            patch is not None or len(phase.members) < self.groups
         )
-        more = types > 1 or factor != 1.0 or hidden_differ
-        times = self._times(parts_down, plan.pipelines, slow.step, more=more)
-        if times is None or not plan.members:
-            return plan.pace * factor
-        shares = StepShares(plan.members, plan.pipelines, plan.stack_size)
-        if patched is not None:
-            shares = shares.exposed().of(shares.computing(patched))
-        simulated = times.passes_s(shares, rounds, factor) / (types * self.compute_s)
-        return simulated if plan.pipelines and self.simulates_steps else plan.pace * simulated
+        more = types > 1 or phase.factor != 1.0 or hidden_differ
+        times = self._times(phase.parts_down, phase.pipelines, slow.step, more=more)
+        if times is None or not phase.members:
+            return stated
+        shares = StepShares(phase.members, phase.pipelines, phase.stack_size)
+        if patch is not None:
+            shares = shares.exposed().of(shares.computing(patch))
+        simulated = times.passes_s(shares, rounds, phase.factor) / (types * self.compute_s)
+        return simulated if phase.pipelines and self.simulates_steps else phase.pace * simulated
 
     def least_pace(self, plan: StepPlan) -> float:
         """Return the pace at which a step makes as much progress per second as a sound one.
@@ -208,32 +149,22 @@ class Work:
     def slower(self, phase: Compute, factor: float) -> Compute:
         """Return the phase with computations that take `factor` times as long."""
         if self.simulates_steps and self.is_regular(phase):
-            slower = phase._replace(factor=phase.factor * factor)
-            given = phase.parts_down, phase.patch, slower.factor, phase.least_pace
-            slow = self.slowdown_of(_plan_of(phase), phase.slow, *given)
+            slower = phase._replace(pace=1.0, factor=phase.factor * factor)
+            slow = self.slowdown_of(slower, phase.slow)
             return slower._replace(pace=self._nominal_pace(slower), slow=slow)
         return phase._replace(pace=phase.pace * factor, factor=phase.factor * factor)
 
-    def slowdown_of(
-        self,
-        plan: StepPlan,
-        slow: Slowdown,
-        parts_down: Sequence[str] = (),
-        patched: Collection[int] | None = None,
-        factor: float = 1.0,
-        least_pace: float = 0.0,
-    ) -> Slowdown:
-        """Return a step's slowdown; `least_pace` as in `Compute`, all else as in `pace_of`."""
+    def slowdown_of(self, phase: Compute, slow: Slowdown) -> Slowdown:
+        """Return the slowdown of a phase at the plan's pace."""
         if not slow.compute or self.disturbances is None or not self.simulates_steps:
             return slow
-        if factor != 1.0 or plan.stack_size > 1:
-            slow = slow.at(factor, self.disturbances.effects, plan.stack_size)
-        if not (plan.pipelines or self.gradients_hide) or not self._is_simulated(slow):
+        if phase.factor != 1.0 or phase.stack_size > 1:
+            slow = slow.at(phase.factor, self.disturbances.effects, phase.stack_size)
+        if not (phase.pipelines or self.gradients_hide) or not self._is_simulated(slow):
             # Groups share no link, and the time of each is known.
             return slow
-        pace = max(self.pace_of(plan, parts_down, patched, factor), least_pace)
-        slowest = max(1.0, self.pace_of(plan, parts_down, patched, factor, slow) / pace)
-        return slow.at_most(slowest)
+        pace = max(self.pace_of(phase), phase.least_pace)
+        return slow.at_most(max(1.0, self.pace_of(phase, slow) / pace))
 
     def _is_simulated(self, slow: Slowdown) -> bool:
         """Return whether a step is simulated with all of its stragglers."""
@@ -246,8 +177,7 @@ class Work:
 
     def _nominal_pace(self, phase: Compute) -> float:
         """Return the pace of a phase whose members take whole micro-batches."""
-        simulated = self.pace_of(_plan_of(phase), phase.parts_down, phase.patch, phase.factor)
-        return max(simulated, phase.least_pace)
+        return max(self.pace_of(phase._replace(pace=1.0)), phase.least_pace)
 
     def occupied(self, phase: Compute, patch: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many stacks of a patch the GPUs of each group compute, for any group.
@@ -281,10 +211,10 @@ class Work:
         if not slow or not self.simulates_steps or not self.is_regular(phase):
             return phase.pace
         shares = StepShares(phase.members, phase.pipelines).of(self.left_of(phase, lacking))
-        stacks = phase.stacks if phase.patch is None else 1
-        left = StepPlan(shares.members, stacks, phase.stack_size, pipelines=shares.pipelines)
-        patched = None if phase.patch is None else left.members
-        return self.pace_of(left, phase.parts_down, patched, phase.factor)
+        left = phase._replace(members=shares.members, pipelines=shares.pipelines, pace=1.0)
+        if phase.patch is not None:
+            left = left._replace(patch=dict.fromkeys(left.members, 1))
+        return self.pace_of(left)
 
     def sync_s(self, phase: Compute | AllReduce) -> float | None:
         """Return the time of an all-reduce, in seconds; None if it depends on the number only."""
@@ -332,94 +262,60 @@ class Work:
         return self.member_times
 
 
-def _plan_of(phase: Compute) -> StepPlan:
-    return StepPlan(phase.members, phase.stacks, phase.stack_size, pipelines=phase.pipelines)
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How failures show and what they cost: the named choices of a scenario.
+    """How failures show and what they cost: the named choices of a scenario."""
 
-    Attributes
-    ----------
-    clock : {"from-detection", "renewal"}
-        What determines a group's next failure (`simulator.failures.clocks`).
-    detection : {"all-reduce", "watchdog"}
-        Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until
-        a watchdog fires.
-    failed_all_reduce_fraction : float
-        Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
-    watchdog_s : float
-        Time-out of the watchdog, from the start of the all-reduce, in seconds. If steps are
-        simulated, the rest of a group waits for a rank that fails in the passes, and the
-        watchdog's time counts from then on.
-    failure_in_all_reduce : {"next-step", "fails-it"}
-        Whether a failure after a group has finished its compute shows in this all-reduce or only in
-        the next step.
-    fixed_step : {"commits", "retries"}
-        Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
-    failure_in_restart : {"begins-anew", "absorbed"}
-        Whether a group that fails during its own restart begins it anew, while all wait for the
-        slowest; or the failure is repaired within the restart.
-    failure_while_waiting : {"surfaces", "absorbed"}
-        Whether a group that fails after its own restart, while it waits for others, is found down
-        by the first step; or the failure is repaired within the restart.
-    resume : {"redo", "after"}
-        Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
-    failed_writer : {"skips", "replaced"}
-        Whether the checkpoint is left out when its writer is found down, or the next member writes.
-    rejoin : {"at-restart", "at-checkpoint"}
-        When groups that were dropped come back: with a global restart only, or at the first
-        checkpoint or snapshot after their repair.
-    transient : {"replaced", "in-place"}
-        Whether a restart after failures of software alone finds other machines, too.
-    """
-
-    clock: ClockRule
+    clock: ClockRule  # What determines a group's next failure (`simulator.failures.clocks`).
+    # Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until a
+    # watchdog fires.
     detection: Detection
+    # Cost of an all-reduce that lacked a member from the start, as a fraction of a good one.
     failed_all_reduce_fraction: float
+    # Time-out of the watchdog, from the start of the all-reduce, in seconds. If steps are
+    # simulated, the rest of a group waits for a rank that fails in the passes, and the watchdog's
+    # time counts from then on.
     watchdog_s: float
+    # Whether a failure after a group has finished its compute shows in this all-reduce or only in
+    # the next step.
     failure_in_all_reduce: FailureInAllReduce
+    # Whether a step that lost nothing by its failures commits at once, or repeats its all-reduce.
     fixed_step: FixedStep
+    # Whether a group that fails during its own restart begins it anew, while all wait for the
+    # slowest; or the failure is repaired within the restart.
     failure_in_restart: FailureInRestart
+    # Whether a group that fails after its own restart, while it waits for others, is found down by
+    # the first step; or the failure is repaired within the restart.
     failure_while_waiting: FailureWhileWaiting
+    # Whether the job, restarted, repeats the step it had checkpointed, or goes on after it.
     resume: Resume
+    # Whether the checkpoint is left out when its writer is found down, or the next member writes.
     failed_writer: FailedWriter
+    # When groups that were dropped come back: with a global restart only, or at the first
+    # checkpoint or snapshot after their repair.
     rejoin: Rejoin = "at-restart"
+    # Whether a restart after failures of software alone finds other machines, too.
     transient: Transient = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Durations of phases that the scenario states or a probe has measured; all in seconds.
+    """Durations of phases that the scenario states or a probe has measured; all in seconds."""
 
-    Attributes
-    ----------
-    all_reduce_s : AllReduceTime
-        Time of an all-reduce, by the number of its members.
-    save_s, load_s : float
-        Time to write a checkpoint, and to load one into all groups after a restart (0 if that is
-        part of it).
-    recovery : RecoveryPrices
-        Times of recoveries without their moves of state.
-    rings : MemberTimes or None
-        Measured times of an all-reduce by its members; None if groups are alike.
-    storage : StorageTimes or None
-        Measured times of writing and loading, by group; None if not measured.
-    moves : MoveTimes or None
-        Times of moves of state between groups; None if none moves.
-    write_beside : WriteBesideSteps or None
-        How a write to storage in the background and the steps beside it slow each other; None if
-        they share no link.
-    """
-
-    all_reduce_s: AllReduceTime
+    all_reduce_s: AllReduceTime  # Time of an all-reduce, by the number of its members.
+    # Time to write a checkpoint, and to load one into all groups after a restart (0 if that is part
+    # of it).
     save_s: float
     load_s: float
-    recovery: RecoveryPrices
+    recovery: RecoveryPrices  # Times of recoveries without their moves of state.
+    # Measured times of an all-reduce by its members; None if groups are alike.
     rings: MemberTimes | None = field(default=None, compare=False)
+    # Measured times of writing and loading, by group; None if not measured.
     storage: StorageTimes | None = field(default=None, compare=False)
+    # Times of moves of state between groups; None if none moves.
     moves: MoveTimes | None = field(default=None, compare=False)
+    # How a write to storage in the background and the steps beside it slow each other; None if they
+    # share no link.
     write_beside: WriteBesideSteps | None = None
 
     def restart_s(self, recovery: Recovery = RESTART) -> float:

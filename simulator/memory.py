@@ -16,15 +16,7 @@ _NO_LAYOUT = JobLayout(1, 1, 1, 1, 1)
 
 
 class Memory:
-    """All tiers of a job.
-
-    Parameters
-    ----------
-    work : Work
-        The job with its tiers.
-    optimizer : SharedOptimizer
-        The shares of the optimizer's state that survivors hold.
-    """
+    """All tiers of a job."""
 
     def __init__(self, work: Work, optimizer: SharedOptimizer) -> None:
         slots = [SnapshotSlot(tier) for tier in work.tiers]
@@ -61,21 +53,10 @@ class Memory:
     ) -> tuple[Saved, Recovery, float | None]:
         """Find the latest state that is left after a restart.
 
-        Parameters
-        ----------
-        last : Saved
-            The state of the last step, which survivors of the failure still held; ignored unless
-            `holds_last_step`.
-        on_storage : Saved
-            The last checkpoint that the job waited for.
-        struck : iterable of Failure
-            Failures that have not been reported yet.
-
-        Returns
-        -------
-        Saved, Recovery, float or None
-            The state, its place, and the seconds to load it; None for the time of a load from
-            storage.
+        Survivors of the failure still held `last`, the state of the last step, which counts only if
+        `holds_last_step`; `on_storage` is the last checkpoint that the job waited for. Failures
+        that are `struck` have not been reported yet. Returns the state, its place, and the seconds
+        to load it: None for the time of a load from storage.
         """
         self.strike(struck)
         where: Recovery = "storage"
@@ -110,14 +91,8 @@ class Memory:
     def guard(self, members: Sequence[int], since_s: float, now_s: float) -> None:
         """Go on with all nodes replaced that are known to be lost.
 
-        Parameters
-        ----------
-        members : sequence of int
-            Groups that go on, in ascending order.
-        since_s : float
-            Failures after this time have not been reported yet, in seconds.
-        now_s : float
-            When the job goes on, in seconds.
+        The groups `members` go on. Failures after `since_s` have not been reported yet; times are
+        in seconds.
         """
         self._losses.forget()
         self._optimizer.load(members)

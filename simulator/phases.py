@@ -18,76 +18,38 @@ from faultline.strategies.step_shares import Pipeline
 
 
 class Compute(NamedTuple):
-    """Groups compute shard types, each at its own pace; the phase ends with the last of them.
+    """Groups compute shard types, each at its own pace; the phase ends with the last of them."""
 
-    Attributes
-    ----------
-    members : tuple of int
-        Groups that will take part in the following all-reduce.
-    stacks : int
-        Stacks that each member computes, where `patch` is None.
-    stack_size : int
-        Shard types of a stack, computed in one go at one pace.
-    patch : mapping of int to int, or None
-        Stacks by group if only some of the members have to compute.
-    pace : float
-        Factor on all compute times.
-    parts_down : tuple of str
-        Parts of the network that are down and can be routed around.
-    slow : Slowdown
-        Other slowdowns of the members.
-    pipelines : tuple of Pipeline
-        Pipelines of members that differ from those of an undisturbed step.
-    least_pace : float
-        If all members have computed earlier, the phase waits until this pace; `pace` includes it.
-    factor : float
-        How many times as long each computation takes in a step whose messages are simulated;
-        `pace` includes it.
-    """
-
-    members: tuple[int, ...]
-    stacks: int
-    stack_size: int = 1
+    members: tuple[int, ...]  # Groups that will take part in the following all-reduce.
+    stacks: int  # Stacks that each member computes, where `patch` is None.
+    stack_size: int = 1  # Shard types of a stack, computed in one go at one pace.
+    # Stacks by group if only some of the members have to compute.
     patch: Mapping[int, int] | None = None
-    pace: float = 1.0
-    parts_down: tuple[str, ...] = ()
-    slow: Slowdown = UNDISTURBED
+    pace: float = 1.0  # Factor on all compute times.
+    parts_down: tuple[str, ...] = ()  # Parts of the network that are down and can be routed around.
+    slow: Slowdown = UNDISTURBED  # Other slowdowns of the members.
+    # Pipelines of members that differ from those of an undisturbed step.
     pipelines: tuple[Pipeline, ...] = ()
+    # If all members have computed earlier, the phase waits until this pace; `pace` includes it.
     least_pace: float = 0.0
+    # How many times as long each computation takes in a step whose messages are simulated; `pace`
+    # includes it.
     factor: float = 1.0
 
 
 class Saves(NamedTuple):
-    """Checkpoints between quiet steps, for which all members wait.
+    """Checkpoints between quiet steps, for which all members wait."""
 
-    Attributes
-    ----------
-    writer : int
-        The group that writes them.
-    every : int
-        Steps between two of them.
-    before : int
-        The last one is written before this many steps, counted from the first quiet one.
-    """
-
-    writer: int
-    every: int
-    before: int
+    writer: int  # The group that writes them.
+    every: int  # Steps between two of them.
+    before: int  # The last one is written before this many steps, counted from the first quiet one.
 
 
 class Snapshots(NamedTuple):
-    """Ends of quiet steps at which snapshots are due; these cost the job no time.
+    """Ends of quiet steps at which snapshots are due; these cost the job no time."""
 
-    Attributes
-    ----------
-    first : int
-        Quiet steps until the first of them.
-    every : int
-        Steps between two of them.
-    """
-
-    first: int
-    every: int
+    first: int  # Quiet steps until the first of them.
+    every: int  # Steps between two of them.
 
 
 class QuietSteps(NamedTuple):
@@ -96,29 +58,15 @@ class QuietSteps(NamedTuple):
     The engine ends before the first step into which a failure may fall. It may also skip quiet
     steps: the loop then executes each by its phases. If the engine writes checkpoints between the
     steps, it ends with one.
-
-    Attributes
-    ----------
-    compute : Compute
-        The compute phase of each step.
-    all_reduce : AllReduce
-        The all-reduce that ends each step.
-    at_most : int
-        Steps until the job has something else to do.
-    until_s : float
-        No step begins at that simulated time or later, in seconds.
-    saves : Saves or None
-        The checkpoints after `at_most` steps, if nothing else is due then.
-    snapshots : Snapshots or None
-        Steps whose ends the job needs.
     """
 
-    compute: Compute
-    all_reduce: AllReduce
-    at_most: int
-    until_s: float
+    compute: Compute  # The compute phase of each step.
+    all_reduce: AllReduce  # The all-reduce that ends each step.
+    at_most: int  # Steps until the job has something else to do.
+    until_s: float  # No step begins at that simulated time or later, in seconds.
+    # The checkpoints after `at_most` steps, if nothing else is due then.
     saves: Saves | None = None
-    snapshots: Snapshots | None = None
+    snapshots: Snapshots | None = None  # Steps whose ends the job needs.
 
 
 class Inquiry(NamedTuple):
@@ -144,27 +92,14 @@ class AllReduce(NamedTuple):
 
 
 class Reconfigure(NamedTuple):
-    """The job recovers from failures without a restart: `dropped` groups leave it.
+    """The job recovers from failures without a restart: `dropped` groups leave it."""
 
-    Attributes
-    ----------
-    members : tuple of int
-        Groups that are left in it.
-    dropped : tuple of int
-        Groups that leave.
-    carried_on : tuple of int
-        Members that were missing, and are up again with their remaining nodes.
-    recovery : Recovery or None
-        The recovery that this needs.
-    reports_failures : bool
-        Whether the job needs the failures.
-    """
-
-    members: tuple[int, ...]
-    dropped: tuple[int, ...] = ()
+    members: tuple[int, ...]  # Groups that are left in it.
+    dropped: tuple[int, ...] = ()  # Groups that leave.
+    # Members that were missing, and are up again with their remaining nodes.
     carried_on: tuple[int, ...] = ()
-    recovery: Recovery | None = SHRINK
-    reports_failures: bool = False
+    recovery: Recovery | None = SHRINK  # The recovery that this needs.
+    reports_failures: bool = False  # Whether the job needs the failures.
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,24 +139,12 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """All groups are restarted, except those that stay away.
+    """All groups are restarted, except those that stay away."""
 
-    Attributes
-    ----------
-    groups : int
-        Number of groups.
-    absent : tuple of int
-        Groups that stay away.
-    reports_failures : bool
-        Whether the job needs the failures.
-    recovery : Recovery
-        The recovery that this needs.
-    """
-
-    groups: int
-    absent: tuple[int, ...] = ()
-    reports_failures: bool = False
-    recovery: Recovery = RESTART
+    groups: int  # Number of groups.
+    absent: tuple[int, ...] = ()  # Groups that stay away.
+    reports_failures: bool = False  # Whether the job needs the failures.
+    recovery: Recovery = RESTART  # The recovery that this needs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +153,10 @@ class Load:
 
     A member that fails meanwhile breaks the load. This is noticed when the load should have ended,
     and the remaining members load again.
-
-    Attributes
-    ----------
-    members : tuple of int
-        Groups that load; groups that are down by now are left out.
-    duration_s : float or None
-        Seconds to load from memory; None for the last checkpoint on storage.
     """
 
-    members: tuple[int, ...]
+    members: tuple[int, ...]  # Groups that load; groups that are down by now are left out.
+    # Seconds to load from memory; None for the last checkpoint on storage.
     duration_s: float | None = None
 
 

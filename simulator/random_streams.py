@@ -40,14 +40,7 @@ class Purpose(IntEnum):
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
     """Return the random stream of one component.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the run; not negative.
-    purpose : Purpose
-        What the stream is for.
-    index : int
-        Number of the component.
+    The seed is not negative; `index` is the number of the component.
     """
     # SeedSequence(seed, spawn_key=(purpose, index)), which would convert number by number itself
     # and take twice as long: 100,000 groups have as many streams.

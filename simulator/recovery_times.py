@@ -17,27 +17,13 @@ _FEW_RANKS_GROWTH_S = 0.0875
 
 
 class RecoveryPhase(NamedTuple):
-    """One phase of a recovery.
+    """One phase of a recovery."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    duration_s : float
-        Its duration, in seconds.
-    ranks : int
-        GPUs that take part; 0 if their number has no effect.
-    size_bytes : float
-        Bytes of state that move, over all receivers.
-    source : str
-        Where the time comes from: stated, a price, or measured.
-    """
-
-    name: str
-    duration_s: float
-    ranks: int = 0
-    size_bytes: float = 0.0
-    source: str = ""
+    name: str  # Its name.
+    duration_s: float  # Its duration, in seconds.
+    ranks: int = 0  # GPUs that take part; 0 if their number has no effect.
+    size_bytes: float = 0.0  # Bytes of state that move, over all receivers.
+    source: str = ""  # Where the time comes from: stated, a price, or measured.
 
 
 class MoveTimes(Protocol):
@@ -57,14 +43,7 @@ def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, 
     """Return each move with its sender: the next able group after the receiver.
 
     Where there is one that receives nothing itself it is that; else what it has lost is another
-    part of the state.
-
-    Parameters
-    ----------
-    moves : sequence of Move
-        The moves with their receivers.
-    able : collection of int
-        Groups that are up.
+    part of the state. The groups `able` are up.
     """
     receiving = {move.group for move in moves}
     sending = sorted(set(able) - receiving) or sorted(able)
@@ -79,16 +58,9 @@ def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, 
 
 @dataclass(frozen=True, slots=True)
 class CommunicatorTime:
-    """Time to make a communicator: ``base + growth k^exponent + quadratic k^2``, k in 1,000 ranks.
+    """Time of a communicator: ``base + growth k^exponent + quadratic k^2``, k in 1,000 ranks."""
 
-    Attributes
-    ----------
-    base_s, growth_s, quadratic_s : float
-        The coefficients, in seconds.
-    exponent : float
-        Of the growth.
-    """
-
+    # The coefficients, in seconds, and the exponent of the growth.
     base_s: float = 0.0
     growth_s: float = 0.0
     exponent: float = 1.0
@@ -106,50 +78,26 @@ class CommunicatorTime:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPrices:
-    """The time of each phase on a job's GPUs; all in seconds.
+    """The time of each phase on a job's GPUs; all in seconds."""
 
-    Attributes
-    ----------
-    gpus : int
-        GPUs of the job.
-    detect_s, diagnose_s : float
-        From the failure until it is detected, and until it is diagnosed.
-    detect_by_s : mapping of str to float
-        The first of these by the level, or else the kind, of what has failed.
-    hardware_s : float
-        Until other hardware has taken the place of what is broken.
-    without_standby_s : float
-        The same if standbys have run out.
-    launch_s, warm_up_s : float
-        To start processes, and what the first step takes longer.
-    communicator : CommunicatorTime
-        To make communicators.
-    stated_s : mapping of str to float
-        Whole recoveries, by kind, whose time the scenario states.
-    spread : float
-        Standard deviation of the logarithm of a factor on all of them, of mean 1.
-    awaits_repair : bool
-        Whether a restart begins when all that has failed is repaired.
-    repair_s : float
-        Time of a repair if the failure does not state it.
-    factor : float
-        Factor on all phases, but not on stated whole recoveries.
-    """
-
-    gpus: int = 1
-    detect_s: float = 0.0
+    gpus: int = 1  # GPUs of the job.
+    detect_s: float = 0.0  # From the failure until it is detected.
+    # The same by the level, or else the kind, of what has failed.
     detect_by_s: Mapping[str, float] = field(default_factory=dict)
-    diagnose_s: float = 0.0
-    hardware_s: float = 0.0
-    without_standby_s: float = 0.0
+    diagnose_s: float = 0.0  # From then until it is diagnosed.
+    hardware_s: float = 0.0  # Until other hardware has taken the place of what is broken.
+    without_standby_s: float = 0.0  # The same if standbys have run out.
+    # To start processes, and what the first step takes longer.
     launch_s: float = 0.0
     warm_up_s: float = 0.0
-    communicator: CommunicatorTime = CommunicatorTime()
+    communicator: CommunicatorTime = CommunicatorTime()  # To make communicators.
+    # Whole recoveries, by kind, whose time the scenario states.
     stated_s: Mapping[str, float] = field(default_factory=dict)
+    # Standard deviation of the logarithm of a factor on all of them, of mean 1.
     spread: float = 0.0
-    awaits_repair: bool = False
-    repair_s: float = 0.0
-    factor: float = 1.0
+    awaits_repair: bool = False  # Whether a restart begins when all that has failed is repaired.
+    repair_s: float = 0.0  # Time of a repair if the failure does not state it.
+    factor: float = 1.0  # Factor on all phases, but not on stated whole recoveries.
 
     def states(self, recovery: Recovery) -> bool:
         """Return whether the scenario states the whole time of such a recovery."""
@@ -160,12 +108,7 @@ class RecoveryPrices:
     ) -> tuple[RecoveryPhase, ...]:
         """Return the phases of a recovery that have a price, in order; those without are left out.
 
-        Parameters
-        ----------
-        recovery : Recovery
-            What is needed.
-        failed : iterable of Failure
-            What has to be detected, as far as it is known.
+        What has `failed` has to be detected, as far as it is known.
         """
         if self.states(recovery):
             stated_s = self.stated_whole_s(recovery)
@@ -215,13 +158,6 @@ class RecoveryTimes:
     """Times of the recoveries of a run, one after the other.
 
     The n-th recovery of a run draws its factor from a stream of its own, whatever the scheme.
-
-    Parameters
-    ----------
-    prices : RecoveryPrices
-        What phases take.
-    seed : int
-        Seed of the run.
 
     Attributes
     ----------

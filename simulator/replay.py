@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from faultline.simulator.compute_times import ComputeTimes
+from faultline.simulator.compute_times import ComputeTimes, SimulatedFactors
 from faultline.simulator.courses import Written
 from faultline.simulator.failures.failure import Failure
 from faultline.simulator.job import Job
@@ -41,7 +41,6 @@ from faultline.simulator.phases import (
 )
 from faultline.simulator.recovery_times import RecoveryTimes, sent_moves
 from faultline.simulator.replay_beside import BesideCopies
-from faultline.simulator.simulated_factors import SimulatedFactors
 from faultline.strategies.recovery import Recovery
 from numpy.typing import NDArray
 
@@ -55,10 +54,7 @@ _NO_GROUPS: Mapping[int, int] = MappingProxyType({})
 class ReplayEngine(BesideCopies):
     """Executes a job's phases by their durations.
 
-    Parameters
-    ----------
-    job : Job
-        The job; its `durations` state how long phases take.
+    The `durations` of the job state how long phases take.
     """
 
     def __init__(self, job: Job) -> None:

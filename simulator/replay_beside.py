@@ -42,11 +42,6 @@ _PARTS: dict[type[Phase], Meets] = {
 class BesideCopies:
     """An engine whose phases may share links with copies.
 
-    Parameters
-    ----------
-    job : Job
-        The job.
-
     Attributes
     ----------
     now_s : float

@@ -44,12 +44,7 @@ class MitigationState:
 class Response:
     """Mitigates the stragglers of a run.
 
-    Parameters
-    ----------
-    work : Work
-        The job; without a `slow_response` it goes on at the pace of its stragglers.
-    conditions : Conditions
-        The stragglers.
+    Without a `slow_response` the job goes on at the pace of its stragglers.
 
     Attributes
     ----------

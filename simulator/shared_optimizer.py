@@ -12,12 +12,8 @@ from faultline.strategies.job_shape import OptimizerBackup, loses_a_share
 class SharedOptimizer:
     """Follows the shares of a job.
 
-    Parameters
-    ----------
-    backup : {"neighbour", "none"} or None
-        Which other group has a group's share; None if each group has all of the state.
-    groups : int
-        Data-parallel groups of the job.
+    Another group has a group's share as `backup` says; if it is None, each group has all of the
+    state.
     """
 
     def __init__(self, backup: OptimizerBackup | None, groups: int) -> None:
@@ -45,14 +41,8 @@ class SharedOptimizer:
     ) -> bool:
         """Return whether a share is permanently lost, now that some groups are missing.
 
-        Parameters
-        ----------
-        members : sequence of int
-            Groups that shared the state, in ascending order.
-        missing : sequence of int
-            The lost groups among them.
-        failures : iterable of Failure
-            Their failures.
+        The groups `members`, in ascending order, shared the state; `missing` are the lost ones
+        among them, by `failures`.
         """
         if not self.is_shared:
             return False
@@ -75,12 +65,8 @@ class SharedOptimizer:
     def deal(self, members: Sequence[int], restored: Collection[int]) -> None:
         """Distribute the shares again, as the job goes on without a restart.
 
-        Parameters
-        ----------
-        members : sequence of int
-            Groups that share the state from now on, in ascending order.
-        restored : collection of int
-            Groups whose share is restored, or that have left.
+        The groups `members`, in ascending order, share the state from now on. The shares of
+        `restored` groups are restored, or these have left.
         """
         if self.is_shared:
             self._members = members

@@ -9,45 +9,25 @@ from math import inf
 
 import numpy as np
 from faultline.simulator.background import Write
-from faultline.simulator.badput import Mark
 from faultline.simulator.failures.failure import Failure, JobLayout
-from faultline.simulator.progress import Batches
+from faultline.simulator.progress import Batches, Mark
 from faultline.strategies.protection.base import Durable, Recovery, Tier
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A state that was saved.
+    """A state that was saved."""
 
-    Attributes
-    ----------
-    steps : int
-        Steps completed by then.
-    batches : Batches
-        Full batches trained by then.
-    last : Batches
-        Batches that the last of the steps trained.
-    at_s : float
-        When it was taken, in seconds of simulated time; earlier failures do not affect it.
-    booked : Mark
-        The part of the ledger that a restart to this state keeps.
-    """
-
-    steps: int
-    batches: Batches
-    last: Batches
+    steps: int  # Steps completed by then.
+    batches: Batches  # Full batches trained by then.
+    last: Batches  # Batches that the last of the steps trained.
+    # When it was taken, in seconds of simulated time; earlier failures do not affect it.
     at_s: float
-    booked: Mark
+    booked: Mark  # The booked times that a restart to this state keeps.
 
 
 class Losses:
-    """The nodes whose memory was lost, and the last time of each loss.
-
-    Parameters
-    ----------
-    layout : JobLayout
-        Maps a failure to its nodes.
-    """
+    """The nodes whose memory was lost, and the last time of each loss."""
 
     def __init__(self, layout: JobLayout) -> None:
         self._layout = layout
@@ -116,10 +96,7 @@ class SnapshotSlot:
     def taken_of(self, ends_s: Mapping[int, float]) -> list[int]:
         """Return the steps after which a snapshot is due and the last one is complete.
 
-        Parameters
-        ----------
-        ends_s : mapping of int to float
-            The ends of consecutive steps, in seconds and in order, by the steps completed then.
+        The ends of consecutive steps are in seconds and in order, by the steps completed then.
         """
         steps = np.fromiter(ends_s, int, len(ends_s))
         due_s = np.fromiter(ends_s.values(), float, len(ends_s))

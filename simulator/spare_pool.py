@@ -24,16 +24,9 @@ class SparePool:
 
     A position of the job that has lost its group takes whatever is ready first: a spare, or a
     repaired group. What was repaired later is a spare from then on. A position's failure clock
-    stands for the hardware that fills it.
-
-    Parameters
-    ----------
-    spare_groups : int
-        Groups that stand by from the beginning.
-    repair_s : float
-        Seconds from the moment a failure is noticed until the group could come back.
-    lives_s : iterator of float, optional
-        How long each lives that is ready, in seconds; for ever by default.
+    stands for the hardware that fills it. There are `spare_groups` from the beginning. A group
+    could come back `repair_s` seconds after its failure was noticed. Each lives as long as the next
+    of `lives_s`, in seconds, once it is ready; for ever by default.
 
     Attributes
     ----------

@@ -14,18 +14,11 @@ from faultline.strategies.base import StepPlan
 class StepCosts:
     """The bookings of a step under a plan: its times, and its training.
 
-    Parameters
-    ----------
-    plan : StepPlan
-        What the scheme wants computed.
-    work : Work
-        The job.
-    all_reduce : AllReduce
-        The phase that ends the step.
+    The phase `stated` is the compute phase at the plan's pace.
 
     Attributes
     ----------
-    pace, least_pace : float
+    pace : float
         As of `Compute`.
     types : int
         Shard types that each member computes.
@@ -45,7 +38,6 @@ class StepCosts:
         "batches",
         "booked",
         "degraded_s",
-        "least_pace",
         "nominal_s",
         "pace",
         "raised_power_s",
@@ -55,13 +47,11 @@ class StepCosts:
         "useful_s",
     )
 
-    def __init__(self, plan: StepPlan, work: Work, all_reduce: AllReduce) -> None:
-        least_pace, twice = work.least_pace(plan), work.reactions.validation_share
-        parts_down = all_reduce.parts_down
-        once = pace = max(work.pace_of(plan, parts_down), least_pace)
+    def __init__(self, plan: StepPlan, work: Work, stated: Compute, all_reduce: AllReduce) -> None:
+        least_pace, twice = stated.least_pace, work.reactions.validation_share
+        once = self.pace = pace = max(work.pace_of(stated), least_pace)
         if twice:
-            pace = max(work.pace_of(plan, parts_down, factor=1 + twice), least_pace)
-        self.pace, self.least_pace = pace, least_pace
+            once = max(work.pace_of(stated._replace(factor=1.0)), least_pace)
         self.batches = Batches.of(plan, work.approximation_loss)
         self.reduced_share = self.batches.trained / work.detour(all_reduce)
         self.types = plan.stacks * plan.stack_size
@@ -89,18 +79,7 @@ class StepCosts:
 class StepPhases:
     """The phases of a step under a plan.
 
-    Parameters
-    ----------
-    plan : StepPlan
-        What the scheme wants computed.
-    work : Work
-        The job.
-    parts_down : tuple of str
-        Parts of the network that are down, around which there is a way.
-    slow : Slowdown
-        Other slowdowns of its members.
-    before : StepPhases, optional
-        The phases of the previous plan, whose costs are reused if they are the same.
+    They reuse the costs of `before`, the phases of the previous plan, if these are the same.
 
     Attributes
     ----------
@@ -139,9 +118,12 @@ class StepPhases:
     ) -> None:
         members, stacks, size, *_, pipelines, mirrors = plan
         self.slow, twice = slow, work.reactions.validation_share
-        if slow.compute:
-            given = parts_down, None, 1 + twice, work.least_pace(plan)
-            slow = work.slowdown_of(plan, slow, *given)
+        amount, ways = (members, stacks, size, None), (pipelines, 0.0, 1 + twice)
+        shared, stated = (plan.all_but_members, parts_down, slow), None
+        if before is None or slow.compute or shared != before._shared:
+            ways = pipelines, work.least_pace(plan), 1 + twice
+            stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, *ways)
+            slow = work.slowdown_of(stated, slow)
         self.all_reduce = AllReduce(members, parts_down, slow, pipelines)
         self.repeated = self.all_reduce
         if work.gradients_hide:
@@ -149,25 +131,14 @@ class StepPhases:
             self.all_reduce = self.all_reduce._replace(stacks=stacks, stack_size=size)
         self._shared: tuple[object, ...] | None
         self.costs: StepCosts
-        shared = plan.all_but_members, parts_down, self.slow
-        if before is not None and shared == before._shared:
+        if before is not None and stated is None:
+            # Steps of such jobs are not simulated, so they have no least pace.
             self.costs, self._shared = before.costs, shared
         else:
-            self.costs = StepCosts(plan, work, self.all_reduce)
+            assert stated is not None
+            self.costs = StepCosts(plan, work, stated, self.all_reduce)
             self._shared = None if StepCosts.depend_on_members(plan, work) else shared
-        costs = self.costs
-        self.compute = Compute(
-            members,
-            stacks,
-            size,
-            None,
-            costs.pace,
-            parts_down,
-            slow,
-            pipelines,
-            costs.least_pace,
-            1 + twice,
-        )
+        self.compute = Compute(*amount, self.costs.pace, parts_down, slow, *ways)
         self.down = work.groups - len(members)
         self.mirrors = mirrors
 
@@ -180,8 +151,6 @@ def patch_compute(
     slow: Slowdown,
 ) -> Compute:
     """Return the repeated computation of some groups, given the stacks of each."""
-    pace, slow = (
-        work.pace_of(plan, parts_down, patch),
-        work.slowdown_of(plan, slow, parts_down, patch),
-    )
-    return Compute(plan.members, 0, plan.stack_size, patch, pace, parts_down, slow, plan.pipelines)
+    amount = plan.members, 0, plan.stack_size, patch
+    stated = Compute(*amount, plan.pace, parts_down, UNDISTURBED, plan.pipelines)
+    return stated._replace(pace=work.pace_of(stated), slow=work.slowdown_of(stated, slow))

@@ -25,31 +25,15 @@ class EventKind(str, Enum):
 
 
 class Event(NamedTuple):
-    """One event.
+    """One event."""
 
-    Attributes
-    ----------
-    time_s : float
-        Simulated time, in seconds. A failure during a restart carries the moment it happened, all
-        others the end of their phase.
-    kind : EventKind
-        What happened.
-    step : int
-        Steps completed by then.
-    groups : tuple of int
-        Groups concerned: found missing, failed, writing, or back.
-    stacks : int
-        Stacks that a group computes: in the step just done, or from now on after a reordering.
-    moved_types : int
-        Shard types that changed their place.
-    recovery : str
-        Which kind of recovery ended, or which phase of one.
-    """
-
+    # Simulated time, in seconds. A failure during a restart carries the moment it happened, all
+    # others the end of their phase.
     time_s: float
-    kind: EventKind
-    step: int
-    groups: tuple[int, ...] = ()
+    kind: EventKind  # What happened.
+    step: int  # Steps completed by then.
+    groups: tuple[int, ...] = ()  # Groups concerned: found missing, failed, writing, or back.
+    # Stacks that a group computes: in the step just done, or from now on after a reordering.
     stacks: int = 0
-    moved_types: int = 0
-    recovery: str = ""
+    moved_types: int = 0  # Shard types that changed their place.
+    recovery: str = ""  # Which kind of recovery ended, or which phase of one.

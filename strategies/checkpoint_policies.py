@@ -108,24 +108,15 @@ class FollowingHazard:
     that is down. The rate follows the distribution of the times between failures. Ling, Mi & Lin
     2001 use the current hazard in the same way (checkpoint density sqrt(h(t) / 2 T_s)), and so do,
     for parallel jobs under Weibull failures, the dynamic policies in Bougeret et al. 2011.
-
-    Attributes
-    ----------
-    save_s, restart_s : float
-        Times of a checkpoint write and of a restart, in seconds.
-    groups : int
-        Data-parallel groups N.
-    rate : FailureRate
-        Failures of one group per second.
-    forces_restart : tuple of float
-        Probability that the next failure forces a restart, by the number of groups that are down.
-        The last value holds for all larger numbers.
     """
 
+    # Times of a checkpoint write and of a restart, in seconds.
     save_s: float
     restart_s: float
-    groups: int
-    rate: FailureRate
+    groups: int  # Data-parallel groups N.
+    rate: FailureRate  # Failures of one group per second.
+    # Probability that the next failure forces a restart, by the number of groups that are down. The
+    # last value holds for all larger numbers.
     forces_restart: tuple[float, ...]
 
     @property

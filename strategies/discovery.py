@@ -55,16 +55,9 @@ def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> F
     """Return the subclasses of `base` with a `name`.
 
     An error leaves out only its own file. If two classes have one name, neither is used, since the
-    choice would be arbitrary. A shipped class keeps its name against plug-ins.
-
-    Parameters
-    ----------
-    package : module
-        The package of Faultline whose modules are searched.
-    base : type
-        The base of the classes.
-    group : str
-        Entry points of installed packages: each refers to a class or a module with classes.
+    choice would be arbitrary. A shipped class keeps its name against plug-ins. The modules of
+    `package` are searched, and the entry points `group` of installed packages: each refers to a
+    class or a module with classes.
     """
     named: dict[str, dict[type[Named], str]] = {}
     broken = []

@@ -42,17 +42,8 @@ def largest_redundancy(groups: int) -> int:
 def ruler_for(groups: int, redundancy: int) -> tuple[int, ...]:
     """Return the offsets of the stacks of a SPARe layout.
 
-    Parameters
-    ----------
-    groups : int
-        Number of data-parallel groups N, which is also the number of shard types of a step.
-    redundancy : int
-        Number of shard types r that each group hosts.
-
-    Returns
-    -------
-    tuple of int
-        r offsets, the first 0; group w hosts the types ``(w + offset) mod N``.
+    There are N `groups`, and as many shard types of a step; each group hosts `redundancy` of them.
+    Of the offsets the first is 0; group w hosts the types ``(w + offset) mod N``.
 
     Raises
     ------

@@ -20,10 +20,8 @@ from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions, 
 from faultline.strategies.nonuniform.job_plan import (
     Damage,
     HitReplica,
-    JobPlan,
     Place,
     domains_in_places,
-    job_plan,
     packed_replicas,
 )
 from faultline.strategies.nonuniform.replica_plan import (
@@ -124,7 +122,8 @@ class RestartingReplicas(Strategy):
             gpus, least = self._damage.domain_gpus, self.shape.least_tensor
             degrees = [reduced_degree(gpus, self._damage.worst(group)) for group in missing]
             self.states_refused += sum(0 < degree < least for degree in degrees)
-        self.states_refused += 0 < len(self._job().members) < self.shape.least_groups
+        dropped = sum(not plan.sequences for plan in self._hit().values())
+        self.states_refused += 0 < self.groups - dropped < self.shape.least_groups
         return WipeOut(tuple(missing))
 
     def on_return(self, returning: Sequence[int]) -> None:
@@ -149,38 +148,39 @@ class RestartingReplicas(Strategy):
     def _replicas(self) -> list[HitReplica]:
         return packed_replicas(self._damage, self._pod_groups)
 
-    def _job(self) -> JobPlan:
+    def _hit(self) -> dict[int, ReplicaPlan]:
+        """Return the plans of the replicas with broken GPUs, by group."""
         damage = self._damage
         plans = self.plans(damage.domain_gpus, damage.domains_per_group)
-        return job_plan(self.groups, self._replicas(), plans)
+        return {replica.group: plans[replica.worst] for replica in self._replicas()}
 
     def plans(self, domain_gpus: int, stages: int) -> Sequence[ReplicaPlan]:
         """Return the plans of a replica for 0, 1, ... broken GPUs in its worst domain.
 
-        Parameters
-        ----------
-        domain_gpus : int
-            GPUs per domain.
-        stages : int
-            Domains per replica.
+        A replica has `stages` domains.
         """
         shape = self.shape
         idle_slots = replace(shape, stages=stages).idle_slots
         return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def _step_plan(self) -> StepPlan:
-        job, shape = self._job(), self.shape
-        if len(job.members) < shape.least_groups:
+        hit, shape, whole = self._hit(), self.shape, self._damage.domain_gpus
+        working = {group: plan for group, plan in hit.items() if plan.sequences}
+        dropped = hit.keys() - working.keys()
+        members = tuple(group for group in range(self.groups) if group not in dropped)
+        if len(members) < shape.least_groups:
             return NOTHING_LEFT
-        pace = 1.0
-        if job.reduced_degree is not None:
+        pace, degree = 1.0, min((plan.degree for plan in working.values()), default=whole)
+        if degree < whole:
             # Whole replicas reshard for the most reduced one. The stated slowdown is that of spare
             # ranks, which send all their gradients; core ranks receive less, unless fewer than half
             # of the ranks are left.
-            whole = self._damage.domain_gpus
-            most = resharding_bytes(whole, whole, job.reduced_degree).largest
+            most = resharding_bytes(whole, whole, degree).largest
             pace += shape.backward_share * self._resharding_slowdown * most
-        share = job.sequences / (self.groups * shape.sequences)
+        sequences = (self.groups - len(hit)) * shape.sequences
+        sequences += sum(plan.sequences for plan in working.values())
+        share = sequences / (self.groups * shape.sequences)
+        power = 1.0 + sum(plan.power - 1.0 for plan in hit.values()) / self.groups
         pipelines = tuple(
             reduced_pipeline(
                 group,
@@ -189,9 +189,9 @@ class RestartingReplicas(Strategy):
                 plan.degree,
                 1.0 / performance(plan.power),
             )
-            for group, plan in sorted(job.hit.items())
+            for group, plan in sorted(working.items())
         )
-        return StepPlan(job.members, 1, 1, pace, share, job.power, pipelines=pipelines)
+        return StepPlan(members, 1, 1, pace, share, power, pipelines=pipelines)
 
     def masked_failures(self) -> float:
         """Return 1: each failure forces a restart."""

@@ -36,15 +36,8 @@ def stage_passes(
 ) -> Iterator[Pass]:
     """Yield the passes of a stage in the order in which it takes them.
 
-    Parameters
-    ----------
-    stage, stages : int
-        Which of how many.
-    virtual_stages : int
-        Parts of the model on each; above 1 the schedule is interleaved, and `micro_batches` is a
-        multiple of `stages`.
-    micro_batches : int
-        Micro-batches of a step.
+    With more than one of `virtual_stages` the schedule is interleaved, and `micro_batches` is a
+    multiple of `stages`.
     """
     total = micro_batches * virtual_stages
     ahead = stages - 1 - stage
@@ -70,22 +63,6 @@ def stage_passes(
         yield nth(number, forward=False)
 
 
-def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
-    """Return the exact time of an iteration, in the unit of the stages' times.
-
-    Parameters
-    ----------
-    stages : sequence of StageWork
-        Times of a micro-batch on each node, in the order of the pipeline; a node with two stages
-        counts as one.
-    micro_batches : int
-        Micro-batches of an iteration.
-    """
-    places = range(len(stages))
-    orders = [list(stage_passes(place, len(stages), 1, micro_batches)) for place in places]
-    return max(end for _, end in _spans(stages, orders, micro_batches))
-
-
 def split_iteration(
     stages: Sequence[StageWork], micro_batches: int, orders: Sequence[str]
 ) -> float:
@@ -96,8 +73,11 @@ def split_iteration(
 
     Parameters
     ----------
-    stages, micro_batches
-        As in `exact_iteration`.
+    stages : sequence of StageWork
+        Times of a micro-batch on each node, in the order of the pipeline; a node with two stages
+        counts as one.
+    micro_batches : int
+        Micro-batches of an iteration.
     orders : sequence of str
         For each stage, as in `rerouted_schedule.Rerouted`. A stage without separate weight
         gradients computes them within its backward passes.

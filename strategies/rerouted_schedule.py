@@ -37,23 +37,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """Techniques that a schedule may use besides re-routing.
+    """Techniques that a schedule may use besides re-routing."""
 
-    Attributes
-    ----------
-    split_backward, staggered_optimizer : bool
-        See the module's docstring.
-    activations_held : float
-        Micro-batches whose weight gradients a worker may postpone, over those in flight in the
-        first stage of a healthy pipeline; scaled by the worker's load.
-    most_held : float
-        Micro-batches whose activations fit into a worker's memory.
-    """
-
+    # See the module's docstring.
     split_backward: bool = True
     staggered_optimizer: bool = True
+    # Micro-batches whose weight gradients a worker may postpone, over those in flight in the first
+    # stage of a healthy pipeline; scaled by the worker's load.
     activations_held: float = 1.5
-    most_held: float = inf
+    most_held: float = inf  # Micro-batches whose activations fit into a worker's memory.
 
     def held(self, load: int, stages: int, micro_batches: int) -> float:
         """Return the micro-batches whose activations a worker with this load would keep."""
@@ -84,18 +76,11 @@ def _most_held(order: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitBackward:
-    """A job whose healthy step splits its backward pass and staggers its optimizer.
+    """A job whose healthy step splits its backward pass and staggers its optimizer."""
 
-    Attributes
-    ----------
-    backward_share : float
-        Share of a micro-batch's time that is its backward pass.
-    activations_held : float
-        As in `Techniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
-        2401.10241).
-    """
-
-    backward_share: float = 2 / 3
+    backward_share: float = 2 / 3  # Share of a micro-batch's time that is its backward pass.
+    # As in `Techniques`: by default no bubble is left, as in ZB-2p (Qi et al. 2024, arXiv
+    # 2401.10241).
     activations_held: float = 2.0
 
     @property

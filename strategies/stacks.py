@@ -36,25 +36,14 @@ _UNREACHED = 1 << 30
 
 
 class Reordering(NamedTuple):
-    """The result of RECTLR after a set of failures.
+    """The result of RECTLR after a set of failures."""
 
-    Attributes
-    ----------
-    stacks : int
-        All-reduce stack S from now on.
-    grew_by : int
-        Growth of S; 0 if unchanged.
-    placed : dict of int to int
-        For each group whose order changed: how many types were placed in slots that it computed
-        before. Each group has to compute the slots by which S grew.
-    moved_types : int
-        Number of types that changed their slot (the cost that phase 2 minimises).
-    """
-
-    stacks: int
-    grew_by: int
+    stacks: int  # All-reduce stack S from now on.
+    grew_by: int  # Growth of S; 0 if unchanged.
+    # For each group whose order changed: how many types were placed in slots that it computed
+    # before. Each group has to compute the slots by which S grew.
     placed: dict[int, int]
-    moved_types: int
+    moved_types: int  # Number of types that changed their slot (the cost that phase 2 minimises).
 
     @property
     def fixed(self) -> bool:
@@ -122,16 +111,8 @@ class StackedShards:
     def fail(self, failed: Iterable[int]) -> Reordering | None:
         """Remove groups and reorder the survivors' stacks so that each type is covered.
 
-        Parameters
-        ----------
-        failed : iterable of int
-            Groups that failed, all of them alive until now.
-
-        Returns
-        -------
-        Reordering or None
-            None for a wipe-out: some type has lost all its hosts. The stacks are then invalid
-            until `reset`.
+        All of them were alive until now. Returns None for a wipe-out: some type has lost all its
+        hosts. The stacks are then invalid until `reset`.
         """
         orphans: list[int] = []
         left_of_type, type_of, redundancy = self._left_of_type, self._type_of, self.redundancy

@@ -34,20 +34,11 @@ class Halves:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """Work of a stage on one micro-batch, by pass: FLOP or seconds.
+    """Work of a stage on one micro-batch, by pass: FLOP or seconds."""
 
-    Attributes
-    ----------
-    forward : Halves
-        The forward pass.
-    recompute : Halves
-        Recomputation of activations in the backward pass.
-    input_gradient, weight_gradient : Halves
-        The two gradients of the backward pass.
-    """
-
-    forward: Halves
-    recompute: Halves
+    forward: Halves  # The forward pass.
+    recompute: Halves  # Recomputation of activations in the backward pass.
+    # The two gradients of the backward pass.
     input_gradient: Halves
     weight_gradient: Halves
 
@@ -104,36 +95,22 @@ class LowRank:
     the inputs, ``2 b r m`` multiply them by the gradients of the outputs and ``2 r m n`` lift the
     result, instead of ``2 b m n``. Every `refresh_steps` steps the directions are recomputed as
     right singular vectors.
-
-    Attributes
-    ----------
-    rank : int
-        Directions kept, r.
-    refresh_steps : int
-        Steps of training from one singular value decomposition to the next.
     """
 
-    rank: int
-    refresh_steps: int = 100
+    rank: int  # Directions kept, r.
+    refresh_steps: int = 100  # Steps of training from one singular value decomposition to the next.
 
 
 @dataclass(frozen=True, slots=True)
 class Techniques:
-    """The techniques of a node with several tasks; by default none.
+    """The techniques of a node with several tasks; by default none."""
 
-    Attributes
-    ----------
-    skip_attention : bool
-        The backward pass bypasses attention along the residual connection and computes no gradients
-        of its inputs or weights.
-    recompute_ffn : bool
-        Activations of the feed-forward network are recomputed instead of kept.
-    low_rank : LowRank or None
-        Low-rank gradients of feed-forward weights; None for exact gradients.
-    """
-
+    # The backward pass bypasses attention along the residual connection and computes no gradients
+    # of its inputs or weights.
     skip_attention: bool = False
+    # Activations of the feed-forward network are recomputed instead of kept.
     recompute_ffn: bool = False
+    # Low-rank gradients of feed-forward weights; None for exact gradients.
     low_rank: LowRank | None = None
 
     @property
@@ -151,9 +128,7 @@ class Techniques:
         return " + ".join(parts) or "none"
 
 
-def task_flop(
-    shape: LayerShape, techniques: Techniques, tokens: float, step_tokens: float | None = None
-) -> StageWork:
+def task_flop(shape: LayerShape, techniques: Techniques, tokens: float) -> StageWork:
     """Return the FLOP per token and layer of one task of a node that uses the techniques.
 
     With all three it is ``a + 4 b - (1 - rho) b``, where rho is `low_rank_share`. Recomputation
@@ -161,18 +136,14 @@ def task_flop(
     7B model with all three thus cost at least 1.549 normal ones, their cost without recomputation
     and low rank; they come that close only with r up to 3. With r = 1024 they cost 1.755.
 
-    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`). A
-    decomposition spreads over `refresh_steps` times the tokens of a pipeline's whole step
-    (`step_tokens`); None omits decompositions.
+    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`).
+    Decompositions are left out: they are rare, and add less than 0.2 % for the 7B model.
     """
     forward = shape.forward_flop
     kept = Halves(0.0 if techniques.skip_attention else forward.attention, forward.ffn)
     weight_ffn = forward.ffn
     if techniques.low_rank is not None:
         weight_ffn *= low_rank_share(shape, techniques.low_rank.rank, tokens)
-        if step_tokens is not None:
-            spread = techniques.low_rank.refresh_steps * step_tokens
-            weight_ffn += decomposition_flop(shape) / spread
     return StageWork(
         forward=forward,
         recompute=Halves(ffn=forward.ffn if techniques.recompute_ffn else 0.0),
@@ -188,13 +159,3 @@ def low_rank_share(shape: LayerShape, rank: int, tokens: float) -> float:
     to save work.
     """
     return rank / shape.hidden + rank / shape.ffn_hidden + rank / tokens
-
-
-def decomposition_flop(shape: LayerShape) -> float:
-    """Return the FLOP of the singular value decompositions of a layer's three matrices.
-
-    ``2 m n^2 + 11 n^3`` for singular values and right vectors of an m x n matrix, m >= n (Golub and
-    Van Loan, Matrix computations, R-SVD).
-    """
-    short, tall = sorted((shape.hidden, shape.ffn_hidden))
-    return 3 * (2.0 * tall * short**2 + 11.0 * short**3)

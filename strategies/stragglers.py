@@ -30,21 +30,11 @@ class Remedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StragglerPolicy:
-    """How the job responds to stragglers that were located.
+    """How the job responds to stragglers that were located."""
 
-    Attributes
-    ----------
-    remedies : tuple of Remedy
-        The cheapest first.
-    found_after_s : float
-        Seconds from the beginning of a slowdown until it is located.
-    waits : bool
-        Whether a remedy waits until the lost time equals its cost (ski rental).
-    """
-
-    remedies: tuple[Remedy, ...]
-    found_after_s: float
-    waits: bool = True
+    remedies: tuple[Remedy, ...]  # The cheapest first.
+    found_after_s: float  # Seconds from the beginning of a slowdown until it is located.
+    waits: bool = True  # Whether a remedy waits until the lost time equals its cost (ski rental).
 
     def lost_until_s(self, remedy: Remedy) -> float:
         """Return the lost seconds after which a remedy is taken."""
@@ -60,16 +50,9 @@ def next_remedy(
 
     With one remedy, losses plus price are at most twice the optimum in hindsight. With several that
     leave less and less loss, the bound grows by the prices of those taken before the last: by the
-    time that the k-th is taken, each policy has lost or paid at least its price.
-
-    Parameters
-    ----------
-    policy : StragglerPolicy
-        The available remedies.
-    lost_s : mapping of str to float
-        Seconds lost since each remedy was last taken, or since the last healthy step.
-    helps : callable
-        Whether a remedy would shorten steps.
+    time that the k-th is taken, each policy has lost or paid at least its price. Seconds are
+    `lost_s` since each remedy was last taken, or since the last healthy step; a remedy `helps` if
+    it would shorten steps.
     """
     due = (
         remedy for remedy in policy.remedies if lost_s[remedy.name] >= policy.lost_until_s(remedy)
@@ -80,19 +63,9 @@ def next_remedy(
 def balanced_shares(paces: Sequence[float], micro_batches: int) -> tuple[int, ...]:
     """Distribute micro-batches to replicas so that the last one finishes as early as possible.
 
-    The least T with ``sum(floor(T / pace)) >= micro_batches`` is a multiple of some pace.
-
-    Parameters
-    ----------
-    paces : sequence of float
-        Time of a micro-batch on each replica, in any unit; above 0.
-    micro_batches : int
-        Total number of micro-batches.
-
-    Returns
-    -------
-    tuple of int
-        Micro-batches of each replica; 0 if the others finish all of them first.
+    The least T with ``sum(floor(T / pace)) >= micro_batches`` is a multiple of some pace. The
+    `paces` are times of a micro-batch on each replica, in any unit; above 0. A share is 0 if the
+    others finish all micro-batches first.
     """
     alike = Counter(paces)
 

@@ -13,10 +13,10 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import value_at
 from faultline.experiments.config.tables.job import MOST_STEPS, ModelTable
 from faultline.platforms.preset_library import load_preset, preset_names
-from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.kernels import KNOWN_KERNELS
 from faultline.simulator.workload.known_models import KNOWN_MODELS
 from faultline.simulator.workload.memory import GpuMemory, Precision, gpu_memory
+from faultline.simulator.workload.transformer import WorkloadError
 
 if TYPE_CHECKING:
     from faultline.experiments.config.scenario import Scenario
@@ -235,7 +235,7 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
     table = scenario.model
     if table.name == "stated" or step_s <= 0.0:
         return None
-    from faultline.simulator.workload.flops import training_flop_per_token
+    from faultline.simulator.workload.transformer import training_flop_per_token
 
     job = parallel_job(table, scenario.job.groups)
     sequences = job.micro_batches * job.micro_batch_sequences * scenario.job.groups

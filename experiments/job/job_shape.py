@@ -12,8 +12,8 @@ from faultline.experiments.config.model_numbers import (
 )
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import spec_of
-from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.known_models import KNOWN_MODELS
+from faultline.simulator.workload.transformer import WorkloadError
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.job_shape import JobShape
 

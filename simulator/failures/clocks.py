@@ -182,19 +182,9 @@ class RenewalClocks(FailureClocks):
 class EventClocks(FailureClocks):
     """Clocks that follow one sequence of failures, each of which may stop several groups.
 
-    Failures happen at the sequence's times, whatever the job does: the rule is "renewal".
-
-    Parameters
-    ----------
-    batches : iterator of sequences of Failure
-        The failures in the order of time, some at a time. They are read only until each group's
-        next failure is known.
-    groups : int
-        Number of groups.
-    spared : set of int
-        Groups that the sequence never hits.
-    causes : iterable of str
-        Names of all causes there are.
+    Failures happen at the sequence's times, whatever the job does: the rule is "renewal". The
+    failures of `batches` are in the order of time, some at a time. They are read only until each
+    group's next failure is known. The sequence never hits `spared` groups.
     """
 
     def __init__(

@@ -45,17 +45,7 @@ class Dependence:
 
 
 class DependentFailures:
-    """Adds the dependence to failures of a run that were drawn independently.
-
-    Parameters
-    ----------
-    dependence : Dependence
-        How they depend on each other.
-    layout : JobLayout
-        Which GPUs share which components.
-    seed : int
-        Seed of the run.
-    """
+    """Adds the dependence to failures of a run that were drawn independently."""
 
     def __init__(self, dependence: Dependence, layout: JobLayout, seed: int) -> None:
         self._dependence = dependence

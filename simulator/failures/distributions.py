@@ -51,15 +51,9 @@ class Distribution(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Exponential(Distribution):
-    """Memoryless times between failures.
+    """Memoryless times between failures."""
 
-    Parameters
-    ----------
-    mean_s : float
-        Mean, in seconds; positive.
-    """
-
-    mean_s: float
+    mean_s: float  # Mean, in seconds; positive.
 
     def __post_init__(self) -> None:
         _positive("mean_s", self.mean_s)
@@ -78,18 +72,10 @@ class Exponential(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Weibull(Distribution):
-    """Weibull times between failures; a shape below 1 means that new components fail most.
+    """Weibull times between failures; a shape below 1 means that new components fail most."""
 
-    Parameters
-    ----------
-    shape : float
-        Shape k; positive. 0.78 in Lee et al. 2026 (SPARe).
-    scale_s : float
-        Scale, in seconds; positive. The mean is ``scale * Gamma(1 + 1/shape)``.
-    """
-
-    shape: float
-    scale_s: float
+    shape: float  # Shape k; positive. 0.78 in Lee et al. 2026 (SPARe).
+    scale_s: float  # Scale, in seconds; positive. The mean is ``scale * Gamma(1 + 1/shape)``.
 
     def __post_init__(self) -> None:
         _positive("shape", self.shape)
@@ -123,15 +109,9 @@ class Weibull(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Distribution):
-    """Always the same time, such as a stated time to repair.
+    """Always the same time, such as a stated time to repair."""
 
-    Parameters
-    ----------
-    mean_s : float
-        The time, in seconds; positive.
-    """
-
-    mean_s: float
+    mean_s: float  # The time, in seconds; positive.
 
     def __post_init__(self) -> None:
         _positive("mean_s", self.mean_s)
@@ -149,14 +129,9 @@ class Constant(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Uniform(Distribution):
-    """Any time between two bounds, all equally likely.
+    """Any time between two bounds, all equally likely."""
 
-    Parameters
-    ----------
-    least_s, most_s : float
-        Bounds, in seconds; positive, and in this order.
-    """
-
+    # Bounds, in seconds; positive, and in this order.
     least_s: float
     most_s: float
 
@@ -190,18 +165,10 @@ class Uniform(Distribution):
 
 @dataclass(frozen=True, slots=True)
 class Lognormal(Distribution):
-    """Times over several orders of magnitude, such as the duration of a slowdown.
+    """Times over several orders of magnitude, such as the duration of a slowdown."""
 
-    Parameters
-    ----------
-    median_s : float
-        Median, in seconds; positive.
-    sigma : float
-        Standard deviation of the natural logarithm; positive.
-    """
-
-    median_s: float
-    sigma: float
+    median_s: float  # Median, in seconds; positive.
+    sigma: float  # Standard deviation of the natural logarithm; positive.
 
     def __post_init__(self) -> None:
         _positive("median_s", self.median_s)

@@ -15,18 +15,10 @@ _POINTS = 400
 
 @dataclass(frozen=True, slots=True)
 class GroupFailureRate:
-    """Failures of one group per second, by the time since the job began.
+    """Failures of one group per second, by the time since the job began."""
 
-    Attributes
-    ----------
-    ends_s : tuple of float
-        Ascending ends of the intervals of time, in seconds.
-    rates_per_s : tuple of float
-        Mean rate in each interval, and after the last.
-    """
-
-    ends_s: tuple[float, ...]
-    rates_per_s: tuple[float, ...]
+    ends_s: tuple[float, ...]  # Ascending ends of the intervals of time, in seconds.
+    rates_per_s: tuple[float, ...]  # Mean rate in each interval, and after the last.
 
     def __call__(self, now_s: float) -> float:
         """Return the failures per second at a time since the beginning, in seconds."""

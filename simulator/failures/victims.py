@@ -37,12 +37,7 @@ class Victims:
     def of(self, group: int, index: int) -> tuple[Level, int, Kind]:
         """Return level and number of the component, and the kind, of a group's failure.
 
-        Parameters
-        ----------
-        group : int
-            The group.
-        index : int
-            Number of its earlier failures.
+        The group has had `index` failures before.
         """
         layout, level = self._choice.layout, self._choice.level
         where, what = self._uniforms(group, index)

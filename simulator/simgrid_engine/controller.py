@@ -9,7 +9,7 @@ from typing import Any
 
 import simgrid
 from faultline.simulator.background import Write
-from faultline.simulator.compute_times import NEVER_SIGMAS
+from faultline.simulator.compute_times import NEVER_SIGMAS, SimulatedFactors
 from faultline.simulator.job import Job
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.phases import (
@@ -51,7 +51,6 @@ from faultline.simulator.simgrid_engine.storage_traffic import (
     transfer_beside,
 )
 from faultline.simulator.simgrid_engine.traffic import Traffic
-from faultline.simulator.simulated_factors import SimulatedFactors
 from faultline.strategies.recovery import Recovery
 
 _MOST_BESIDE = 4.0

@@ -15,15 +15,7 @@ from faultline.strategies.stragglers import Remedy
 
 
 class Interruptions:
-    """Reacts to events that are no failure of a group.
-
-    Parameters
-    ----------
-    state : TrainingState
-        The job.
-    saver, machines, restarter : Saver, Machines, Restarter
-        The parts that carry reactions out.
-    """
+    """Reacts to events that are no failure of a group."""
 
     def __init__(
         self, state: TrainingState, saver: Saver, machines: Machines, restarter: Restarter

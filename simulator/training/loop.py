@@ -29,21 +29,9 @@ TrainingLoop = Generator[Phase, Outcome, None]
 class Training:
     """A job under a scheme: steps, and what comes between them.
 
-    Parameters
-    ----------
-    work : Work
-        The work to be trained.
-    rules : Rules
-        The scenario's choices.
-    strategy : Strategy
-        The scheme.
-    record : callable, optional
-        Called with every `Event`; leave it out to run faster.
-    records_steps : bool
-        Whether it is called with the events of steps, too.
-    on_checkpoint : callable, optional
-        Called with the completed steps and the simulated time after every checkpoint; for progress
-        displays.
+    Each `Event` is passed to `record`, those of steps only if `records_steps`; without it runs are
+    faster. After every checkpoint `on_checkpoint` is called with the completed steps and the
+    simulated time, for progress displays.
 
     Attributes
     ----------
@@ -157,7 +145,7 @@ class Training:
         progress.completed_steps += 1
         if progress.completed_steps <= state.loaded.steps:
             # The step was saved already and is repeated: it counts as it did.
-            progress.ledger.take_back(state.loaded.booked)
+            progress.take_back(state.loaded.booked)
             batches = state.loaded.last
         progress.train(1, batches)
         if state.records_steps:

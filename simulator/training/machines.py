@@ -17,11 +17,6 @@ from faultline.strategies.recovery import Recovery
 class Machines:
     """Counts the machines of a job, and those that may replace them.
 
-    Parameters
-    ----------
-    state : TrainingState
-        The job.
-
     Attributes
     ----------
     groups : SparePool

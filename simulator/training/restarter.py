@@ -22,15 +22,6 @@ _UNTIL_KNOWN = ("detect", "diagnose")
 class Restarter:
     """Recovers a job.
 
-    Parameters
-    ----------
-    state : TrainingState
-        The job.
-    saver : Saver
-        Saves the job's state.
-    machines : Machines
-        The machines that it runs on.
-
     Attributes
     ----------
     clean : dict of Failure to Saved
@@ -216,7 +207,7 @@ class Restarter:
         storage, they load what they need there.
         """
         state, progress = self._state, self._state.progress
-        progress.ledger.take_back(found.booked)
+        progress.take_back(found.booked)
         state.loaded = found
         redone = state.rules.resume == "redo" and found is state.saved and found.steps > 0
         progress.completed_steps = found.steps - 1 if redone else found.steps

@@ -13,16 +13,7 @@ from faultline.simulator.training.state import TrainingState
 
 
 class Saver:
-    """Writes the states that a job may go back to.
-
-    Parameters
-    ----------
-    state : TrainingState
-        The job.
-    on_checkpoint : callable, optional
-        Called with the completed steps and the simulated time after every checkpoint; for progress
-        displays.
-    """
+    """Writes the states that a job may go back to."""
 
     def __init__(
         self, state: TrainingState, on_checkpoint: Callable[[int, float], None] | None

@@ -129,9 +129,7 @@ class TrainingState:
         """Return the current state as it would be saved."""
         progress = self.progress
         last = Batches.of(self.strategy.plan(), self.work.approximation_loss)
-        return Saved(
-            progress.completed_steps, progress.completed, last, now_s, progress.ledger.mark()
-        )
+        return Saved(progress.completed_steps, progress.completed, last, now_s, progress.mark())
 
     def book_compute(self, costs: StepCosts, steps: int, duration_s: float) -> None:
         """Book the compute of steps, whether they commit or not."""

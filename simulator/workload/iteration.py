@@ -13,10 +13,9 @@ from math import ceil
 
 from faultline.simulator.collectives.ring import RingAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout, stage_layers
 from faultline.simulator.workload.memory import Precision, stage_parameters
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, token_flop
 
 _LAYER_ALL_REDUCES = 4
 """Tensor-parallel all-reduces of a layer and micro-batch: two forward, two backward (Shoeybi et al.
@@ -25,31 +24,18 @@ _LAYER_ALL_REDUCES = 4
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine that a job runs on.
+    """The machine that a job runs on."""
 
-    Attributes
-    ----------
-    peak_flop_per_s : float
-        Dense peak of a GPU.
-    compute_efficiency : float
-        Share of the peak that matrix products reach.
-    scale_up, scale_out : Hop
-        An edge inside a domain and between domains: latency in s, bandwidth each way in bytes/s.
-    tensor_overlap : float
-        Share of the tensor-parallel collectives that hides behind compute.
-    gradient_overlap : float
-        Share of the gradient all-reduce that does.
-    whole_heads : bool
-        Whether a rank has whole attention heads, so that the fullest rank sets the pace; else heads
-        are divided evenly.
-    """
-
-    peak_flop_per_s: float
-    compute_efficiency: float
+    peak_flop_per_s: float  # Dense peak of a GPU.
+    compute_efficiency: float  # Share of the peak that matrix products reach.
+    # An edge inside a domain and between domains: latency in s, bandwidth each way in bytes/s.
     scale_up: Hop
     scale_out: Hop
+    # Share of the tensor-parallel collectives that hides behind compute.
     tensor_overlap: float = 0.0
-    gradient_overlap: float = 0.0
+    gradient_overlap: float = 0.0  # Share of the gradient all-reduce that does.
+    # Whether a rank has whole attention heads, so that the fullest rank sets the pace; else heads
+    # are divided evenly.
     whole_heads: bool = False
 
     @property
@@ -114,14 +100,7 @@ def stage_times(
 ) -> tuple[StageTime, ...]:
     """Return the time of a micro-batch on each stage.
 
-    Parameters
-    ----------
-    model, layout, machine
-        The job and what it runs on.
-    micro_batch_sequences : int
-        Sequences of a micro-batch.
-    speed : float
-        Compute over its nominal pace, for GPUs that run at another power.
+    The `speed` is compute over its nominal pace, for GPUs that run at another power.
 
     Raises
     ------
@@ -159,14 +138,7 @@ def iteration_time(
 ) -> IterationTime:
     """Return the time of an iteration of a replica.
 
-    Parameters
-    ----------
-    model, layout, machine
-        The job and what it runs on.
-    micro_batch_sequences, micro_batches : int
-        Sequences of a micro-batch, and how many the replica takes.
-    speed : float
-        Compute over its nominal pace.
+    The `speed` is compute over its nominal pace.
 
     Raises
     ------

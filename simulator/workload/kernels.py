@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf, log
 from typing import Literal, NamedTuple
 
-from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.transformer import WorkloadError
 
 AttentionKernel = Literal["unfused", "flash-2", "flash-3"]
 """Kernel of attention: matrix products and a softmax, or a FlashAttention version."""
@@ -26,14 +26,9 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A positive quantity by size, interpolated over the logarithm of the size.
+    """A positive quantity by size, interpolated over the logarithm of the size."""
 
-    Attributes
-    ----------
-    points : tuple of (float, float)
-        Size and value, in ascending order of sizes. Beyond the ends the end's value holds.
-    """
-
+    # Size and value, in ascending order of sizes. Beyond the ends the end's value holds.
     points: tuple[tuple[float, float], ...]
 
     def __call__(self, size: float) -> float:
@@ -50,15 +45,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SizedMatmul:
-    """Matrix products whose rate goes by the cube root of ``m n k``, batches counted in.
+    """Matrix products whose rate goes by the cube root of ``m n k``, batches counted in."""
 
-    Attributes
-    ----------
-    flop_per_s : Curve
-        Rate by size.
-    """
-
-    flop_per_s: Curve
+    flop_per_s: Curve  # Rate by size.
 
     def seconds(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
         """Return the time of `count` products of a rows x inner with an inner x columns matrix."""
@@ -68,19 +57,12 @@ class SizedMatmul:
 
 @dataclass(frozen=True, slots=True)
 class AffineMatmul:
-    """Matrix products as FLOP over one rate plus bytes over another plus a fixed time.
+    """Matrix products as FLOP over one rate plus bytes over another plus a fixed time."""
 
-    Attributes
-    ----------
-    flop_per_s, bytes_per_s : float
-        The two rates.
-    launch_s : float
-        Overhead of each product, or batch of products.
-    """
-
+    # The two rates.
     flop_per_s: float
     bytes_per_s: float
-    launch_s: float
+    launch_s: float  # Overhead of each product, or batch of products.
 
     def seconds(self, rows: float, columns: float, inner: float, count: float = 1.0) -> float:
         """Return the time of `count` products of a rows x inner with an inner x columns matrix."""
@@ -100,18 +82,10 @@ are taken out, and a step's collectives pay those of their platform."""
 
 
 class Carried(NamedTuple):
-    """The cost of a collective on a GPU's NVLink.
+    """The cost of a collective on a GPU's NVLink."""
 
-    Attributes
-    ----------
-    size_bytes : float
-        Bytes that it puts there: the more the less of the link it reaches.
-    hops : float
-        Latencies of a route that it pays one after the other.
-    """
-
-    size_bytes: float
-    hops: float
+    size_bytes: float  # Bytes that it puts there: the more the less of the link it reaches.
+    hops: float  # Latencies of a route that it pays one after the other.
 
     def times(self, factor: float) -> Carried:
         """Return a multiple of it, or a share."""
@@ -124,44 +98,25 @@ class Carried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The measured performance of a kind of GPU.
+    """The measured performance of a kind of GPU."""
 
-    Attributes
-    ----------
-    speed_flop_per_s : float
-        The GPU's speed for which the rates hold: seconds here, times this speed, are the
-        computation that a host of a platform is given, so that a slower GPU takes longer.
-    matmul : SizedMatmul or AffineMatmul
-        Matrix products, 16 bits.
-    memory_bytes_per_s : float
-        Of its memory, as far as element-wise kernels reach it.
-    flash_2_flop_per_s : tuple of float
-        FlashAttention-2, forward and backward.
-    scale_up_share : Curve
-        Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
-        ring of fewer bytes than the first takes as long as that.
-    scale_up_bytes_per_s : float
-        Bandwidth of the NVLink that shares are of.
-    scale_out_share : float
-        Share of an adapter's bandwidth that large messages reach.
-    flash_3_flop_per_s : tuple of float or None
-        FlashAttention-3, forward and backward; None if the rates are unknown.
-    eight_bit_speedup : float or None
-        Of matrix products in 8 bits over those in 16; None if it is unknown.
-    all_reduce_share : Curve or None
-        As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
-        than a link carries, as less is sent. None if they are rings.
-    """
-
+    # The GPU's speed for which the rates hold: seconds here, times this speed, are the computation
+    # that a host of a platform is given, so that a slower GPU takes longer.
     speed_flop_per_s: float
-    matmul: SizedMatmul | AffineMatmul
-    memory_bytes_per_s: float
-    flash_2_flop_per_s: tuple[float, float]
+    matmul: SizedMatmul | AffineMatmul  # Matrix products, 16 bits.
+    memory_bytes_per_s: float  # Of its memory, as far as element-wise kernels reach it.
+    flash_2_flop_per_s: tuple[float, float]  # FlashAttention-2, forward and backward.
+    # Share of an NVLink's bandwidth that a ring reaches, by the bytes that a GPU sends in it; a
+    # ring of fewer bytes than the first takes as long as that.
     scale_up_share: Curve
-    scale_up_bytes_per_s: float
-    scale_out_share: float
+    scale_up_bytes_per_s: float  # Bandwidth of the NVLink that shares are of.
+    scale_out_share: float  # Share of an adapter's bandwidth that large messages reach.
+    # FlashAttention-3, forward and backward; None if the rates are unknown.
     flash_3_flop_per_s: tuple[float, float] | None = None
+    # Of matrix products in 8 bits over those in 16; None if it is unknown.
     eight_bit_speedup: float | None = None
+    # As `scale_up_share`, of all-reduces where the switch reduces on the way (NVLink SHARP): more
+    # than a link carries, as less is sent. None if they are rings.
     all_reduce_share: Curve | None = None
 
     def attention_flop_per_s(self, kernel: AttentionKernel) -> tuple[float, float] | None:

@@ -7,31 +7,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultline.platforms.platform_data import Platform
-from faultline.simulator.workload.errors import WorkloadError
+from faultline.simulator.workload.transformer import WorkloadError
 
 Gpu = TypeVar("Gpu")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Degrees of parallelism.
+    """Degrees of parallelism."""
 
-    Attributes
-    ----------
-    data : int
-        Replicas (dp).
-    pipeline : int
-        Stages of a replica (pp).
-    tensor : int
-        Ranks of a stage (tp).
-    virtual_stages : int
-        Parts of the model on each stage, interleaved (Narayanan et al. 2021, section 2.2); 1 is
-        the plain pipeline.
-    """
-
-    data: int
-    pipeline: int
-    tensor: int
+    data: int  # Replicas (dp).
+    pipeline: int  # Stages of a replica (pp).
+    tensor: int  # Ranks of a stage (tp).
+    # Parts of the model on each stage, interleaved (Narayanan et al. 2021, section 2.2); 1 is the
+    # plain pipeline.
     virtual_stages: int = 1
 
     @property
@@ -75,15 +64,8 @@ def place(layout: Layout, domains: Sequence[Sequence[Gpu]]) -> Placement[Gpu]:
     The ranks of a stage share a domain, the stages of a replica are in different domains, and rank
     k of every replica is at the same position of its domain, so on the same rail, as far as one
     stage fills a domain. Where several stages fit, a domain is cut into slots of `tensor` GPUs, and
-    replicas of different slots meet on different rails.
-
-    Parameters
-    ----------
-    layout : Layout
-        The model that is placed.
-    domains : sequence of sequence
-        GPUs of each domain, in the order of their rails: enough for the layout. GPUs that are left
-        over stay idle.
+    replicas of different slots meet on different rails. The GPUs of each domain are in the order of
+    their rails, and enough for the layout. GPUs that are left over stay idle.
     """
     slots = min(map(len, domains)) // layout.tensor
     return tuple(

@@ -106,22 +106,9 @@ def gpu_memory(
     """Return the memory use of a replica's fullest GPU.
 
     The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches, interleaved
-    of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3).
-
-    Parameters
-    ----------
-    model, layout
-        The job.
-    micro_batch_sequences, micro_batches : int
-        Sequences of a micro-batch, and how many the replica takes an iteration.
-    recompute : {"none", "selective", "full"}
-        The recomputation of the backward pass.
-    precision : Precision, optional
-        Bytes of a number.
-    shard_optimizer : bool
-        Whether replicas share the optimizer state among them (ZeRO stage 1).
-    in_flight : float, optional
-        Micro-batches whose activations a stage holds, if different from the above.
+    of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3). With
+    `shard_optimizer` replicas share the optimizer state among them (ZeRO stage 1). If `in_flight`
+    is given, a stage holds the activations of so many micro-batches.
 
     Raises
     ------

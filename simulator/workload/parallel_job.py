@@ -17,11 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
-from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.kernels import AttentionKernel, Carried, Kernels, MatmulPrecision
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, WorkloadError
 from faultline.strategies.rerouted_schedule import SplitBackward
 
 _BYTES = 2.0
@@ -43,63 +42,41 @@ _OPTIMIZER_TRAFFIC = 30.0
 class ParallelJob:
     """A training job.
 
-    Attributes
-    ----------
-    model : Transformer
-        The model that is trained.
-    layout : Layout
-        Degrees of parallelism.
-    micro_batch_sequences, micro_batches : int
-        Sequences of a micro-batch, and how many a replica takes a step.
-    kernels : Kernels
-        The measured performance of its kind of GPU.
-    compute_efficiency : float
-        Share of their rate that the job's software reaches in matrix products, whose tables are of
-        short runs at full clock. Fused attention, which is far from a GPU's limits, keeps its own.
-    recompute : {"none", "selective", "full"}
-        The recomputation of the backward pass.
-    sequence_parallel : bool
-        Whether work outside of tensor parallelism is spread over its ranks as well (Korthikanti et
-        al. 2022, arXiv 2205.05198).
-    attention : {"unfused", "flash-2", "flash-3"}
-        Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones
-        out.
-    shard_optimizer : bool
-        Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
-        reduce-scattered and weights of 16 gathered; else gradients of 16 bits are all-reduced.
-    context : int
-        Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
-        counts them as replicas.
-    tensor_overlap, pipeline_overlap, gradient_overlap : float
-        Share of the messages of tensor parallelism, between stages, and of gradients and weights
-        between replicas that hides behind compute.
-    matmul_precision : {"bf16", "fp8"}
-        Bits of the numbers in products with weights: 16 or 8.
-    split : SplitBackward or None
-        How pipelines split their backward pass; None for 1F1B.
-
     Raises
     ------
     WorkloadError
         Something does not divide, or is out of range.
     """
 
-    model: Transformer
-    layout: Layout
+    model: Transformer  # The model that is trained.
+    layout: Layout  # Degrees of parallelism.
+    # Sequences of a micro-batch, and how many a replica takes a step.
     micro_batch_sequences: int
     micro_batches: int
-    kernels: Kernels
+    kernels: Kernels  # The measured performance of its kind of GPU.
+    # Share of their rate that the job's software reaches in matrix products, whose tables are of
+    # short runs at full clock. Fused attention, which is far from a GPU's limits, keeps its own.
     compute_efficiency: float = 1.0
-    recompute: Recompute = "selective"
+    recompute: Recompute = "selective"  # The recomputation of the backward pass.
+    # Whether work outside of tensor parallelism is spread over its ranks as well (Korthikanti et
+    # al. 2022, arXiv 2205.05198).
     sequence_parallel: bool = True
+    # Its kernel; a fused one (FlashAttention) keeps scores on the chip and leaves masked ones out.
     attention: AttentionKernel = "flash-2"
+    # Whether replicas share the optimizer's state (ZeRO stage 1): gradients of 32 bits are
+    # reduce-scattered and weights of 16 gathered; else gradients of 16 bits are all-reduced.
     shard_optimizer: bool = True
+    # Ranks among which the tokens of a sequence are divided; a divisor of `layout.data`, which
+    # counts them as replicas.
     context: int = 1
+    # Share of the messages of tensor parallelism, between stages, and of gradients and weights
+    # between replicas that hides behind compute.
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
+    # Bits of the numbers in products with weights: 16 or 8.
     matmul_precision: MatmulPrecision = "bf16"
-    split: SplitBackward | None = None
+    split: SplitBackward | None = None  # How pipelines split their backward pass; None for 1F1B.
     part_layers: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:

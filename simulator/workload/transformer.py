@@ -1,46 +1,31 @@
-"""The dimensions of a decoder-only transformer, and the parameters they come to."""
+"""The dimensions of a decoder-only transformer, its parameters, and the FLOP of its training.
+
+A multiplication and an addition are two. Only matrix products count. Each weight costs 2 FLOP a
+token forward, 2 for the gradient of the inputs, 2 for that of the weights. The scores of attention,
+``Q K^T`` and their product with V, have no weights: they cost ``4 s h`` forward and twice that for
+the gradient of their inputs. Masked positions count, as in the source.
+
+References
+----------
+Narayanan et al. 2021, Efficient large-scale language model training on GPU clusters using
+Megatron-LM, SC21, appendix: ``96 B s l h^2 (1 + s/(6 h) + V/(16 l h))`` for a batch of B sequences
+with full recomputation.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultline.simulator.workload.errors import WorkloadError
+from faultline.strategies.stage_work import Halves
+
+
+class WorkloadError(ValueError):
+    """A model, layout or machine is impossible; one line says what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
     """A decoder-only transformer.
-
-    Attributes
-    ----------
-    hidden : int
-        Width of the residual stream.
-    ffn_hidden : int
-        Inner width of the feed-forward network.
-    heads : int
-        Attention heads; they share the hidden width evenly.
-    layers : int
-        Transformer layers.
-    sequence_tokens : int
-        Tokens of a training sequence.
-    vocabulary : int
-        Rows of the embedding table.
-    key_value_heads : int or None
-        Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads`
-        if None.
-    ffn_matrices : int
-        2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
-    tied_embeddings : bool
-        Whether the output projection is the embedding table.
-    learned_positions : bool
-        Whether there is a table of position embeddings, a row a token of the sequence.
-    biases : bool
-        Whether linear layers and norms have biases (GPT) or not (Llama).
-    experts : int
-        Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv
-        1701.06538); 1 is a dense model.
-    active_experts : int
-        Experts that each token passes.
 
     Raises
     ------
@@ -48,19 +33,25 @@ class Transformer:
         The heads do not divide what they share, or more experts are active than there are.
     """
 
-    hidden: int
-    ffn_hidden: int
-    heads: int
-    layers: int
-    sequence_tokens: int
-    vocabulary: int
+    hidden: int  # Width of the residual stream.
+    ffn_hidden: int  # Inner width of the feed-forward network.
+    heads: int  # Attention heads; they share the hidden width evenly.
+    layers: int  # Transformer layers.
+    sequence_tokens: int  # Tokens of a training sequence.
+    vocabulary: int  # Rows of the embedding table.
+    # Heads of keys and values (grouped-query attention, Ainslie et al. 2023); as many as `heads` if
+    # None.
     key_value_heads: int | None = None
+    # 2 for an up and a down projection, 3 for a gated network (SwiGLU, Shazeer 2020).
     ffn_matrices: int = 2
-    tied_embeddings: bool = True
+    tied_embeddings: bool = True  # Whether the output projection is the embedding table.
+    # Whether there is a table of position embeddings, a row a token of the sequence.
     learned_positions: bool = False
-    biases: bool = False
+    biases: bool = False  # Whether linear layers and norms have biases (GPT) or not (Llama).
+    # Feed-forward networks of a layer (mixture of experts, Shazeer et al. 2017, arXiv 1701.06538);
+    # 1 is a dense model.
     experts: int = 1
-    active_experts: int = 1
+    active_experts: int = 1  # Experts that each token passes.
 
     def __post_init__(self) -> None:
         if self.active_experts > self.experts:
@@ -151,3 +142,40 @@ class Transformer:
             + self.input_embedding_parameters
             + self.output_parameters
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFlop:
+    """FLOP for one token: of one layer in each pass, and of the output projection forward.
+
+    The output projection costs `vocabulary` in each of the three passes.
+    """
+
+    forward: Halves
+    input_gradient: Halves
+    weight_gradient: Halves
+    vocabulary: float
+
+    @property
+    def layer_total(self) -> float:
+        """FLOP of one layer in all three passes."""
+        return self.forward.total + self.input_gradient.total + self.weight_gradient.total
+
+
+def token_flop(model: Transformer) -> TokenFlop:
+    """Return the FLOP of a model for one token."""
+    projections = 2.0 * model.attention_matrix_parameters
+    scores = 4.0 * model.sequence_tokens * model.hidden
+    ffn = 2.0 * model.active_ffn_parameters
+    return TokenFlop(
+        forward=Halves(projections + scores, ffn),
+        input_gradient=Halves(projections + 2 * scores, ffn),
+        weight_gradient=Halves(projections, ffn),
+        vocabulary=2.0 * model.hidden * model.vocabulary,
+    )
+
+
+def training_flop_per_token(model: Transformer) -> float:
+    """Return the FLOP of forward and backward for one token, without recomputation."""
+    flop = token_flop(model)
+    return model.layers * flop.layer_total + 3 * flop.vocabulary

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from math import gamma
 
 import numpy as np
 from faultline.strategies.closed_forms.wipe_out import FloatArray, WipeOutLaw
@@ -95,21 +94,6 @@ class StackedTypes(WipeOutLaw):
         probabilities[: min(r, n)] = 1.0
         probabilities[k] = np.exp(np.minimum(log_outliving, 0.0))
         return probabilities
-
-
-def independent_types_mean_failures(groups: int, redundancy: int) -> float:
-    """Return E[X] for independent losses of SPARe's types, a lower bound of the true mean.
-
-    (N + 1) times the integral of (1 - p^r)^N is
-    ``(N + 1) Gamma(1 + 1/r) Gamma(N + 1) / Gamma(N + 1 + 1/r)``. Each type's survival increases
-    with the same groups, so that by Harris' inequality the true R(p) is no less.
-    """
-    inverse = 1.0 / redundancy
-    # Imported here, since the import takes longer than most commands.
-    from scipy.special import gammaln
-
-    log_ratio = gammaln(groups + 1) - gammaln(groups + 1 + inverse)
-    return float((groups + 1) * gamma(1.0 + inverse) * np.exp(log_ratio))
 
 
 def _root(increasing: Callable[[FloatArray], FloatArray], highest: FloatArray) -> FloatArray:

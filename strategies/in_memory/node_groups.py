@@ -21,29 +21,14 @@ class NodeGroups:
     "across-domains" their rows are as far apart as possible: k, k + G, k + 2G, ... for G groups per
     position. Left-over rows join the last group with "neighbours", the first ones with
     "across-domains".
-
-    Attributes
-    ----------
-    nodes : int
-        Total number of nodes.
-    size : int
-        Nodes n per group.
-    tolerated : int
-        Losses that a group survives.
-    placement : {"across-domains", "neighbours"}
-        Which nodes share a group.
-    positions : int
-        Nodes per row; 1 if any two nodes may share a group.
-    slices : int
-        Nodes per server, which are lost together; they have consecutive numbers.
     """
 
-    nodes: int
-    size: int
-    tolerated: int
-    placement: Placement
-    positions: int = 1
-    slices: int = 1
+    nodes: int  # Total number of nodes.
+    size: int  # Nodes n per group.
+    tolerated: int  # Losses that a group survives.
+    placement: Placement  # Which nodes share a group.
+    positions: int = 1  # Nodes per row; 1 if any two nodes may share a group.
+    slices: int = 1  # Nodes per server, which are lost together; they have consecutive numbers.
 
     @property
     def rows(self) -> int:

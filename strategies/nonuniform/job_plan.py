@@ -1,14 +1,13 @@
-"""The broken GPUs of a job's scale-up domains, and the resulting plan of the whole job."""
+"""The broken GPUs of a job's scale-up domains, and the replicas that these form."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from faultline.strategies.base import Hit
-from faultline.strategies.nonuniform.replica_plan import ReplicaPlan
 
 
 class HitDomain(NamedTuple):
@@ -182,37 +181,3 @@ def domains_in_places(
                 pushed_out.remove(domain)
                 taken[place] = domain
     return {place: domain for place, domain in taken.items() if place != domain}
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """How the job continues: the groups that train, in ascending order, and their sequences.
-
-    `reduced_degree` is the lowest tensor-parallel degree of a member, None if all are whole.
-    `power` is the mean power of the job's GPUs over their rating. `hit` has the plans of members
-    with broken GPUs.
-    """
-
-    members: tuple[int, ...]
-    sequences: int
-    reduced_degree: int | None
-    power: float
-    hit: Mapping[int, ReplicaPlan]
-
-
-def job_plan(groups: int, hit: Sequence[HitReplica], plans: Sequence[ReplicaPlan]) -> JobPlan:
-    """Return how a job continues; without members if no replica is left.
-
-    A job without members waits for repairs. `plans` are those of a replica for 0, 1, ... broken
-    GPUs in its worst domain.
-    """
-    whole = plans[0]
-    of_hit = {replica.group: plans[replica.worst] for replica in hit}
-    working = {group: plan for group, plan in of_hit.items() if plan.sequences}
-    dropped = of_hit.keys() - working.keys()
-    sequences = (groups - len(of_hit)) * whole.sequences
-    sequences += sum(plan.sequences for plan in working.values())
-    degrees = [plan.degree for plan in working.values() if plan.degree < whole.degree]
-    members = tuple(group for group in range(groups) if group not in dropped)
-    power = 1.0 + sum(plan.power - 1.0 for plan in of_hit.values()) / groups
-    return JobPlan(members, sequences, min(degrees, default=None), power, working)

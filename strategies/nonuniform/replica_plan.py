@@ -193,21 +193,11 @@ def pipeline_time(idle_slots: float) -> IterationTime:
 
 @dataclass(frozen=True, slots=True)
 class ReshardingBytes:
-    """Bytes that a rank of a healthy replica moves one way.
+    """Bytes that a rank of a healthy replica moves one way."""
 
-    Attributes
-    ----------
-    spare_sends : float
-        Sent by each of the N1 - N2 spare ranks, and received on the way back.
-    core_receives : float
-        Received by each of the N2 core ranks.
-    core_syncs : float
-        All-reduced by each core rank after that: N1/N2 times its own shard.
-    """
-
-    spare_sends: float
-    core_receives: float
-    core_syncs: float
+    spare_sends: float  # Sent by each of the N1 - N2 spare ranks, and received on the way back.
+    core_receives: float  # Received by each of the N2 core ranks.
+    core_syncs: float  # All-reduced by each core rank after that: N1/N2 times its own shard.
 
     @property
     def largest(self) -> float:

@@ -52,16 +52,10 @@ class Carriers:
 
     The stages of a failed node go to the nearest live nodes. A returning node takes its own stage,
     and nothing else moves. A node may thus have three stages although two per node would be enough:
-    `tasks_by_node` has the optimum.
-
-    Parameters
-    ----------
-    stages : int
-        Stages of the pipeline, one node each.
-    side : {"lighter", "before", "split"}
-        Which neighbour takes over: the one with fewer stages, or the one before if equal; always
-        the one before; or both, where each stage goes to the one with fewer. If there is no
-        neighbour on a side, the other one takes over.
+    `tasks_by_node` has the optimum. The `side` that takes over is the neighbour with fewer stages,
+    or the one before if equal ("lighter"); always the one before ("before"); or both, where each
+    stage goes to the one with fewer ("split"). If there is no neighbour on a side, the other one
+    takes over.
     """
 
     def __init__(self, stages: int, side: Side) -> None:

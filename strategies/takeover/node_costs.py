@@ -61,26 +61,12 @@ Schemes hold one, so it can be pickled.
 """
 
 
-def flop_costs(
-    shape: LayerShape,
-    techniques: Techniques,
-    micro_batch_tokens: float,
-    step_tokens: float | None = None,
-) -> CostModel:
+def flop_costs(shape: LayerShape, techniques: Techniques, micro_batch_tokens: float) -> CostModel:
     """Return costs from FLOP counts.
 
-    Parameters
-    ----------
-    shape : LayerShape
-        The model's layers.
-    techniques : Techniques
-        The techniques of a node with several tasks.
-    micro_batch_tokens : float
-        Tokens per micro-batch.
-    step_tokens : float or None
-        Tokens per pipeline and step, over which decompositions spread; None omits them.
+    `techniques` are those of a node with several tasks.
     """
-    one = task_flop(shape, techniques, micro_batch_tokens, step_tokens)
+    one = task_flop(shape, techniques, micro_batch_tokens)
     return partial(_flop_cost, one, shape.normal_flop.total)
 
 
@@ -151,28 +137,16 @@ def doubled_cost(slowdown: float, stages: int, micro_batches: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """Memory of a stage, in bytes.
+    """Memory of a stage, in bytes."""
 
-    Attributes
-    ----------
-    state_bytes : float
-        Weights, their gradients, optimizer state.
-    attention_bytes, ffn_bytes : float
-        Activations of one micro-batch that each half of the layers keeps for the backward pass,
-        including the norm before it and the residual stream.
-    ffn_input_bytes : float
-        The part of `ffn_bytes` from which the rest can be recomputed.
-    layers : int
-        Layers of the stage, which are recomputed one by one.
-    projection_bytes_per_rank : float
-        Projections of all feed-forward matrices, per direction.
-    """
-
-    state_bytes: float
+    state_bytes: float  # Weights, their gradients, optimizer state.
+    # Activations of one micro-batch that each half of the layers keeps for the backward pass,
+    # including the norm before it and the residual stream.
     attention_bytes: float
     ffn_bytes: float
-    ffn_input_bytes: float
-    layers: int
+    ffn_input_bytes: float  # The part of `ffn_bytes` from which the rest can be recomputed.
+    layers: int  # Layers of the stage, which are recomputed one by one.
+    # Projections of all feed-forward matrices, per direction.
     projection_bytes_per_rank: float = 0.0
 
 

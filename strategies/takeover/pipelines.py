@@ -25,17 +25,9 @@ Node = TypeVar("Node")
 def regrouped(nodes: Iterable[Sequence[Node]], least: int) -> tuple[tuple[Node, ...], ...]:
     """Return the nodes of each pipeline after some were lost, the longest first.
 
-    Parameters
-    ----------
-    nodes : iterable of sequences
-        Remaining nodes of each pipeline, in their order.
-    least : int
-        Nodes of the shortest pipeline that has a template, so that its memory is sufficient.
-
-    Returns
-    -------
-    tuple of tuples
-        Each begins with one of its own nodes. Empty if no pipeline can be formed.
+    The remaining nodes of each pipeline are in their order. The shortest pipeline that has a
+    template has `least` nodes, so that its memory is sufficient. Each pipeline begins with one of
+    its own nodes. There is none if no pipeline can be formed.
     """
     left = sorted((list(each) for each in nodes if each), key=len, reverse=True)
     while left and len(left[-1]) < least:

@@ -29,27 +29,13 @@ BAMBOO_REDUNDANT_SHARE = 0.803
 
 @dataclass(frozen=True, slots=True)
 class ArtifactCosts:
-    """Costs of a loss under each system, in seconds.
+    """Costs of a loss under each system, in seconds."""
 
-    Attributes
-    ----------
-    oobleck_s : float
-        Re-forming pipelines, without the repeated step.
-    varuna_save_s : float
-        A checkpoint, every 10 steps.
-    varuna_restart_s : float
-        A restart, including saving.
-    bamboo_local_s : float
-        A local rendezvous.
-    bamboo_own_local_s : float
-        The same in the simulator published by Bamboo's authors.
-    """
-
-    oobleck_s: float
-    varuna_save_s: float
-    varuna_restart_s: float
-    bamboo_local_s: float
-    bamboo_own_local_s: float
+    oobleck_s: float  # Re-forming pipelines, without the repeated step.
+    varuna_save_s: float  # A checkpoint, every 10 steps.
+    varuna_restart_s: float  # A restart, including saving.
+    bamboo_local_s: float  # A local rendezvous.
+    bamboo_own_local_s: float  # The same in the simulator published by Bamboo's authors.
 
 
 ARTIFACT_COSTS = {

@@ -7,7 +7,8 @@ from math import fsum
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS, USEFUL, Ledger
+from faultline.simulator.badput import BADPUT_TYPES, CAUSES, MEANINGS, USEFUL
+from faultline.simulator.progress import Progress
 from faultline.simulator.timeline import Event, EventKind
 from faultline.strategies.registry import all_strategies
 from hypothesis import given, settings
@@ -21,16 +22,16 @@ def test_every_cause_has_a_meaning_and_useful_ones_come_first() -> None:
 
 
 def test_a_restart_takes_back_what_was_not_kept() -> None:
-    ledger = Ledger()
-    ledger.seconds["compute"] += 10
-    ledger.seconds["checkpoint"] += 5
-    mark = ledger.mark()
-    ledger.seconds["compute"] += 7
-    ledger.seconds["waiting"] += 2
-    ledger.seconds["detection"] += 1
-    ledger.take_back(mark)
-    ledger.take_back(mark)
-    assert {cause: s for cause, s in ledger.seconds.items() if s} == {
+    progress = Progress()
+    progress.seconds["compute"] += 10
+    progress.seconds["checkpoint"] += 5
+    mark = progress.mark()
+    progress.seconds["compute"] += 7
+    progress.seconds["waiting"] += 2
+    progress.seconds["detection"] += 1
+    progress.take_back(mark)
+    progress.take_back(mark)
+    assert {cause: s for cause, s in progress.seconds.items() if s} == {
         "compute": 10,
         "repeated": 9,
         "detection": 1,

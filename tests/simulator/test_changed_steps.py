@@ -21,13 +21,13 @@ from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
-from faultline.strategies.pipeline_schedule import exact_iteration
 from faultline.strategies.registry import strategy_class
 from faultline.strategies.rerouted_schedule import SplitBackward
 from faultline.strategies.stage_work import Halves, StageWork
 from faultline.strategies.step_shares import Pipeline, StageShare
 
 from tests.simulator.test_step_timing import NIC, NVLINK, SPEED, pattern_of
+from tests.strategies.helpers import exact_iteration
 
 GROUPS, STAGES, TENSOR, LAYERS = 3, 3, 8, 6
 MICRO_BATCHES = 6

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
-from faultline.simulator.badput import Ledger
 from faultline.simulator.failures.failure import Failure, JobLayout, Kind, Level
 from faultline.simulator.failures.renewal_rate import constant_rate
 from faultline.simulator.job import Work
 from faultline.simulator.memory import Memory
-from faultline.simulator.progress import Batches
+from faultline.simulator.progress import Batches, Progress
 from faultline.simulator.shared_optimizer import SharedOptimizer
 from faultline.simulator.snapshots import Losses, Saved, SnapshotSlot
 from faultline.strategies.checkpoint_period import best_period_s
@@ -54,7 +53,7 @@ STORAGE = Tier("storage", EverySteps(4), 0.0, 30.0, Durable(), LOAD)
 
 
 def saved(steps: int, at_s: float) -> Saved:
-    return Saved(steps, Batches(steps, steps), Batches(1.0, 1.0), at_s, Ledger().mark())
+    return Saved(steps, Batches(steps, steps), Batches(1.0, 1.0), at_s, Progress().mark())
 
 
 def failure(time_s: float, number: int, level: Level = "host", kind: Kind = "hardware") -> Failure:

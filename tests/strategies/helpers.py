@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from faultline.strategies.base import Hit, Strategy, StrategyOptions
 from faultline.strategies.job_shape import JobShape
+from faultline.strategies.pipeline_schedule import split_iteration, stage_passes
 from faultline.strategies.registry import strategy_class
+from faultline.strategies.stage_work import StageWork
 
 _FACTS = {one.name for one in fields(JobShape)}
 
@@ -29,3 +32,14 @@ def lose(scheme: Strategy, *hits: Hit) -> Any:
     for hit in hits:
         scheme.on_hit(hit)
     return scheme.on_failures(sorted({hit.group for hit in hits}))
+
+
+def exact_iteration(stages: Sequence[StageWork], micro_batches: int) -> float:
+    """Return the exact time of 1F1B; its first stage has the first pass, and the last one."""
+    orders = [
+        "".join("F" if one.forward else "B" for one in passes)
+        for passes in (
+            stage_passes(place, len(stages), 1, micro_batches) for place in range(len(stages))
+        )
+    ]
+    return split_iteration(stages, micro_batches, orders)

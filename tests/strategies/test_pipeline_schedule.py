@@ -8,12 +8,13 @@ import pytest
 from faultline.strategies.pipeline_schedule import (
     Pass,
     approximate_iteration,
-    exact_iteration,
     stage_passes,
 )
 from faultline.strategies.stage_work import Halves, StageWork
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.strategies.helpers import exact_iteration
 
 halves = st.builds(Halves, st.floats(0.01, 2.0), st.floats(0.0, 2.0))
 works = st.builds(StageWork, halves, halves, halves, halves)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.iteration import Machine, iteration_time
 from faultline.simulator.workload.known_models import NTP_480B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Precision, gpu_memory, stage_parameters
+from faultline.simulator.workload.transformer import token_flop
 from faultline.strategies.nonuniform.replica_plan import (
     IterationTime,
     ReplicaPlan,

@@ -23,10 +23,9 @@ from faultline.experiments.studies.base import Results, Row, Study
 from faultline.experiments.studies.data import read_rows
 from faultline.experiments.studies.oobleck_artifact.losses import LossRun, System, simulate
 from faultline.experiments.studies.stage import Stage
-from faultline.simulator.workload.flops import token_flop
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import Recompute, gpu_memory
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, token_flop
 from faultline.strategies.takeover.pipelines import (
     instantiated,
     iteration_time,

@@ -8,13 +8,15 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.single_run import run
-from faultline.simulator.workload.errors import WorkloadError
-from faultline.simulator.workload.flops import training_flop_per_token
 from faultline.simulator.workload.kernels import H100
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import layer_activation_bytes
 from faultline.simulator.workload.parallel_job import ParallelJob
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import (
+    Transformer,
+    WorkloadError,
+    training_flop_per_token,
+)
 
 DENSE = Transformer(
     hidden=4096, ffn_hidden=2048, heads=32, layers=8, sequence_tokens=4096, vocabulary=32_000,

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from faultline.platforms import read_platform
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.workload.errors import WorkloadError
 from faultline.simulator.workload.iteration import Machine, iteration_time, stage_times
 from faultline.simulator.workload.known_models import GPT3_175B
 from faultline.simulator.workload.layout import Layout, place, place_on_platform, stage_layers
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import Transformer, WorkloadError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from faultline.simulator.workload.errors import WorkloadError
-from faultline.simulator.workload.flops import training_flop_per_token
 from faultline.simulator.workload.kernels import (
     A100,
     FLAT,
@@ -19,7 +17,11 @@ from faultline.simulator.workload.kernels import (
 )
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.parallel_job import ParallelJob, layers_of_parts
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import (
+    Transformer,
+    WorkloadError,
+    training_flop_per_token,
+)
 from faultline.strategies.rerouted_schedule import SplitBackward
 from hypothesis import given
 from hypothesis import strategies as st

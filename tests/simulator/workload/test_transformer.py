@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from faultline.simulator.workload.errors import WorkloadError
-from faultline.simulator.workload.flops import token_flop, training_flop_per_token
 from faultline.simulator.workload.known_models import GPT3_175B, KNOWN_MODELS, NTP_480B
 from faultline.simulator.workload.layout import Layout
 from faultline.simulator.workload.memory import (
@@ -15,7 +13,12 @@ from faultline.simulator.workload.memory import (
     layer_activation_bytes,
     stage_parameters,
 )
-from faultline.simulator.workload.transformer import Transformer
+from faultline.simulator.workload.transformer import (
+    Transformer,
+    WorkloadError,
+    token_flop,
+    training_flop_per_token,
+)
 
 # Of the published weights, counted tensor by tensor by those who serve them.
 EXACT = {

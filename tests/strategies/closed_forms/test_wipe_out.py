@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from math import comb, sqrt
+from math import comb, exp, gamma, lgamma, sqrt
 
 import numpy as np
 import pytest
 from faultline.strategies.base import WipeOut
 from faultline.strategies.closed_forms.stacked_types import (
     StackedTypes,
-    independent_types_mean_failures,
     least_stacks,
     patch_types,
 )
@@ -29,6 +28,13 @@ def sets_of(groups: int, redundancy: int) -> list[set[int]]:
     return [
         set(range(first, min(first + redundancy, groups))) for first in range(0, groups, redundancy)
     ]
+
+
+def independent_types_mean_failures(groups: int, redundancy: int) -> float:
+    """E[X] for independent losses of SPARe's types: (N + 1) times the integral of (1 - p^r)^N."""
+    inverse = 1.0 / redundancy
+    log_ratio = lgamma(groups + 1) - lgamma(groups + 1 + inverse)
+    return (groups + 1) * gamma(1.0 + inverse) * exp(log_ratio)
 
 
 def outliving_by_enumeration(groups: int, sets: list[set[int]]) -> list[float]:
