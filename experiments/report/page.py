@@ -83,6 +83,7 @@ def report_page(
         scenario=scenario_table(sweep),
         failed=failed_table(failed) if len(failed) else None,
         command=_command(),
+        options=_options(price_per_gpu_hour, by),
         grid_text=grid_text(manifest["grid"]),
         provenance=provenance_table(frame, manifest),
     )
@@ -123,6 +124,13 @@ def _command() -> str:
     """Return the program's name with its options for files of schemes."""
     files = (Path(path).name for path in plugged.named())
     return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
+
+
+def _options(price_per_gpu_hour: float | None, by: str | None) -> str:
+    """Return the options of the report, each followed by a blank."""
+    stated = {"--by": by, "--price": price_per_gpu_hour}
+    texts = ([option, str(value)] for option, value in stated.items() if value is not None)
+    return "".join(f"{shlex.join(text)} " for text in texts)
 
 
 def _package_file(name: str) -> str:
