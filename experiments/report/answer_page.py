@@ -54,34 +54,19 @@ _MEANING = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
-    """What the page shows besides the costs.
-
-    Attributes
-    ----------
-    title, question
-        Of the page; a line each.
-    job
-        Lines about the job.
-    assumptions
-        A sentence each.
-    command, version
-        How the page was made, and by which Faultline.
-    labels
-        Labels of inputs with their units; by default those of the keys.
-    schemes
-        The scheme of each candidate, which gives its colour; by default the candidate's name.
-    remarks
-        Remarks on candidates, such as their GPU-hours and whether they fit the memory.
-    """
+    """What the page shows besides the costs."""
 
     title: str
     question: str
-    job: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    command: str
-    version: str
+    job: tuple[str, ...]  # Lines about the job.
+    assumptions: tuple[str, ...]  # A sentence each.
+    command: str  # It made the page.
+    version: str  # Of Faultline.
+    # Labels of inputs with their units; by default those of the keys.
     labels: Mapping[str, str] = field(default_factory=dict)
+    # The scheme of each candidate, which gives its colour; by default the candidate's name.
     schemes: Mapping[str, str] = field(default_factory=dict)
+    # Remarks on candidates, such as their GPU-hours and whether they fit the memory.
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -121,13 +106,6 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     """Return the page as HTML, complete in itself.
 
     Without two candidates that finish in each sample it has neither sliders nor figures.
-
-    Parameters
-    ----------
-    costs : SimulatedCosts
-        Times to train of at least one candidate.
-    facts : AnswerFacts
-        What else the page shows.
     """
     found = _found(costs, facts.labels)
     rivals = len(finishing(costs).candidates) > 1 and costs.design.names
@@ -157,15 +135,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
 def answer_texts(
     costs: SimulatedCosts, labels: Mapping[str, str], remarks: Mapping[str, str]
 ) -> tuple[list[str], Table]:
-    """Return the sentences and the ranking of the page, for a screen.
-
-    Parameters
-    ----------
-    costs : SimulatedCosts
-        Times to train of at least one candidate.
-    labels, remarks
-        As in `AnswerFacts`.
-    """
+    """Return the sentences and the ranking of the page, for a screen."""
     found = _found(costs, labels)
     return _sentences(found), _ranking_table(found.judgements, remarks)
 

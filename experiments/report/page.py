@@ -51,16 +51,8 @@ def report_page(
     """Return the report of a sweep as HTML.
 
     All content from the sweep is escaped. A content security policy allows only the page's own
-    script and style, by their digests, and forbids all loading.
-
-    Parameters
-    ----------
-    sweep : Sweep
-        A sweep with at least one finished run.
-    price_per_gpu_hour : float, optional
-        Price in any currency, for a column of costs.
-    by : str, optional
-        An axis whose values are compared, besides schemes and their settings.
+    script and style, by their digests, and forbids all loading. The sweep has a finished run. The
+    price is in any currency; `by` is an axis that is compared as schemes and their settings are.
     """
     frame, manifest = sweep.frame, sweep.manifest
     runs, failed = frame[frame["status"] == "ok"], frame[frame["status"] != "ok"]
@@ -92,16 +84,8 @@ def report_page(
 def rendered(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
     """Return a page from files of this package, with its own style and script only.
 
-    Parameters
-    ----------
-    template : str
-        The page; its policy has ``style_digest`` and ``script_digest``.
-    styles : sequence of str
-        Style sheets, later ones stronger.
-    scripts : sequence of str
-        Scripts, run in this order.
-    values
-        All that the template refers to; it is escaped.
+    The policy of the template has ``style_digest`` and ``script_digest``; `values`, which it refers
+    to, are escaped.
     """
     environment = Environment(
         loader=FunctionLoader(_package_file),
