@@ -37,23 +37,8 @@ def draw_curves(
 
     Lines are means, bands are 95 % intervals over seeds, by Student's t. A note below counts failed
     runs, and points without a finite mean because a job completed no step. Another names the axes
-    that are averaged over.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Runs of a sweep.
-    x : str
-        Column of the x axis.
-    column : str, optional
-        Axis with a panel per value.
-    notes : sequence of str
-        More notes below the figure.
-
-    Raises
-    ------
-    UserError
-        If all runs failed.
+    that are averaged over; `notes` precede these. `column` is an axis with a panel per value. It is
+    a UserError if all runs failed.
     """
     runs = successful(frame)
     keys = [key for key in (column, "strategy", x) if key is not None]

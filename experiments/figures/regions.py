@@ -49,18 +49,10 @@ class Regions:
         names: Sequence[str],
         looks: Mapping[str, tuple[str, str]],
     ) -> None:
-        """Enter winners.
+        """Enter winners: `names` in order, with `looks`, the colour and the label of each.
 
-        Parameters
-        ----------
-        cells, won : DataFrame
-            All cells, and those with a winner: columns ``x`` and ``y``.
-        columns : tuple of str
-            Columns of `won`: the winner, its value, and whether it is certain.
-        names : sequence of str
-            All winners, in order.
-        looks : mapping
-            Colour and label of each winner.
+        All `cells`, and those `won`, have columns ``x`` and ``y``; `columns` of the latter are the
+        winner, its value, and whether it is certain.
         """
         winner, value, sure = columns
         self.names, self.looks = names, looks

@@ -58,12 +58,7 @@ def usual_figures(sweep: Sweep) -> list[Picture]:
 
     Each numeric axis leads to curves; two conditions and several schemes lead to a map of the best.
     Badput is always drawn. Knobs that a figure does not show have their best values. The caller
-    closes the figures.
-
-    Raises
-    ------
-    UserError
-        If all runs failed.
+    closes the figures. It is a UserError if all runs failed.
     """
     frame = sweep.frame
     successful(frame)

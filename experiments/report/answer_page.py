@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from typing import Any
 
@@ -19,7 +19,7 @@ from faultline.experiments.analysis.decision import (
     switch_points,
     value_of_information,
 )
-from faultline.experiments.analysis.design import SimulatedCosts
+from faultline.experiments.analysis.design import Design, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.quantities import number_text, quantity, time_text
 from faultline.experiments.analysis.sensitivity import Effect, decisive_effects
@@ -40,6 +40,7 @@ _DAY_S = 86_400.0
 _SLIDERS = 8
 _STOPS = 41  # Positions of a slider.
 _SAMPLES = 128  # Samples that the page averages over.
+_LEAST_EFFECT = 5e-4  # A smaller total effect is written as 0.0 %.
 _ROWS = 12  # Rows of each table: the page is printed on two sheets.
 _ZONE = f"{100 * INDIFFERENCE:g} %"
 _MEANING = (
@@ -53,34 +54,19 @@ _MEANING = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
-    """What the page shows besides the costs.
-
-    Attributes
-    ----------
-    title, question
-        Of the page; a line each.
-    job
-        Lines about the job.
-    assumptions
-        A sentence each.
-    command, version
-        How the page was made, and by which Faultline.
-    labels
-        Labels of inputs with their units; by default those of the keys.
-    schemes
-        The scheme of each candidate, which gives its colour; by default the candidate's name.
-    remarks
-        Remarks on candidates, such as their GPU-hours and whether they fit the memory.
-    """
+    """What the page shows besides the costs."""
 
     title: str
     question: str
-    job: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    command: str
-    version: str
+    job: tuple[str, ...]  # Lines about the job.
+    assumptions: tuple[str, ...]  # A sentence each.
+    command: str  # It made the page.
+    version: str  # Of Faultline.
+    # Labels of inputs with their units; by default those of the keys.
     labels: Mapping[str, str] = field(default_factory=dict)
+    # The scheme of each candidate, which gives its colour; by default the candidate's name.
     schemes: Mapping[str, str] = field(default_factory=dict)
+    # Remarks on candidates, such as their GPU-hours and whether they fit the memory.
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -105,25 +91,21 @@ class _Found:
     scales: Mapping[str, InputScale]
 
     def turns(self, name: str) -> str:
-        """Return the values of an input at which the advice changes; empty if there is none."""
-        return "; ".join(
-            f"below {number_text(one.value, 3)} {one.below}, above {one.above}"
-            for one in self.switches
-            if one.name == name
-        )
+        """Return the advice by the values of an input: ``below 527 s: A; above: B``.
+
+        It is empty if the advice is the same at all values.
+        """
+        points = [one for one in self.switches if one.name == name]
+        unit = quantity(name.partition(" of ")[0]).shown_unit
+        ends = [" ".join(filter(None, (number_text(one.value, 3), unit))) for one in points]
+        texts = [f"below {end}: {one.below}" for end, one in zip(ends, points, strict=True)]
+        return "; ".join([*texts, *(f"above: {one.above}" for one in points[-1:])])
 
 
 def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     """Return the page as HTML, complete in itself.
 
     Without two candidates that finish in each sample it has neither sliders nor figures.
-
-    Parameters
-    ----------
-    costs : SimulatedCosts
-        Times to train of at least one candidate.
-    facts : AnswerFacts
-        What else the page shows.
     """
     found = _found(costs, facts.labels)
     rivals = len(finishing(costs).candidates) > 1 and costs.design.names
@@ -131,6 +113,8 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
     effects = _effects(emulator, found.judgements) if emulator else []
     sliders = _sliders(emulator, effects, found.scales, costs) if emulator else []
     data = _page_emulator(emulator, costs, sliders) if emulator else None
+    totals = {one.name: one.total for one in effects}
+    decides = any(totals.values()) or any(one.value.mean for one in found.information)
     return rendered(
         "answer.html",
         ("style.css", "answer.css"),
@@ -142,7 +126,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
         sliders=sliders,
         accuracy=_accuracy(emulator) if emulator else "",
         pictures=_pictures(emulator, effects, found, costs, facts) if emulator else [],
-        inputs=_inputs_table(found, {one.name: one.total for one in effects}),
+        inputs=_inputs_table(found, totals) if decides else None,
         # A closing tag within the data would end the element.
         emulator=Markup(json.dumps(data).replace("<", r"\u003c")),
     )
@@ -151,15 +135,7 @@ def answer_page(costs: SimulatedCosts, facts: AnswerFacts) -> str:
 def answer_texts(
     costs: SimulatedCosts, labels: Mapping[str, str], remarks: Mapping[str, str]
 ) -> tuple[list[str], Table]:
-    """Return the sentences and the ranking of the page, for a screen.
-
-    Parameters
-    ----------
-    costs : SimulatedCosts
-        Times to train of at least one candidate.
-    labels, remarks
-        As in `AnswerFacts`.
-    """
+    """Return the sentences and the ranking of the page, for a screen."""
     found = _found(costs, labels)
     return _sentences(found), _ranking_table(found.judgements, remarks)
 
@@ -317,7 +293,7 @@ def _inputs_table(found: _Found, effects: Mapping[str, float]) -> Table:
         percent("total effect", "effect"),
         number("worth knowing (h)", "value", 1, 1 / 3600),
         number("± (h)", "error", 1, 1 / 3600),
-        text("changes the advice at", "switch", "prose"),
+        text("advice by its value", "switch", "prose"),
     )
     caption = (
         "Inputs: their total effect on the lead over the rivals, and what knowing each is worth"
@@ -332,10 +308,15 @@ def _pictures(
     costs: SimulatedCosts,
     facts: AnswerFacts,
 ) -> list[Picture]:
-    """Draw the tornado, and the plane of the two inputs of the largest effects."""
+    """Draw the tornado of inputs with an effect, and the plane of those of the largest effects."""
     first = found.judgements[0].candidate
-    tornado = draw_tornado(costs, found.scales, first)
-    pictures = [embed(f"What moves the lead of {first}", tornado)]
+    pictures = []
+    moving = [costs.design.names.index(one.name) for one in effects if one.total >= _LEAST_EFFECT]
+    if moving:
+        names = tuple(costs.design.names[place] for place in moving)
+        design = Design(names, costs.design.unit[:, moving], costs.design.values[:, moving])
+        tornado = draw_tornado(replace(costs, design=design), found.scales, first)
+        pictures.append(embed(f"What moves the lead of {first}", tornado))
     axes = positive_inputs([one.name for one in effects], found.scales)[:2]
     if len(axes) == 2:
         looks = _colours(emulator.candidates, facts.schemes)

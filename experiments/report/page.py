@@ -51,16 +51,8 @@ def report_page(
     """Return the report of a sweep as HTML.
 
     All content from the sweep is escaped. A content security policy allows only the page's own
-    script and style, by their digests, and forbids all loading.
-
-    Parameters
-    ----------
-    sweep : Sweep
-        A sweep with at least one finished run.
-    price_per_gpu_hour : float, optional
-        Price in any currency, for a column of costs.
-    by : str, optional
-        An axis whose values are compared, besides schemes and their settings.
+    script and style, by their digests, and forbids all loading. The sweep has a finished run. The
+    price is in any currency; `by` is an axis that is compared as schemes and their settings are.
     """
     frame, manifest = sweep.frame, sweep.manifest
     runs, failed = frame[frame["status"] == "ok"], frame[frame["status"] != "ok"]
@@ -83,6 +75,7 @@ def report_page(
         scenario=scenario_table(sweep),
         failed=failed_table(failed) if len(failed) else None,
         command=_command(),
+        options=_options(price_per_gpu_hour, by),
         grid_text=grid_text(manifest["grid"]),
         provenance=provenance_table(frame, manifest),
     )
@@ -91,16 +84,8 @@ def report_page(
 def rendered(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
     """Return a page from files of this package, with its own style and script only.
 
-    Parameters
-    ----------
-    template : str
-        The page; its policy has ``style_digest`` and ``script_digest``.
-    styles : sequence of str
-        Style sheets, later ones stronger.
-    scripts : sequence of str
-        Scripts, run in this order.
-    values
-        All that the template refers to; it is escaped.
+    The policy of the template has ``style_digest`` and ``script_digest``; `values`, which it refers
+    to, are escaped.
     """
     environment = Environment(
         loader=FunctionLoader(_package_file),
@@ -123,6 +108,13 @@ def _command() -> str:
     """Return the program's name with its options for files of schemes."""
     files = (Path(path).name for path in plugged.named())
     return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
+
+
+def _options(price_per_gpu_hour: float | None, by: str | None) -> str:
+    """Return the options of the report, each followed by a blank."""
+    stated = {"--by": by, "--price": price_per_gpu_hour}
+    texts = ([option, str(value)] for option, value in stated.items() if value is not None)
+    return "".join(f"{shlex.join(text)} " for text in texts)
 
 
 def _package_file(name: str) -> str:

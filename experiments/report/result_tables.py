@@ -43,9 +43,8 @@ def _time_column(times_s: pd.Series) -> Column:
 def _cost_columns(best: pd.DataFrame, price_per_gpu_hour: float | None) -> tuple[Column, ...]:
     """Return columns of GPU-hours (in thousands or millions if large) and of costs."""
     largest = float(best["gpu_hours"].where(best["gpu_hours"] < math.inf).max())
-    scale, unit = next(
-        (pair for pair in ((1e6, "M "), (1e3, "k ")) if largest >= 10 * pair[0]), (1.0, "")
-    )
+    scales = ((1e6, "million "), (1e3, "thousand "))
+    scale, unit = next((pair for pair in scales if largest >= 10 * pair[0]), (1.0, ""))
     digits = decimals_for(best["gpu_hours"] / scale)
     columns = (number(f"{unit}GPU-hours", "gpu_hours", digits, 1 / scale),)
     if price_per_gpu_hour is None:

@@ -114,21 +114,10 @@ def add_command(
     epilog: str | None = None,
     has_json: bool = True,
 ) -> Parser:
-    """Add a command.
+    """Add a command; `description` and `epilog` are before and after the options in its help.
 
-    Parameters
-    ----------
-    commands
-        The subparsers to add it to.
-    name, summary
-        Its word on the command line, and its line in the list of commands.
-    execute
-        The function that runs it, as ``module:function`` below `faultline.experiments.commands`;
-        imported when the command runs.
-    description, epilog
-        Texts of its help before the options, and after them.
-    has_json
-        Whether it prints JSON too.
+    The function that runs it is `execute`, as ``module:function`` below
+    `faultline.experiments.commands`; the command imports it when it runs.
     """
     parser = commands.add_parser(name, help=summary, description=description, epilog=epilog)
     parser.set_defaults(execute=execute)

@@ -11,7 +11,9 @@ import pytest
 from faultline.experiments.analysis.decision import judge
 from faultline.experiments.analysis.design import SimulatedCosts, sobol_design
 from faultline.experiments.analysis.emulator import Emulator
+from faultline.experiments.report import answer_page as module
 from faultline.experiments.report.answer_page import AnswerFacts, answer_page
+from matplotlib.figure import Figure
 from playwright.sync_api import expect
 from scipy.stats import lognorm, uniform
 
@@ -68,7 +70,7 @@ def test_the_answer_is_three_sentences_with_the_numbers(
     assert f"{first.bands.mean / 86_400:.1f} days (80 % band: " in shown[0]
     assert "against" in shown[1]
     assert shown[2].startswith("Measure first: restart duration (s)")
-    assert re.search(r"below [\d,]+ \S.*, above \S", shown[2])
+    assert re.search(r"\(below [\d,]+ s: checkpoint, every 12 min; above: ReCycle\)", shown[2])
 
 
 def test_the_page_is_small_and_reproducible(costs: SimulatedCosts, answer: Path) -> None:
@@ -142,6 +144,20 @@ def test_the_figures_are_the_tornado_and_the_plane(
     ]
 
 
+def test_the_tornado_has_only_inputs_with_an_effect(
+    costs: SimulatedCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw_tornado(costs: SimulatedCosts, *_: object) -> Figure:
+        drawn.extend(costs.design.names)
+        return Figure()
+
+    monkeypatch.setattr(module, "draw_tornado", draw_tornado)
+    answer_page(costs, FACTS)
+    assert sorted(drawn) == sorted(costs.design.names[:4])
+
+
 @pytest.mark.parametrize(("size", "colours"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_axe_finds_nothing_on_the_answer(
     open_page: Open, answer: Path, size: dict[str, int], colours: str
@@ -174,6 +190,7 @@ def test_one_candidate_has_a_page_without_sliders(
     page = open_page(tmp_path / "alone.html").page
     assert page.locator(".answer p").count() == 1
     assert page.locator(".slider").count() == 0
+    assert page.get_by_text("What decides").count() == page.locator("#inputs-table").count() == 0
 
 
 def test_a_page_without_an_end_says_so(costs: SimulatedCosts) -> None:

@@ -56,8 +56,11 @@ def test_an_axis_that_is_named_is_compared_as_schemes_are(
     swept: Path, tmp_path: Path, ask: Ask
 ) -> None:
     path = tmp_path / "page.html"
-    ask(swept, "--by", "failures.mtbf_s", "-o", path)
-    headings, first, *_ = read_page(path).tables["comparison-table"]
+    ask(swept, "--by", "failures.mtbf_s", "--price", "2.5", "-o", path)
+    page = read_page(path)
+    assert "report sweep --by failures.mtbf_s --price 2.5 -o report.html" in page.text
+    headings, first, *_ = page.tables["comparison-table"]
+    assert "Thousand GPU-hours" in headings
     assert "MTBF of the system (s)" not in headings
     assert "MTBF = 1,200 s" in first[0]
     said = ask.refused(swept, "--by", "failures.mtbf", "-o", path)
