@@ -46,22 +46,12 @@ READS = "faultline platform import reads nvidia-smi topo -m and NCCL's topology 
 
 @dataclass(frozen=True)
 class Server:
-    """One server.
-
-    Attributes
-    ----------
-    gpus, nics : int
-        Number of GPUs and of network adapters.
-    nvlinks : int
-        NVLink links from a GPU to its domain.
-    nic_mbit_per_s : float or None
-        Speed of an adapter in Mbit/s; None if the topology does not contain it.
-    """
+    """One server: its GPUs, network adapters, and NVLink links from a GPU to its domain."""
 
     gpus: int
     nics: int
     nvlinks: int
-    nic_mbit_per_s: float | None = None
+    nic_mbit_per_s: float | None = None  # Of an adapter; None if the topology has no speed.
 
 
 def read_matrix(text: str, where: str) -> Server:
@@ -166,23 +156,10 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of identical servers.
+    """Return the spec of a cluster of servers like one, with all other values of a shipped cluster.
 
-    Parameters
-    ----------
-    server
-        One of the servers.
-    switches
-        The switch of each adapter of each server; None for a cluster of one server.
-    like
-        Name of the shipped cluster with all other values.
-    where
-        Name of the sources in error messages.
-
-    Raises
-    ------
-    PlatformError
-        The servers differ in their adapters or switches, or the shipped cluster has other GPUs.
+    `switches` is the table of `read_switches`; None for a cluster of one server. `where` names the
+    sources in error messages.
     """
     base = load_preset(like)
     generation = GENERATIONS[base.scale_up.nvlink or "nvlink4"]
