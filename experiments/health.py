@@ -144,11 +144,9 @@ def simgrid_checks() -> Iterator[Check]:
             yield Check("fabric", cluster, "not simulated", "failed", complaint)
             continue
         for flow in flows:
-            measured, expected = (
-                flow.measured_bandwidth_bytes_per_s,
-                flow.expected_bandwidth_bytes_per_s,
-            )
-            meaning = f"{expected / 1e9:.4g} GB/s and {flow.latency_s * 1e6:.3g} us by its links"
+            measured, route = flow.measured_bandwidth_bytes_per_s, flow.route
+            expected, latency_s = route.bandwidth_bytes_per_s, route.latency_s
+            meaning = f"{expected / 1e9:.4g} GB/s and {latency_s * 1e6:.3g} us by its links"
             what, value = f"{cluster}: {_FLOWS[flow.kind]}", f"{measured / 1e9:.4g} GB/s"
             state: Literal["ok", "failed"] = "ok" if flow.passes() else "failed"
             yield Check("fabric", what, value, state, meaning, measured)

@@ -30,27 +30,21 @@ if TYPE_CHECKING:
     from faultline.platforms.xml_reader import read_platform as read_platform
     from faultline.platforms.xml_writer import write_xml as write_xml
 
-_HOMES = {
-    "ENGINE_CONFIGURATION": "network_model",
-    "ClusterSpec": "spec",
-    "Platform": "platform_data",
-    "PlatformError": "errors",
-    "bisection": "fabric",
-    "check_in_simgrid": "simgrid_check",
-    "engine_arguments": "network_model",
-    "fabric_layers": "fabric",
-    "gpus_cut_off_by_a_leaf_switch": "outages",
-    "load_preset": "preset_library",
-    "load_spec": "spec_file",
-    "parse_spec": "spec_file",
-    "simulate_flows": "simgrid_check",
-    "preset_names": "preset_library",
-    "rail_plane": "topology",
-    "read_platform": "xml_reader",
-    "single_flow": "simgrid_check",
-    "storage_rates": "fabric",
-    "write_xml": "xml_writer",
+_NAMES = {
+    "errors": ("PlatformError",),
+    "fabric": ("bisection", "fabric_layers", "storage_rates"),
+    "network_model": ("ENGINE_CONFIGURATION", "engine_arguments"),
+    "outages": ("gpus_cut_off_by_a_leaf_switch",),
+    "platform_data": ("Platform",),
+    "preset_library": ("load_preset", "preset_names"),
+    "simgrid_check": ("check_in_simgrid", "simulate_flows", "single_flow"),
+    "spec": ("ClusterSpec",),
+    "spec_file": ("load_spec", "parse_spec"),
+    "topology": ("rail_plane",),
+    "xml_reader": ("read_platform",),
+    "xml_writer": ("write_xml",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -22,18 +22,10 @@ _TYPE = '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
 def check_report(path: str | Path) -> dict[str, Any]:
     """Read a platform file, load it in SimGrid, and add up its links.
 
-    Returns
-    -------
-    dict
-        Counts, bandwidths in bytes/s, latencies in s; None for parts that the
-        platform does not have. All values come from the file's hosts, cables and links.
-        ``differs_from_spec`` lists their differences from the spec in the file, and the effect of
-        each on the measured phases of a job (`platforms.spec_differences.Effect`).
-
-    Raises
-    ------
-    PlatformError
-        The file is broken, or SimGrid rejects it.
+    Returned are counts, bandwidths in bytes/s, latencies in s; None for parts that the platform
+    does not have. All values come from the file's hosts, cables and links. ``differs_from_spec``
+    lists their differences from the spec in the file, and the effect of each on the measured phases
+    of a job (`platforms.spec_differences.Effect`).
     """
     platform = read_platform(path)
     if b"<!DOCTYPE platform" not in read_file(path, LARGEST_BYTES):

@@ -17,25 +17,13 @@ _NO_NETWORK = {xml_names.NVSWITCH, xml_names.MANAGEMENT}
 
 @dataclass(frozen=True)
 class Layer:
-    """The switches of one layer, and the bandwidth of their downlinks and uplinks.
+    """The switches of one layer, and the bandwidth of all their links down and up, each way."""
 
-    Attributes
-    ----------
-    name
-        Kind of switch: ``leaf``, ``pod``, ``core``.
-    switches
-        Number of switches.
-    down_bytes_per_s, up_bytes_per_s
-        Bandwidth of all links down and up, each way. The top layer has no uplinks.
-    oversubscription
-        Of the best and the worst switch; None if the layer has no uplinks.
-    """
-
-    name: str
+    name: str  # Kind of switch: ``leaf``, ``pod``, ``core``.
     switches: int
     down_bytes_per_s: float
     up_bytes_per_s: float
-    oversubscription: tuple[float, float] | None
+    oversubscription: tuple[float, float] | None  # Best and worst switch; None without uplinks.
 
 
 @dataclass(frozen=True)

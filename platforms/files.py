@@ -20,16 +20,9 @@ _LEAST_PIECE = 65_536
 
 
 def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file, which may be a symbolic link if it is to follow one.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    most_bytes : int
-        A larger file is refused, also one that grows while it is read or has no end.
-    follow : bool
-        Whether it may be a symbolic link.
+    A larger file is refused, also one that grows while it is read or has no end.
 
     Raises
     ------
@@ -67,13 +60,7 @@ def read_file(path: str | Path, most_bytes: int, *, follow: bool = True) -> byte
 
 
 def read_text(path: str | Path, most_bytes: int) -> str:
-    """Return the text of a regular UTF-8 file without its byte order mark.
-
-    Raises
-    ------
-    OSError
-        As for `read_file`, or the file is not UTF-8.
-    """
+    """Return the text of a regular UTF-8 file without its byte order mark."""
     try:
         return read_file(path, most_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -111,13 +98,7 @@ def write_file(path: Path, content: bytes | str) -> None:
 
 
 def own_folder(path: Path) -> Path:
-    """Create a folder unless it exists, and return it; a symbolic link is refused.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be created, or its path has something else.
-    """
+    """Create a folder unless it exists, and return it; a symbolic link is refused."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.EINVAL, "a symbolic link, and no folder", str(path))
@@ -125,13 +106,7 @@ def own_folder(path: Path) -> Path:
 
 
 def lines_of(path: Path, most_bytes_per_line: int) -> Iterator[bytes]:
-    """Yield the lines of a regular file of any size; of a longer line, its pieces.
-
-    Raises
-    ------
-    OSError
-        As for `read_file`.
-    """
+    """Yield the lines of a regular file of any size; of a longer line, its pieces."""
     _check_regular(path.stat(), path)
     with path.open("rb") as file:
         while line := file.readline(most_bytes_per_line):
@@ -139,13 +114,7 @@ def lines_of(path: Path, most_bytes_per_line: int) -> Iterator[bytes]:
 
 
 def check_writable(path: Path) -> None:
-    """Check before long work that `write_file` could write a file.
-
-    Raises
-    ------
-    OSError
-        As for `write_file`.
-    """
+    """Check before long work that `write_file` could write a file."""
     check_replaceable(path)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         missing = not path.parent.is_dir()

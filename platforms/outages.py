@@ -111,16 +111,10 @@ def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) ->
 
 
 def links_of_component(platform: Platform, level: str, number: int) -> tuple[str, ...]:
-    """Return the links of a component of the network or of NVLink.
+    """Return the links of a component of the network or of NVLink; other levels have none.
 
-    Parameters
-    ----------
-    platform : Platform
-        The platform.
-    level : str
-        "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable". Other levels have no links.
-    number : int
-        Of the GPU; of the switch, leaf switches first; of the cable between switches, by name.
+    The level is "nvlink", "pcie" or "adapter" of a GPU, "switch" or "cable". Switches are counted
+    from the leaf switches up, cables between switches by name.
     """
     if level in ("nvlink", "pcie", "adapter"):
         gpu = platform.gpus[number // platform.gpus_per_rank].name

@@ -20,13 +20,7 @@ def preset_names() -> tuple[str, ...]:
 
 
 def preset_mapping(name: str) -> dict[str, Any]:
-    """Return the tables of a preset's TOML file.
-
-    Raises
-    ------
-    PlatformError
-        No preset has this name.
-    """
+    """Return the tables of a preset's TOML file."""
     if name not in preset_names():
         raise PlatformError(
             f"no preset is called {name!r}{nearest(name, preset_names())}: "

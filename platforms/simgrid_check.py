@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from faultline.platforms.child_python import python_command
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.platform_data import Platform, Route
+from faultline.platforms.platform_data import Route
 from faultline.platforms.xml_reader import read_platform
 
 Flow = tuple[str, str, float]
@@ -34,13 +34,7 @@ def check_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> str | None:
 
 
 def load_in_simgrid(path: str | Path, timeout_s: float = 120.0) -> int:
-    """Load a platform file in SimGrid with its routes, and return the number of its hosts.
-
-    Raises
-    ------
-    PlatformError
-        SimGrid rejects the platform, crashes, or takes longer than `timeout_s`.
-    """
+    """Load a platform file in SimGrid with its routes, and return the number of its hosts."""
     hosts: int = _run_child(path, [], timeout_s)["hosts"]
     return hosts
 
@@ -104,24 +98,24 @@ _SIZE_BYTES = 1e9
 
 @dataclass(frozen=True)
 class FlowCheck:
-    """One flow, computed from its links and measured in SimGrid; in bytes, s and bytes/s.
+    """One flow, computed from its links and measured in SimGrid; in bytes, s and bytes/s."""
 
-    `kind` is ``nvlink`` for a flow inside a domain and ``nic`` for one between domains.
-    """
-
-    kind: str
+    kind: str  # ``nvlink`` for a flow inside a domain, ``nic`` for one between domains.
     source: str
     destination: str
     size_bytes: float
-    expected_s: float
     measured_s: float
-    expected_bandwidth_bytes_per_s: float
-    latency_s: float
+    route: Route
+
+    @property
+    def expected_s(self) -> float:
+        """Time of the flow on its links."""
+        return self.route.seconds(self.size_bytes)
 
     @property
     def measured_bandwidth_bytes_per_s(self) -> float:
         """Size over the measured time without the links' latency."""
-        return self.size_bytes / (self.measured_s - self.latency_s)
+        return self.size_bytes / (self.measured_s - self.route.latency_s)
 
     @property
     def relative_error(self) -> float:
@@ -145,31 +139,13 @@ def single_flow(path: str | Path, size_bytes: float = _SIZE_BYTES) -> list[FlowC
         The file is wrong, or SimGrid rejects it.
     """
     platform = read_platform(path)
-    checks: list[FlowCheck] = []
-    for kind, source, destination in _pairs(platform):
-        route: Route = platform.route(source, destination)
-        (measured_s,) = simulate_flows(path, [(source, destination, size_bytes)])
-        checks.append(
-            FlowCheck(
-                kind,
-                source,
-                destination,
-                size_bytes,
-                route.seconds(size_bytes),
-                measured_s,
-                route.bandwidth_bytes_per_s,
-                route.latency_s,
-            )
-        )
-    return checks
-
-
-def _pairs(platform: Platform) -> list[tuple[str, str, str]]:
     domains = list(platform.domains.values())
-    first, last = domains[0], domains[-1]
-    pairs: list[tuple[str, str, str]] = []
-    if len(first) > 1:
-        pairs.append(("nvlink", first[0].name, first[1].name))
-    if len(domains) > 1:
-        pairs.append(("nic", first[0].name, last[0].name))
-    return pairs
+    ends = {"nvlink": domains[0][1:2], "nic": domains[-1][:1] if len(domains) > 1 else ()}
+    checks: list[FlowCheck] = []
+    for kind, other in ends.items():
+        for destination in other:
+            pair = domains[0][0].name, destination.name
+            route = platform.route(*pair)
+            (measured_s,) = simulate_flows(path, [(*pair, size_bytes)])
+            checks.append(FlowCheck(kind, *pair, size_bytes, measured_s, route))
+    return checks

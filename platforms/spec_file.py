@@ -33,13 +33,7 @@ def load_spec(path: str | Path) -> ClusterSpec:
 
 
 def read_toml(path: str | Path) -> tuple[dict[str, Any], str]:
-    """Return the tables of a TOML file and its text.
-
-    Raises
-    ------
-    PlatformError
-        The file is missing or is no TOML.
-    """
+    """Return the tables of a TOML file and its text."""
     try:
         text = read_text(path, MEBIBYTE)
     except OSError as error:
@@ -62,19 +56,7 @@ def _tables(text: str, where: str) -> dict[str, Any]:
 def spec_from_mapping(mapping: Mapping[str, Any], where: str, text: str = "") -> ClusterSpec:
     """Check the nested dictionaries of a TOML file and return their spec.
 
-    Parameters
-    ----------
-    mapping
-        Tables and keys as in the file, quantities as text with units.
-    where
-        Name of the source in error messages.
-    text
-        The TOML text, to find the line of a key; may be empty.
-
-    Raises
-    ------
-    PlatformError
-        A key is unknown, missing or wrong.
+    `where` names the source in error messages, and `text` has the lines of its keys if known.
     """
     try:
         return ClusterSpec.model_validate(dict(mapping))
@@ -142,20 +124,8 @@ def with_overrides(
 ) -> dict[str, Any]:
     """Return the tables of a spec with new values.
 
-    Parameters
-    ----------
-    mapping
-        Tables and keys as in a TOML file.
-    overrides
-        New values as in the file. A key is dotted (``nic.bandwidth``), or short (``domains``) if
-        only one table has a key of that name. ``groups`` is ``scale_up.domains`` in planes.
-    where
-        Name of the spec in error messages.
-
-    Raises
-    ------
-    PlatformError
-        A key is unknown or ambiguous.
+    A key is dotted (``nic.bandwidth``), or short (``domains``) if only one table has a key of that
+    name. ``groups`` is ``scale_up.domains`` in planes.
     """
     changed = copy.deepcopy(dict(mapping))
     for key, value in overrides.items():
@@ -170,13 +140,7 @@ def with_overrides(
 
 
 def read_settings(settings: Iterable[str]) -> dict[str, object]:
-    """Read ``key=value`` texts; a value is TOML (``4``, ``[2, 3]``, ``true``) or else plain text.
-
-    Raises
-    ------
-    PlatformError
-        A text has no key or no equals sign.
-    """
+    """Read ``key=value`` texts; a value is TOML (``4``, ``[2, 3]``) or else plain text."""
     overrides: dict[str, object] = {}
     for setting in settings:
         key, equals, text = (part.strip() for part in setting.partition("="))
@@ -232,13 +196,7 @@ def spec_properties(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
 
 
 def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSpec | None:
-    """Return the spec kept in properties, or None if there is none.
-
-    Raises
-    ------
-    PlatformError
-        The properties make no valid spec.
-    """
+    """Return the spec kept in properties, or None if there is none."""
     mapping: dict[str, Any] = {}
     for name, text in properties.items():
         if not name.startswith(xml_names.SPEC_PROPERTY_PREFIX):

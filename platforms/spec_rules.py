@@ -18,13 +18,7 @@ _MOST_GPUS_WITH_ROUTES = 256
 
 
 def check(spec: ClusterSpec) -> None:
-    """Check the rules between keys, after each key was checked on its own.
-
-    Raises
-    ------
-    KeyedError
-        Two keys contradict each other, or one needs another that is missing.
-    """
+    """Check the rules between keys, after each key was checked on its own."""
     if spec.plane is not None:
         _plane(spec, spec.plane.cluster_gpus)
     if spec.gpus > _MOST_GPUS:

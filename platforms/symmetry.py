@@ -28,11 +28,6 @@ class Symmetry:
 
     A platform has none if it defines routes of single flows. It also has none if two hosts have
     several shortest routes, because the graph does not determine the route of a flow.
-
-    Parameters
-    ----------
-    platform : Platform
-        The platform of a file.
     """
 
     def __init__(self, platform: Platform) -> None:

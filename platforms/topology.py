@@ -171,11 +171,6 @@ def servers_of(spec: ClusterSpec, groups: int, domains_per_group: int) -> Cluste
     """Return some groups of whole scale-up domains, from the cluster that a plane represents.
 
     Each group has its own leaf switches, like its GPU in the plane.
-
-    Raises
-    ------
-    PlatformError
-        The spec is no plane, or does not state the size of its cluster's domains.
     """
     if spec.plane is None or spec.plane.domain_gpus is None:
         raise PlatformError("states no plane.domain_gpus", spec.name)

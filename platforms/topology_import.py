@@ -46,32 +46,16 @@ READS = "faultline platform import reads nvidia-smi topo -m and NCCL's topology 
 
 @dataclass(frozen=True)
 class Server:
-    """One server.
-
-    Attributes
-    ----------
-    gpus, nics : int
-        Number of GPUs and of network adapters.
-    nvlinks : int
-        NVLink links from a GPU to its domain.
-    nic_mbit_per_s : float or None
-        Speed of an adapter in Mbit/s; None if the topology does not contain it.
-    """
+    """One server: its GPUs, network adapters, and NVLink links from a GPU to its domain."""
 
     gpus: int
     nics: int
     nvlinks: int
-    nic_mbit_per_s: float | None = None
+    nic_mbit_per_s: float | None = None  # Of an adapter; None if the topology has no speed.
 
 
 def read_matrix(text: str, where: str) -> Server:
-    """Read the output of ``nvidia-smi topo -m``.
-
-    Raises
-    ------
-    PlatformError
-        The text is no such output, or the GPUs differ.
-    """
+    """Read the output of ``nvidia-smi topo -m``."""
     rows = [line.split() for line in _ESCAPE.sub("", text).splitlines()]
     header = next((row for row in rows if row[:1] == ["GPU0"] and "X" not in row), None)
     if header is None:
@@ -104,13 +88,7 @@ def read_matrix(text: str, where: str) -> Server:
 
 
 def read_nccl_topology(content: bytes, where: str) -> Server:
-    """Read the XML that NCCL writes to ``NCCL_TOPO_DUMP_FILE``.
-
-    Raises
-    ------
-    PlatformError
-        The content is no such XML, or the GPUs or adapters differ.
-    """
+    """Read the XML that NCCL writes to ``NCCL_TOPO_DUMP_FILE``."""
     try:
         system = parse_xml(content, where, _OF_NCCL)
     except PlatformError as error:
@@ -124,11 +102,9 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
     }
     if not gpus:
         raise PlatformError(f"has no <gpu>; {READS}", where)
-    counts = {
-        sum(_number(link, "count", where) for link in gpu.all("nvlink")) for gpu in gpus.values()
-    }
+    counts = {sum(_number(link, "count") for link in gpu.all("nvlink")) for gpu in gpus.values()}
     reached = (
-        {link.attribute("target", where) for link in gpu.all("nvlink")} & gpus.keys()
+        {link.attribute("target") for link in gpu.all("nvlink")} & gpus.keys()
         for gpu in gpus.values()
     )
     # A link that does not end at a GPU ends at an NVSwitch, which joins all GPUs.
@@ -136,30 +112,24 @@ def read_nccl_topology(content: bytes, where: str) -> Server:
         found = ", ".join(map(str, sorted(counts)))
         what = f"has GPUs that NVLink joins unequally ({found} links)"
         raise PlatformError(what, where)
-    adapters = {net.attribute("name", where): net for net in system.all("net")}
-    speeds = {_number(net, "speed", where) for net in adapters.values()}
+    adapters = {net.attribute("name"): net for net in system.all("net")}
+    speeds = {_number(net, "speed") for net in adapters.values()}
     if len(speeds) > 1:
         found = ", ".join(map(str, sorted(speeds)))
         raise PlatformError(f"has adapters of unequal speed ({found} Mbit/s)", where)
     return Server(len(gpus), len(adapters), counts.pop(), float(max(speeds, default=0)) or None)
 
 
-def _number(element: Element, name: str, where: str) -> int:
-    text = element.attribute(name, where)
+def _number(element: Element, name: str) -> int:
+    text = element.attribute(name)
     if not _WHOLE_NUMBER.fullmatch(text):
         what = f"<{element.tag}> has {name} = {text!r}: write a whole number"
-        raise PlatformError(what, f"{where}:{element.line}")
+        raise PlatformError(what, element.place)
     return int(text)
 
 
 def read_switches(path: Path) -> dict[str, dict[str, str]]:
-    """Return the switch of each adapter of each server, by server and adapter.
-
-    Raises
-    ------
-    PlatformError
-        The file is no such table. The message names the line.
-    """
+    """Return the switch of each adapter of each server, by server and adapter."""
     try:
         reader = csv.DictReader(StringIO(read_text(path, LARGEST_BYTES), newline=""))
         rows = list(reader)
@@ -186,23 +156,10 @@ def read_switches(path: Path) -> dict[str, dict[str, str]]:
 def imported_spec(
     server: Server, switches: Mapping[str, Mapping[str, str]] | None, like: str, where: str
 ) -> ClusterSpec:
-    """Return the spec of a cluster of identical servers.
+    """Return the spec of a cluster of servers like one, with all other values of a shipped cluster.
 
-    Parameters
-    ----------
-    server
-        One of the servers.
-    switches
-        The switch of each adapter of each server; None for a cluster of one server.
-    like
-        Name of the shipped cluster with all other values.
-    where
-        Name of the sources in error messages.
-
-    Raises
-    ------
-    PlatformError
-        The servers differ in their adapters or switches, or the shipped cluster has other GPUs.
+    `switches` is the table of `read_switches`; None for a cluster of one server. `where` names the
+    sources in error messages.
     """
     base = load_preset(like)
     generation = GENERATIONS[base.scale_up.nvlink or "nvlink4"]

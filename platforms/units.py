@@ -39,24 +39,12 @@ def _scaled(spellings: dict[str, Fraction], binary: bool) -> _Units:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of quantity: its units, its output format, and an example for error messages.
+    """A kind of quantity: its units, its output format, and an example for error messages."""
 
-    Attributes
-    ----------
-    name
-        The kind with its article: ``"a bandwidth"``.
-    units
-        Size of every accepted unit in the SI unit of the kind, exact.
-    written
-        The units used by `format_quantity`, largest first.
-    example
-        A correct value, for error messages.
-    """
-
-    name: str
-    units: _Units = field(repr=False)
-    written: tuple[str, ...]
-    example: str
+    name: str  # With its article: ``"a bandwidth"``.
+    units: _Units = field(repr=False)  # Every accepted unit in the SI unit of the kind, exact.
+    written: tuple[str, ...]  # The units used by `format_quantity`, largest first.
+    example: str  # A correct value.
 
 
 _BIT = Fraction(1, 8)
@@ -112,22 +100,10 @@ POWER = Kind(
 
 
 def parse_quantity(text: object, kind: Kind, where: str = "") -> float:
-    """Read a quantity and return it in the SI unit of its kind.
+    """Read a quantity: text with a unit, or the number zero.
 
-    Parameters
-    ----------
-    text
-        A string with a unit, or the number zero.
-    kind
-        The expected kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s),
-        `SPEED` (FLOP/s), `POWER` (W).
-    where
-        The place, for error messages.
-
-    Raises
-    ------
-    PlatformError
-        No number, no unit, a unit of another kind, a negative or an infinite value.
+    The result is in the SI unit of the kind: `SIZE` (bytes), `BANDWIDTH` (bytes/s), `TIME` (s),
+    `SPEED` (FLOP/s), `POWER` (W). `where` is the place, for error messages.
 
     Examples
     --------

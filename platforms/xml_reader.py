@@ -43,13 +43,7 @@ SPEED_UNITS = {prefix + "f": Fraction(1000**power) for power, prefix in enumerat
 
 
 def parse_simgrid(text: str, units: dict[str, Fraction], example: str, where: str) -> float:
-    """Read a number with one of SimGrid's units; zero needs none.
-
-    Raises
-    ------
-    PlatformError
-        No number, no unit, an unknown unit, or a negative value.
-    """
+    """Read a number with one of SimGrid's units; zero needs none."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise PlatformError(f"{text!r} is no number with a unit: write it like {example}", where)
@@ -94,7 +88,7 @@ def read_platform(path: str | Path) -> Platform:
 def platform_from_xml(content: bytes, where: str) -> Platform:
     """Read a platform from the content of a file; `where` is its name in error messages."""
     root = parse_xml(content, where)
-    check_elements(root, where)
+    check_elements(root)
     return _Reader(where, root).platform()
 
 
@@ -152,42 +146,39 @@ class _Reader:
             name = self._once(link)
             self.links[name] = self._link(link, name)
 
-    def _place(self, element: Element) -> str:
-        return f"{self.where}:{element.line}"
-
     def _once(self, element: Element) -> str:
         """Return the name of a declared element, which must be unique among its kind."""
-        name = element.attribute("id", self.where)
+        name = element.attribute("id")
         if not 0 < len(name) <= _LONGEST_NAME:
             raise PlatformError(
                 f"{element.tag} has a name of {len(name):,} letters: write 1 to {_LONGEST_NAME}",
-                self._place(element),
+                element.place,
             )
         # Hosts, routers and zones share one name space in SimGrid; links have another.
         key = ("link" if element.tag == "link" else "point", name)
         if key in self.lines:
             raise PlatformError(
                 f"{element.tag} {name!r} has the name of line {self.lines[key]} again",
-                self._place(element),
+                element.place,
             )
         self.lines[key] = element.line
         return name
 
     def _properties(self, element: Element) -> dict[str, str]:
         return {
-            prop.attribute("id", self.where): prop.attribute("value", self.where)
+            prop.attribute("id"): prop.attribute("value")
             for prop in element.children
             if prop.tag == "prop"
         }
 
     def _host(self, element: Element, name: str) -> None:
-        where = f"{self._place(element)}: host {name!r}"
+        where = f"{element.place}: host {name!r}"
         properties = self._properties(element)
         by_name = "gpu" if name.startswith("gpu-") else name
         role = properties.get(xml_names.ROLE_PROPERTY, by_name)
         self.roles[name] = role
         # A list has the speeds of the host's power states; the first is the initial one.
-        text = element.attribute("speed", self.where).split(",")[0].strip()
+        text = element.attribute("speed").split(",")[0].strip()
         speed_flop_per_s = parse_simgrid(text, SPEED_UNITS, "989Tf", f"{where}: speed")
         if role != "gpu":
             return
@@ -207,8 +198,8 @@ class _Reader:
         )
 
     def _link(self, element: Element, name: str) -> Link:
-        where = f"{self._place(element)}: link {name!r}"
-        text = element.attribute("bandwidth", self.where)
+        where = f"{element.place}: link {name!r}"
+        text = element.attribute("bandwidth")
         bandwidth = parse_simgrid(text, BANDWIDTH_UNITS, "50GBps", f"{where}: bandwidth")
         if bandwidth == 0:
             raise PlatformError("is zero: nothing would ever arrive", f"{where}: bandwidth")
@@ -243,7 +234,7 @@ class _RouteReader:
     """Reads the routes of all zones, checks them, and converts them to a graph."""
 
     def __init__(self, declared: _Reader) -> None:
-        self.where, self.root, self.links = declared.where, declared.root, declared.links
+        self.root, self.links = declared.root, declared.links
         self.hosts = set(declared.roles)
         self.gpus = {gpu.name for gpu in declared.gpus}
         self._edges: dict[str, list[Hop]] = {}
@@ -254,11 +245,6 @@ class _RouteReader:
 
         A route between two hosts is a flow route if all its links are on cables of switches. It
         then selects the cables of the flows between the two hosts.
-
-        Raises
-        ------
-        PlatformError
-            A route names an unknown element, or a host or router has no route.
         """
         for zone in self.root.all("zone"):
             self._zone(zone)
@@ -280,12 +266,9 @@ class _RouteReader:
                     cables[name].append(hop)
         return _fixed(cables), _fixed(flow_routes)
 
-    def _place(self, element: Element) -> str:
-        return f"{self.where}:{element.line}"
-
     def _zone(self, zone: Element) -> None:
         points = {
-            child.attribute("id", self.where): child
+            child.attribute("id"): child
             for child in zone.children
             if child.tag in ("host", "router")
         }
@@ -294,13 +277,13 @@ class _RouteReader:
         for route in zone.children:
             if route.tag != "route":
                 continue
-            source, destination = (route.attribute(end, self.where) for end in ("src", "dst"))
+            source, destination = (route.attribute(end) for end in ("src", "dst"))
             for end in (source, destination):
                 if end not in points:
                     raise PlatformError(
                         f"route names {end!r}, which is no host or router of zone "
                         f"{zone.attributes.get('id')!r}{nearest(end, points)}",
-                        self._place(route),
+                        route.place,
                     )
             cable = self._cable(route)
             ways = [(source, destination, cable)]
@@ -325,7 +308,7 @@ class _RouteReader:
                 raise PlatformError(
                     f"zone {zone.attributes['id']!r} has routing Full and no route from "
                     f"{source!r} to {missing!r}: add it, or write DijkstraCache",
-                    self._place(zone),
+                    zone.place,
                 )
 
     def _edge(self, source: str, destination: str, cable: tuple[str, ...], route: Element) -> None:
@@ -334,7 +317,7 @@ class _RouteReader:
             line = self._lines[source, destination]
             raise PlatformError(
                 f"route from {source!r} to {destination!r} is there already, in line {line}",
-                self._place(route),
+                route.place,
             )
         self._lines[source, destination] = route.line
         self._edges.setdefault(source, []).append((destination, cable))
@@ -343,11 +326,11 @@ class _RouteReader:
     def _cable(self, route: Element) -> tuple[str, ...]:
         containers = [child for child in route.children if child.tag == "link_ctn"]
         if not containers:
-            raise PlatformError("route has no links: it needs a <link_ctn>", self._place(route))
+            raise PlatformError("route has no links: it needs a <link_ctn>", route.place)
         names = []
         for container in containers:
-            name = container.attribute("id", self.where)
-            place = self._place(container)
+            name = container.attribute("id")
+            place = container.place
             if name not in self.links:
                 hint = nearest(name, self.links)
                 raise PlatformError(f"route has an unknown link {name!r}{hint}", place)
@@ -385,7 +368,7 @@ class _RouteReader:
             for name, element in points.items():
                 if name not in reached:
                     what = message.format(start=start, name=name)
-                    raise PlatformError(f"{what}: add the missing <route>", self._place(element))
+                    raise PlatformError(f"{what}: add the missing <route>", element.place)
 
     def _zone_routes(self) -> None:
         zones = {zone.attributes.get("id", "") for zone in self.root.all("zone")}
@@ -399,11 +382,11 @@ class _RouteReader:
                 ("gw_src", points),
                 ("gw_dst", points),
             ):
-                name = route.attribute(end, self.where)
+                name = route.attribute(end)
                 if name not in known:
                     raise PlatformError(
                         f"zoneRoute has an unknown {end} {name!r}{nearest(name, known)}",
-                        self._place(route),
+                        route.place,
                     )
 
 

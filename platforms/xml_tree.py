@@ -26,17 +26,23 @@ _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
 
 @dataclass(slots=True)
 class Element:
-    """An element: its tag, attributes, line in the file (from 1), and children."""
+    """An element: its tag, attributes, file and line in it (from 1), and children."""
 
     tag: str
     attributes: dict[str, str]
+    file: str
     line: int
     children: list[Element] = field(default_factory=list)
 
-    def attribute(self, name: str, where: str) -> str:
-        """Return a required attribute; `where` is the file, for the error message."""
+    @property
+    def place(self) -> str:
+        """The place of the element, for error messages."""
+        return f"{self.file}:{self.line}"
+
+    def attribute(self, name: str) -> str:
+        """Return a required attribute."""
         if name not in self.attributes:
-            raise PlatformError(f"<{self.tag}> has no {name!r}", f"{where}:{self.line}")
+            raise PlatformError(f"<{self.tag}> has no {name!r}", self.place)
         return self.attributes[name]
 
     def all(self, tag: str) -> Iterator[Element]:
@@ -59,18 +65,12 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
     The document may have plain elements and attributes in UTF-8, of bounded depth and length:
     SimGrid's parser reads these in the same way. Parsing stops at the first element that is not
     listed, so a large file of other elements takes no memory.
-
-    Raises
-    ------
-    PlatformError
-        The document is not well-formed, or has an element that is not listed. The message names
-        the line.
     """
     known = _INSIDE if listed is None else listed
     _check_encoding(content, where)
     parser = expat.ParserCreate("UTF-8")
     parser.buffer_text = True
-    document = Element("", {}, 0)
+    document = Element("", {}, where, 0)
     open_elements = [document]
 
     def refuse(what: str) -> NoReturn:
@@ -87,7 +87,7 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
                 refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
             if not value.isprintable():
                 refuse(f"{name} is {value!r}: remove unprintable characters")
-        element = Element(tag, attributes, parser.CurrentLineNumber)
+        element = Element(tag, attributes, where, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
 
@@ -173,25 +173,19 @@ _COARSEST = 1e-3
 _MOST_CORES = 100_000
 
 
-def check_elements(root: Element, where: str) -> None:
-    """Refuse every attribute and option that is not on the list.
-
-    Raises
-    ------
-    PlatformError
-        An attribute or option is not allowed. The message names its line and the allowed ones.
-    """
+def check_elements(root: Element) -> None:
+    """Refuse every attribute and option that is not on the list."""
     waiting = [root]
     while waiting:
         element = waiting.pop()
-        _check(element, f"{where}:{element.line}")
+        _check(element)
         if element.tag == "config":
-            _check_options(element, where)
+            _check_options(element)
         waiting.extend(reversed(element.children))
 
 
-def _check(element: Element, place: str) -> None:
-    tag, attributes = element.tag, element.attributes
+def _check(element: Element) -> None:
+    tag, attributes, place = element.tag, element.attributes, element.place
     for name in attributes:
         if name not in _ATTRIBUTES[tag]:
             raise PlatformError(
@@ -216,10 +210,10 @@ def _check(element: Element, place: str) -> None:
         raise PlatformError(f"core is {cores!r}: write a whole number from 1", place)
 
 
-def _check_options(config: Element, where: str) -> None:
+def _check_options(config: Element) -> None:
     for option in config.children:
-        name, value = (option.attribute(key, where) for key in ("id", "value"))
-        place = f"{where}:{option.line}: option {name!r}"
+        name, value = (option.attribute(key) for key in ("id", "value"))
+        place = f"{option.place}: option {name!r}"
         if name in _PRECISIONS:
             if not _is_precision(value):
                 raise PlatformError(

@@ -288,13 +288,7 @@ def _add_memory_doors(
 
 
 def with_memory_doors(platform: Platform, spec: ClusterSpec) -> str:
-    """Return the XML of a platform file with doors to host memory; unchanged if it has some.
-
-    Raises
-    ------
-    PlatformError
-        The GPUs of the file are not those of its spec.
-    """
+    """Return the XML of a platform file with doors to host memory; unchanged if it has some."""
     content = platform.path.read_text(encoding="utf-8")
     if "memory" in platform.roles.values():
         return content

@@ -19,7 +19,6 @@ from faultline.experiments.studies.head_to_head.setting import all_candidates
 from faultline.experiments.studies.mecefo_convergence import cells as convergence
 from faultline.experiments.studies.spare import cells, rates
 from faultline.experiments.studies.spare import study as spare
-from faultline.experiments.studies.spare.crossings import crossings
 from faultline.experiments.studies.stage import Stage
 from faultline.experiments.studies.step_time import study as step_time
 from faultline.experiments.studies.step_time.predicting import Group, simulate
@@ -119,7 +118,7 @@ def failure_rates(stage: Stage) -> tuple[pd.DataFrame, pd.DataFrame]:
 def rate_crossings(stage: Stage) -> pd.DataFrame:
     """The job of the overview."""
     runs, curves = failure_rates(stage)
-    return crossings(rates.best_runs(runs), curves)
+    return rates.crossings(rates.best_runs(runs), curves)
 
 
 def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:

@@ -30,7 +30,7 @@ import pandas as pd
 from faultline.experiments.analysis.intervals import half_width, interval_of_mean
 from faultline.experiments.analysis.quantities import quantity as known_quantity
 from faultline.experiments.report.tables import Columns, Table, columns_of
-from faultline.experiments.studies.data import rows_if_any, value_if_published, value_of
+from faultline.experiments.studies.data import parts_of, rows_if_any, value_if_published, value_of
 from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
@@ -132,9 +132,9 @@ def listed_rows(study: str, tables: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _rows_of_line(line: Mapping[str, Any], frame: pd.DataFrame) -> Iterator[Row]:
-    keys, columns = _parts(line["keys"]), _parts(line["columns"])
+    keys, columns = parts_of(line["keys"]), parts_of(line["columns"])
     units, quantities, published, lows, highs = (
-        dict(zip(columns, cycle(_parts(str(line.get(name, "")))), strict=False))
+        dict(zip(columns, cycle(parts_of(line.get(name))), strict=False))
         for name in ("unit", "quantity", "published", "low", "high")
     )
     for found, mine in frame.groupby(keys, sort=False, dropna=False):
@@ -161,14 +161,10 @@ def _rows_of_line(line: Mapping[str, Any], frame: pd.DataFrame) -> Iterator[Row]
 
 
 def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
-    for condition in _parts(only):
+    for condition in parts_of(only):
         column, _, values = condition.partition("=")
         frame = frame[frame[column].isin([value_of(text) for text in values.split("|")])]
     return frame
-
-
-def _parts(text: str) -> list[str]:
-    return text.split("; ") if text else []
 
 
 def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:

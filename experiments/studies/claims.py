@@ -19,7 +19,7 @@ Verdicts are counted from the rows when these have been simulated. Only predicti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -27,7 +27,9 @@ from typing import Any, Literal
 import pandas as pd
 from faultline.experiments.report.tables import Columns, Table, columns_of
 from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
+from faultline.experiments.studies.data import parts_of
 
+Claims = Sequence[Mapping[str, Any]]
 Test = Literal["point", "band", "at least", "at most"]
 """How a value is judged: "point": it is near the published one; "band": that one is between its
 ends, or near them; "at least", "at most": that one is a bound."""
@@ -98,11 +100,7 @@ def labelled(verdict: str, kind: Kind) -> str:
 
 
 def judged_rows(
-    claims: Sequence[Mapping[str, Any]],
-    rows: Sequence[Row],
-    stated: Verdicts,
-    kinds: Kinds,
-    within: float,
+    claims: Claims, rows: Sequence[Row], stated: Verdicts, kinds: Kinds, within: float
 ) -> pd.DataFrame:
     """Return the rows of a study, each with its ``kind`` and its ``verdict``.
 
@@ -148,7 +146,7 @@ def tally_text(judged: pd.DataFrame) -> str:
 
 def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
     """Return the rows that stand beside a claim."""
-    patterns = [_parts(claim.get(name)) for name in ("beside", "scheme", "setting")]
+    patterns = [parts_of(claim.get(name)) for name in ("beside", "scheme", "setting")]
     return [
         row
         for row in rows
@@ -158,13 +156,12 @@ def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+Judge = Callable[[Claims, Sequence[Row]], pd.DataFrame]
+"""`judged_rows` with what a study states itself."""
+
+
 def judged(
-    claims: Sequence[Mapping[str, Any]],
-    rows: Sequence[Row],
-    stated: Verdicts,
-    kinds: Kinds,
-    within: float,
-    tables: Collection[str],
+    claims: Claims, rows: Sequence[Row], judge: Judge, tables: Collection[str]
 ) -> pd.DataFrame:
     """Return the claims of a study, which has tables of some names, with their verdicts.
 
@@ -172,7 +169,7 @@ def judged(
     outside.
     """
     frame = pd.DataFrame(
-        {**claim, "verdict": _counted(claim, rows_of(claim, rows), stated, kinds, within, tables)}
+        {**claim, "verdict": _counted(claim, rows_of(claim, rows), judge, tables)}
         for claim in claims
     )
     return frame.reindex(columns=[name for name in _COLUMNS if name in frame])
@@ -189,14 +186,9 @@ def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
 
 
 def _counted(
-    claim: Mapping[str, Any],
-    mine: list[Row],
-    stated: Verdicts,
-    kinds: Kinds,
-    within: float,
-    tables: Collection[str],
+    claim: Mapping[str, Any], mine: list[Row], judge: Judge, tables: Collection[str]
 ) -> str:
-    here = (one for one in _parts(claim.get("beside")) if not one.startswith(ELSEWHERE))
+    here = (one for one in parts_of(claim.get("beside")) if not one.startswith(ELSEWHERE))
     made = {row.quantity for row in mine} | {f"{name}.csv" for name in tables}
     if any(not any(fnmatchcase(name, one) for name in made) for one in here):
         return NO_ROW
@@ -205,7 +197,7 @@ def _counted(
     if claim.get("test") == SWEPT:
         ends = min(row.low for row in mine), max(row.high for row in mine)
         mine = [replace(mine[0], low=ends[0], high=ends[1])]
-    table = judged_rows([claim], mine, stated, kinds, within)
+    table = judge([claim], mine)
     printed = ", ".join(f"{number} {label}" for label, number in tally(table).items())
     published = table.published.astype(float)
     errors = table.simulated / published.where(published != 0) - 1.0
@@ -228,7 +220,3 @@ def _judged_row(row: Row, claim: Mapping[str, Any], within: float) -> str:
 
 def _is_like(value: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)
-
-
-def _parts(text: Any) -> list[str]:
-    return [] if text is None else str(text).split("; ")

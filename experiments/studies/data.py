@@ -60,6 +60,11 @@ def value_if_published(study: str, quantity: str, scheme: str, setting: str) -> 
     return None
 
 
+def parts_of(text: Any) -> list[str]:
+    """Return the parts of a cell that "; " separates; none of a cell that is empty."""
+    return str(text).split("; ") if text not in (None, "") else []
+
+
 def value_of(text: str) -> Any:
     """Return what a cell means: a number, yes or no, or the text itself."""
     if text in ("yes", "no"):

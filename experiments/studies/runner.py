@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from faultline.experiments.figures.style import figure_style, save_figure
@@ -22,10 +23,11 @@ def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     rows = study.compared(results)
     tables = dict(study.tables(results))
     listed, stated, kinds = study.claims(), study.verdicts(results), study.kinds(results)
+    judge = partial(judged_rows, stated=stated, kinds=kinds, within=study.within)
     if rows:
-        tables["rows"] = judged_rows(listed, rows, stated, kinds, study.within)
+        tables["rows"] = judge(listed, rows)
     if listed:
-        tables["claims"] = judged(listed, rows, stated, kinds, study.within, set(tables))
+        tables["claims"] = judged(listed, rows, judge, set(tables))
     for name, table in tables.items():
         path = stage.directory / f"{name}.csv"
         write_file(path, table.to_csv(index=False, float_format=study.float_format))

@@ -33,11 +33,11 @@ def test_a_single_flow_gets_what_its_links_say(
     """By hand: the narrowest link; PCIe at 64 GB/s for an adapter of 100 GB/s."""
     checks = single_flow(write(load_preset(name, **overrides)))
     assert [check.kind for check in checks] == ["nvlink", "nic"][-len(checks) :]
-    assert [check.expected_bandwidth_bytes_per_s for check in checks] == bandwidths
+    assert [check.route.bandwidth_bytes_per_s for check in checks] == bandwidths
     for check in checks:
         assert check.measured_s == pytest.approx(check.expected_s, rel=1e-6)
         assert check.measured_bandwidth_bytes_per_s == pytest.approx(
-            check.expected_bandwidth_bytes_per_s, rel=1e-6
+            check.route.bandwidth_bytes_per_s, rel=1e-6
         )
         assert check.passes()
 
@@ -92,7 +92,7 @@ def test_halving_a_nic_in_the_file_doubles_the_time(small: ClusterSpec, write: W
     path = write(small)
     edit(path, r'(<link id="nic-000000" bandwidth=)"50GBps"', r'\1"200Gbps"')
     check = single_flow(path)[1]
-    assert check.expected_bandwidth_bytes_per_s == 25e9
+    assert check.route.bandwidth_bytes_per_s == 25e9
     assert check.measured_s == pytest.approx(2.3e-6 + 2 / 50, rel=1e-6)
 
 

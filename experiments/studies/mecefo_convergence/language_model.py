@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from faultline.simulator.cache_folder import cache_directory
+from faultline.simulator.workload.transformer import Transformer
 from numpy.typing import NDArray
 
 os.environ.setdefault(
@@ -47,21 +47,9 @@ _NORM_EPSILON = 1e-6
 _ROTATION_BASE = 10_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class Dimensions:
-    """Dimensions of a model: LLaMA-like, with a vocabulary of bytes."""
-
-    hidden: int
-    ffn_hidden: int
-    heads: int
-    layers: int
-    sequence_tokens: int
-    vocabulary: int = 256
-
-
-SMALL = Dimensions(hidden=112, ffn_hidden=304, heads=4, layers=8, sequence_tokens=64)
-"""1.3 million parameters: a layer for each stage of the published pipelines."""
-TINY = Dimensions(hidden=32, ffn_hidden=88, heads=2, layers=8, sequence_tokens=32)
+SMALL = Transformer(112, 304, heads=4, layers=8, sequence_tokens=64, vocabulary=256)
+"""1.3 million parameters: a layer for each stage of the published pipelines; bytes are tokens."""
+TINY = Transformer(32, 88, heads=2, layers=8, sequence_tokens=32, vocabulary=256)
 
 
 class TakeOver(NamedTuple):
@@ -73,7 +61,7 @@ class TakeOver(NamedTuple):
     directions: dict[str, Array]
 
 
-def initial_weights(shape: Dimensions, rng: np.random.Generator) -> Weights:
+def initial_weights(shape: Transformer, rng: np.random.Generator) -> Weights:
     """Return random weights; matrices that end in the residual stream begin smaller."""
     hidden, layers = shape.hidden, shape.layers
     shapes = dict.fromkeys(("query", "key", "value", "output"), (hidden, hidden))

@@ -17,7 +17,6 @@ import numpy as np
 from faultline.experiments.studies.mecefo_convergence.language_model import (
     FFN_MATRICES,
     Array,
-    Dimensions,
     TakeOver,
     Weights,
     directions_of,
@@ -26,6 +25,7 @@ from faultline.experiments.studies.mecefo_convergence.language_model import (
     losses,
 )
 from faultline.simulator.random_streams import Purpose, stream
+from faultline.simulator.workload.transformer import Transformer
 from faultline.strategies.base import StepPlan, Task
 from faultline.strategies.stage_work import LowRank
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def sequences(text: Bytes, count: int, tokens: int, rng: np.random.Generator) ->
 class Settings:
     """Settings of a training."""
 
-    shape: Dimensions  # The model; its layers are dealt out evenly to the stages of the plans.
+    shape: Transformer  # The model; its layers are dealt out evenly to the stages of the plans.
     ranks: int  # Data-parallel ranks.
     sequences_per_rank: int  # Of a whole batch.
     steps: int

@@ -1,4 +1,4 @@
-"""The rows that come from closed forms, phases of a recovery and Oobleck's artifact."""
+"""The rows that come from closed forms and phases of a recovery."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.durations import recovery_prices
 from faultline.experiments.studies.data import settings_of
-from faultline.experiments.studies.oobleck_artifact import losses
-from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S
+from faultline.experiments.studies.operators.incidents import DAY_S
 from faultline.experiments.studies.operators.jobs import loop_jobs
 from faultline.experiments.studies.operators.loop import RSC_RATES, SAMPLE
 from faultline.experiments.studies.stage import Stage
@@ -20,7 +19,6 @@ from faultline.strategies.closed_forms.ettr import (
     job_failures_per_s,
 )
 from faultline.strategies.recovery import RESTART
-from faultline.strategies.takeover.published_oobleck import ARTIFACT_COSTS, SAMPLES_PER_S
 
 SampleRow = tuple[str, str, str, str, int, float]
 """A row with the columns of `loop.SAMPLE`."""
@@ -29,7 +27,7 @@ SampleRow = tuple[str, str, str, str, int, float]
 def simulate(stage: Stage) -> pd.DataFrame:
     """Return all of them, a row per quantity."""
     with stage.step("closed forms", 1):
-        rows = [*_forms(), *_moves(), *_removals(), *_state_copies(), *_time_outs()]
+        rows = [*_forms(), *_restarts(), *_state_copies(), *_time_outs()]
     return pd.DataFrame(rows, columns=list(SAMPLE))
 
 
@@ -46,29 +44,18 @@ def _forms() -> Iterator[SampleRow]:
     yield "A3", "ETTR", "RSC's form", "", 0, queued
 
 
-def _moves() -> Iterator[SampleRow]:
-    """F1: standbys that take a role, and restarts without loading."""
-    move, restart = (settings_of("operators", part) for part in ("move", "Megatron restart"))
+def _restarts() -> Iterator[SampleRow]:
+    """F1: restarts of Megatron-LM without loading."""
     for gpus in (32, 128, 256, 512, 1024):
-        warm_up_s = 44.0 + 5.5 * np.log2(gpus / 64)
-        for kind, keys in (
-            ("unplanned", move),
-            ("planned", {**move, "recovery.detect_s": 0.0}),
-            ("Megatron restart", {**restart, "recovery.warm_up_s": float(warm_up_s)}),
-        ):
-            job = {"model.name": "stated", "job.gpus": gpus, "job.groups": min(64, gpus)}
-            scenario = load_scenario("head-to-head", {**job, **keys})
-            value = recovery_prices(scenario).duration_s(RESTART)
-            yield f"F1 {kind} {gpus:,} GPUs", "seconds", "phases", "", 0, value
-
-
-def _removals() -> Iterator[SampleRow]:
-    """G4: Oobleck's artifact, 6.7B."""
-    steps_s = [1024 / samples_per_s for samples_per_s in SAMPLES_PER_S]
-    gaps = {"6 h": 6 * HOUR_S, "3 h": 3 * HOUR_S, "1 h": HOUR_S, "30 min": 1800, "601.2 s": 601.2}
-    for name, gap_s in gaps.items():
-        booked = losses.simulate("oobleck", ARTIFACT_COSTS["6.7B"], steps_s, gap_s)
-        yield f"G4 {name}", "steps", "removals", "", 0, float(booked.steps)
+        keys = {
+            **settings_of("operators", "Megatron restart"),
+            "recovery.warm_up_s": float(44.0 + 5.5 * np.log2(gpus / 64)),
+            "model.name": "stated",
+            "job.gpus": gpus,
+            "job.groups": min(64, gpus),
+        }
+        value = recovery_prices(load_scenario("head-to-head", keys)).duration_s(RESTART)
+        yield f"F1 Megatron restart {gpus:,} GPUs", "seconds", "phases", "", 0, value
 
 
 # dlrover's GPT of 1.5B on 16 A100 (TP8): state with and without a distributed optimizer, the ranks

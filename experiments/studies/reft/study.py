@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from faultline.experiments.studies.base import Results, Row, Study
-from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
+from faultline.experiments.studies.reft import combinations, failures, snapshots
 from faultline.experiments.studies.stage import Stage
 
 
@@ -19,8 +19,8 @@ class ReftStudy(Study):
     """Measurements of REFT's authors and of FT-HSDP's, and REFT beneath other schemes."""
 
     charts: ClassVar = {
-        "combinations.png": (figures.draw_combinations, "combinations"),
-        "redundancies.png": (figures.draw_scan, "redundancies"),
+        "combinations.png": (combinations.draw_combinations, "combinations"),
+        "redundancies.png": (combinations.draw_scan, "redundancies"),
     }
 
     def simulate(self, stage: Stage) -> Results:

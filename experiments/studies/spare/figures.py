@@ -148,7 +148,7 @@ def _saved_text(saved: pd.Series) -> str:
 def draw_rates(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     """Draw which scheme trains soonest at which failure rate, for the job of the overview.
 
-    Tables are those of `rates.sweep` and `crossings.crossings`.
+    Tables are those of `rates.sweep` and `rates.crossings`.
     """
     mine = rows_with(curves, **OVERVIEW)
     figure, axis = plt.subplots(figsize=(8.4, 4.8))

@@ -15,7 +15,6 @@ import pandas as pd
 from faultline.experiments.studies.base import Results, Row, Study, row_of
 from faultline.experiments.studies.spare import cells, figures, rates
 from faultline.experiments.studies.spare.cells import rows_with
-from faultline.experiments.studies.spare.crossings import crossing_sentence, crossings
 from faultline.experiments.studies.stage import Stage
 
 _RATIO = "time_to_train_ratio"
@@ -64,7 +63,7 @@ class SpareStudy(Study):
             "savings": savings_of(runs, head),
             "failure-rates-runs": rate_runs,
             "failure-rates": curves,
-            "failure-rates-crossings": crossings(rates.best_runs(rate_runs), curves),
+            "failure-rates-crossings": rates.crossings(rates.best_runs(rate_runs), curves),
         }
 
     def row_tables(self, results: Results) -> Mapping[str, Any]:
@@ -76,7 +75,7 @@ class SpareStudy(Study):
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
         """Say where checkpoints overtake SPARe, and what the published gain comes to."""
         found = results["failure-rates-crossings"]
-        return crossing_sentence(found), closing_sentence(results["savings"])
+        return rates.crossing_sentence(found), closing_sentence(results["savings"])
 
 
 def with_published(runs: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from faultline.experiments.studies.base import Kind, Kinds, Row, Verdicts
 from faultline.experiments.studies.claims import (
     ELSEWHERE,
     NO_ROW,
+    Judge,
     judged,
     judged_rows,
     printed_claims,
@@ -46,8 +48,12 @@ def row(simulated: float, published: float | None, setting: str = "here", **ends
     return Row("goodput", "spare", setting, published, simulated, low, high, "1")
 
 
+def judge(stated: Verdicts | None = None, kinds: Kinds | None = None) -> Judge:
+    return partial(judged_rows, stated=stated or {}, kinds=kinds or {}, within=0.05)
+
+
 def verdict(claim: Mapping[str, Any], rows: list[Row], stated: Verdicts | None = None) -> str:
-    table = judged([{"claim": "it is so", **claim}], rows, stated or {}, {}, 0.05, ["runs"])
+    table = judged([{"claim": "it is so", **claim}], rows, judge(stated), ["runs"])
     return str(table.verdict[0])
 
 
@@ -183,9 +189,9 @@ def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
     rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
     claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
     stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
-    (printed,) = judged([claim], rows, {}, stated, 0.05, ()).verdict
+    (printed,) = judged([claim], rows, judge(kinds=stated), ()).verdict
     assert printed == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
-    table = judged_rows([claim], rows, {}, stated, 0.05)
+    table = judge(kinds=stated)([claim], rows)
     assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
     assert tally_text(table) == (
         f"1 of 2 predictions are met (1 outside); not counted: 1 {kind}, 1 {kind}, outside"
@@ -198,9 +204,9 @@ def test_the_first_claim_that_names_a_row_judges_it() -> None:
         {"claim": "a", "beside": "goodput", "published": 2, "test": "at most", "setting": "here"},
         {"claim": "b", "beside": "goodput", "published": 2},
     ]
-    table = judged_rows(claims, rows, {}, {}, 0.05)
+    table = judge()(claims, rows)
     assert list(table.verdict) == ["inside", "outside"]
-    assert list(judged_rows([], rows, {}, {}, 0.05).verdict) == ["predicted", "predicted"]
+    assert list(judge()([], rows).verdict) == ["predicted", "predicted"]
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -231,7 +237,7 @@ def test_systems_are_printed_one_by_one() -> None:
         {"system": "torchft", "claim": "a", "not_simulated": "why"},
         {"system": "FT-HSDP", "claim": "b", "beside": "goodput"},
     ]
-    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], {}, {}, 0.05, ())))
+    tables = list(printed_claims(judged(claims, [row(1.0, 1.0)], judge(), ())))
     assert [one.caption for one in tables] == [
         "What is claimed: torchft",
         "What is claimed: FT-HSDP",

@@ -12,8 +12,9 @@ import pytest
 jax = pytest.importorskip("jax")
 
 from faultline.experiments.studies.mecefo_convergence import language_model as lm  # noqa: E402
+from faultline.simulator.workload.transformer import Transformer  # noqa: E402
 
-SHAPE = lm.Dimensions(hidden=8, ffn_hidden=12, heads=2, layers=2, sequence_tokens=5, vocabulary=11)
+SHAPE = Transformer(8, 12, heads=2, layers=2, sequence_tokens=5, vocabulary=11)
 RANKS, EACH = 3, 2
 RNG = np.random.default_rng(0)
 WEIGHTS = lm.initial_weights(SHAPE, RNG)

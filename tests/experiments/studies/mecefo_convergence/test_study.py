@@ -12,7 +12,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.mecefo_convergence import study
-from faultline.experiments.studies.mecefo_convergence.cells import LOSSES, STEADY, Cell, plans_of
+from faultline.experiments.studies.mecefo_convergence.study import LOSSES, STEADY, Cell, plans_of
 from faultline.simulator.timeline import Event, EventKind
 
 from tests.experiments.asking import Ask

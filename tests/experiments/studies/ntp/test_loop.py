@@ -18,7 +18,7 @@ from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.single_run import run
 from faultline.experiments.studies.base import listed_rows
-from faultline.experiments.studies.ntp import figures, tables
+from faultline.experiments.studies.ntp import study, tables
 from faultline.experiments.studies.ntp.failures import lost_shares, traces
 from faultline.experiments.studies.ntp.loop import (
     DOMAIN_SCHEMES,
@@ -179,5 +179,5 @@ def test_rows_sentence_and_figures(saved_bytes: Callable[[Figure], int]) -> None
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     assert len(found) == 3 * len(VARIANTS) + 2 * 3 * len(DOMAIN_SCHEMES)
     assert "NTP 80.0%" in tables.loop_sentence(loop)
-    assert saved_bytes(figures.draw_loop(loop)) > 10_000
-    assert saved_bytes(figures.draw_domains(domains)) > 10_000
+    assert saved_bytes(study.draw_loop(loop)) > 10_000
+    assert saved_bytes(study.draw_domains(domains)) > 10_000

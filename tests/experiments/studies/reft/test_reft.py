@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from faultline.experiments.config.mix_file import load_mix
 from faultline.experiments.studies.base import beside_published, listed_rows
-from faultline.experiments.studies.reft import combinations, failures, figures, snapshots
+from faultline.experiments.studies.reft import combinations, failures, snapshots
 from faultline.experiments.studies.stage import Stage
 from faultline.strategies.protection.reft import Reft
 from matplotlib.figure import Figure
@@ -117,8 +117,8 @@ def test_what_is_drawn_and_said_comes_from_the_tables(
     scan = pd.concat(scan.assign(redundancy=r) for r in (1, 2, 3))
     said = combinations.combination_sentence(runs)
     assert "SPARe from 4.01 to 3.21 (-20%)" in said
-    assert saved_bytes(figures.draw_combinations(runs)) > 10_000
-    assert saved_bytes(figures.draw_scan(scan)) > 10_000
+    assert saved_bytes(combinations.draw_combinations(runs)) > 10_000
+    assert saved_bytes(combinations.draw_scan(scan)) > 10_000
 
 
 @pytest.mark.paper("REFT", "iteration times and saving", "reproduce-reft")

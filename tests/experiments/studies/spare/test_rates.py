@@ -18,7 +18,6 @@ from faultline.experiments.config.grid import read_grid
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.choices import Choice
 from faultline.experiments.studies.base import Row, listed_rows
-from faultline.experiments.studies.spare.crossings import crossing_sentence, crossings
 from faultline.experiments.studies.spare.figures import draw_rates
 from faultline.experiments.studies.spare.rates import (
     LIMIT_S,
@@ -28,6 +27,8 @@ from faultline.experiments.studies.spare.rates import (
     Setting,
     best_runs,
     choices_of,
+    crossing_sentence,
+    crossings,
     points_of,
     settings,
     steps_to_simulate,
