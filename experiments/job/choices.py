@@ -59,20 +59,7 @@ def with_intervals(
 
     An interval that the scenario leaves open is the best by closed forms, but long enough that each
     snapshot is complete before the next. Checkpoints on storage serve only the few restarts that
-    lose the state in memory.
-
-    Parameters
-    ----------
-    protected : Protected
-        The protection, without its interval.
-    scenario : Scenario
-        The job; may state intervals.
-    scheme : Strategy
-        The scheme.
-    costs : Costs
-        Costs of the job with checkpoints on storage.
-    failures : FailureModel
-        The failures.
+    lose the state in memory. `costs` are those with checkpoints on storage.
     """
     step_s = scheme.step_s(costs)
     stated = scenario.checkpoint.interval_steps
@@ -224,10 +211,13 @@ def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[
     """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
     if not has_course(question):
         return [_of_plain_forms(each) for each in settings]
-    limited = [_within_the_job(each) for each in settings]
-    chosen = [
-        (each.redundancy, each.protected.kept_every_steps(each.interval_steps)) for each in limited
-    ]
+    chosen = []
+    for each in settings:
+        # If the interval is longer than the job, one checkpoint is at its end.
+        interval = each.protected.snapshot_interval_steps or each.interval_steps
+        limited = at_interval(each, min(interval, each.scenario.job.steps))
+        kept = limited.protected.kept_every_steps(limited.interval_steps)
+        chosen.append((each.redundancy, kept))
     return [_of_course(*pair) for pair in zip(settings, predictions(question, chosen), strict=True)]
 
 
@@ -261,13 +251,6 @@ def predicted_ratio(question: ResolvedJob) -> float | None:
 def has_course(question: ResolvedJob) -> bool:
     """Return whether the job's scheme has a closed form of its course of failures."""
     return isinstance(question.strategy(), Predictable)
-
-
-def _within_the_job(question: ResolvedJob) -> ResolvedJob:
-    """If the interval is longer than the job, use one checkpoint at its end."""
-    steps = question.scenario.job.steps
-    of_choice = question.protected.snapshot_interval_steps or question.interval_steps
-    return at_interval(question, min(of_choice, steps))
 
 
 def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
@@ -340,17 +323,8 @@ def predictions(
     - Replication's controller handles all failures of a step, even if `controller_sees` = "lowest".
     - The job ends with a wipe-out; a simulated one ends with its last step.
 
-    Parameters
-    ----------
-    question : ResolvedJob
-        The job.
-    chosen : sequence of (int, int or None)
-        A redundancy, and the steps between two kept states; None for the best interval.
-
-    Raises
-    ------
-    UserError
-        If the scheme has no closed forms.
+    Each of `chosen` is a redundancy, and the steps between two kept states; None for the best
+    interval. A UserError reports a scheme without closed forms.
     """
     scenario = question.scenario
     groups, named = scenario.job.groups, scenario.strategy
@@ -388,9 +362,7 @@ def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupL
         distribution = failures.distribution
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    restart_s = question.restart_s
-    # Every distribution is a frozen dataclass.
-    return _lives(groups, distribution, restart_s, begins_anew, surfaces)
+    return _lives(groups, distribution, question.restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12

@@ -74,20 +74,8 @@ def disturbances(
 ) -> Disturbances | None:
     """Return the failures of a job that stop nothing; None if there are none.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The job.
-    failures : FailureModel
-        All failures of the job.
-    all_reduce_s : AllReduceTime
-        Time of the all-reduce, by groups.
-    step : StepTime or None
-        The undisturbed step, if steps are simulated on the platform.
-    on_network : bool
-        Whether any message of a step is simulated on the platform.
-    seed : int
-        Seed of the random numbers.
+    `step` is the undisturbed step, if steps are simulated on the platform. Messages of steps may be
+    simulated `on_network` too if steps are not.
     """
     sources: list[Callable[[], Iterator[Failure]]] = []
     causes: tuple[str, ...] = ()
@@ -102,8 +90,8 @@ def disturbances(
     if not sources:
         return None
     effects: Effects
+    path = platform_file(scenario)
     if step is None:
-        path = platform_file(scenario)
         levels: tuple[Level, ...] = ("switch", "cable") if on_network else ()
         around = {level: _around(path, level) for level in levels}
         stages = scenario.model.pipeline
@@ -111,7 +99,6 @@ def disturbances(
         if on_network:
             effects = MeasuredEffects(effects, reduced_by_members(scenario))
     else:
-        path = platform_file(scenario)
         effects = SimulatedEffects(path, placed_step(scenario, path), job_layout(scenario), step)
     return Disturbances(partial(_in_order, tuple(sources)), effects, causes)
 
@@ -125,17 +112,12 @@ def slow_response(
     for filling its pipelines.
     """
     kinds, table = scenario.failures.kinds, scenario.model
+    if kinds.slow not in _REMEDIES:
+        return None
     restart = strategy_class(scenario.strategy.name).restart_recovery()
     restart_s = durations.save_s + durations.restart_s(restart) + durations.load_s
-    known = (
-        Remedy("redeal", _REDEAL_S),
-        Remedy("swap", _SWAP_S),
-        Remedy("restart", restart_s),
-    )
-    wanted = _REMEDIES.get(kinds.slow)
-    if wanted is None:
-        return None
-    remedies = tuple(one for one in known if one.name in wanted)
+    costs_s = {"redeal": _REDEAL_S, "swap": _SWAP_S, "restart": restart_s}
+    remedies = tuple(Remedy(name, costs_s[name]) for name in _REMEDIES[kinds.slow])
     policy = StragglerPolicy(remedies, kinds.slow_found_s, kinds.slow == "ski-rental")
     fill = 0.0 if step is None else job_shape(scenario).idle_slots
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)

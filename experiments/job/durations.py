@@ -34,7 +34,6 @@ from faultline.strategies.recovery import Move, SentMove
 
 if TYPE_CHECKING:
     from faultline.simulator.background import WriteBesideSteps
-    from faultline.simulator.simgrid_engine.probes import ProbeResult
     from faultline.simulator.simgrid_engine.simulated_times import SimulatedMoves
     from faultline.simulator.simgrid_engine.traffic import Flow
 
@@ -54,7 +53,12 @@ def durations_of(scenario: Scenario) -> Durations:
     elif times.all_reduce_per_group_s is not None:
         all_reduce_s = ConstantTime(times.all_reduce_per_group_s * groups)
     if _is_probed(scenario):
-        found = measure(scenario)
+        from faultline.simulator.simgrid_engine.probes import cached_probe
+
+        path = platform_file(scenario)
+        traffic = traffic_of(scenario, path)
+        with explaining_aborts(path):
+            found = cached_probe(path, traffic)
         if all_reduce_s is None:
             all_reduce_s = found.ring_time()
             if found.rings_are_uneven:
@@ -66,10 +70,9 @@ def durations_of(scenario: Scenario) -> Durations:
         if measured.checkpoint or measured.load:
             from faultline.simulator.simgrid_engine.simulated_times import SimulatedStorageTimes
 
-            path = platform_file(scenario)
             alike = partial(symmetry_of, path)
             assert save_s is not None, "stated or measured"
-            storage = SimulatedStorageTimes(path, traffic_of(scenario, path), alike, save_s, load_s)
+            storage = SimulatedStorageTimes(path, traffic, alike, save_s, load_s)
     written_beside = None
     if measured.checkpoint and scenario.protection.name != Storage.name:
         # In the background, the write and the steps slow each other down.
@@ -95,16 +98,8 @@ def write_beside(
 ) -> WriteBesideSteps | None:
     """Return the mutual slowdown of a snapshot and steps; None if they share no link.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The job. If its all-reduce is not measured, steps use no links.
-    path : Path
-        Platform XML.
-    snapshot : tuple of Flow
-        Flows to the memories of hosts. Without any, a group writes a checkpoint to storage.
-    simulated : bool
-        Whether steps are simulated or stated.
+    Steps, which may be `simulated`, use no links if the all-reduce is not measured. `snapshot` has
+    the flows to the memories of hosts. Without any, a group writes a checkpoint to storage.
     """
     if not scenario.measured.all_reduce:
         return None
@@ -232,13 +227,7 @@ class MovesOnPlatform:
         self._simulated.symmetry()
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
-        """Return the time until the last of some moves has arrived, in seconds.
-
-        Raises
-        ------
-        UserError or PlatformError
-            If the platform is too small for the job.
-        """
+        """Return the time until the last of some moves has arrived, in seconds."""
         return self._simulated.duration_s(moves)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
@@ -283,12 +272,3 @@ class MovesOfMoreGroups:
     def size_bytes(self, moves: Sequence[Move]) -> float:
         """Return what arrives at all receivers together, in bytes."""
         return self.measured.size_bytes(moves)
-
-
-def measure(scenario: Scenario) -> ProbeResult:
-    """Return the times that SimGrid measures for this job on its platform."""
-    from faultline.simulator.simgrid_engine.probes import cached_probe
-
-    path = platform_file(scenario)
-    with explaining_aborts(path):
-        return cached_probe(path, traffic_of(scenario, path))

@@ -16,6 +16,7 @@ from faultline.experiments.config.tables.failures import FailuresTable
 from faultline.experiments.job.platform_files import (
     cables_with_detours,
     cut_off_with_a_switch,
+    is_plane,
     once_a_file,
     platform_file,
     spec_of,
@@ -49,19 +50,13 @@ GPUS_PER_SWITCH = 16
 # Below it, the mean time between the failures of a trace can be 0 as a number.
 _SHORTEST_TRACE_S = 1e-6
 
-_KEYS_OF_MODEL = {
-    "mix": ("mix",),
-    "trace": ("trace", "trace_start", "trace_span_s"),
-}
+_KEYS_OF_MODEL = {"mix": ("mix",), "trace": ("trace", "trace_start", "trace_span_s")}
 
 
 def failure_model(scenario: Scenario) -> FailureModel:
     """Return the model that generates the failures of a scenario.
 
-    Raises
-    ------
-    UserError
-        If its keys contradict each other, or its mix or trace is invalid.
+    A UserError refuses keys that contradict each other, and an invalid mix or trace.
     """
     table = scenario.failures
     _refuse_keys_of_other_models(table)
@@ -122,20 +117,16 @@ def job_layout(scenario: Scenario) -> JobLayout:
     table, job = scenario.failures, scenario.job
     host, domain, switch = GPUS_PER_HOST, GPUS_PER_DOMAIN, GPUS_PER_SWITCH
     spec = spec_of(scenario)
-    if spec is not None and spec.plane is None:
+    if spec is not None and not is_plane(spec):
         host, domain = spec.gpus_per_host, spec.scale_up.gpus_per_domain
         switch = spec.scale_out.domains_per_leaf * domain
-    has_cables = spec is None or spec.plane is None
-    if has_cables and table.model in ("mix", "trace") and table.gpus_per_switch is None:
+    if table.gpus_per_switch is not None:
+        switch = table.gpus_per_switch
+    elif not is_plane(spec) and table.model in ("mix", "trace"):
         by_cables = cut_off_with_a_switch(scenario)
         switch = switch if by_cables is None else by_cables
-    return JobLayout(
-        job.groups,
-        job.gpus_of_group,
-        table.gpus_per_host or host,
-        table.gpus_per_domain or domain,
-        switch if table.gpus_per_switch is None else table.gpus_per_switch,
-    )
+    host, domain = table.gpus_per_host or host, table.gpus_per_domain or domain
+    return JobLayout(job.groups, job.gpus_of_group, host, domain, switch)
 
 
 def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Failure]] | None:
@@ -151,16 +142,8 @@ def network_outages(scenario: Scenario, seed: int) -> Callable[[], Iterator[Fail
     striking = [one for one in causes if one.level == "switch" and one.kind in STOPPING]
     if not (around and striking):
         return None
-    shared = shared_out(striking, fatal, len(around))
-    return partial(
-        drawn_outages,
-        shared,
-        layout.gpus,
-        layout.groups,
-        len(around),
-        scenario.rejoin.repair_s,
-        seed,
-    )
+    shared, repair_s = shared_out(striking, fatal, len(around)), scenario.rejoin.repair_s
+    return partial(drawn_outages, shared, layout.gpus, layout.groups, len(around), repair_s, seed)
 
 
 def _refuse_keys_of_other_models(table: FailuresTable) -> None:
@@ -189,7 +172,11 @@ def _independent_groups(
 def _mix(scenario: Scenario, layout: JobLayout) -> CauseMix:
     table = scenario.failures
     striking = _striking(_causes(scenario, layout), layout)
-    mix = CauseMix(striking, layout, reactions_of(scenario), _dependence(table))
+    kinds = table.kinds
+    dependence = Dependence(
+        kinds.correlated_excess, kinds.excess_within_s, kinds.lemon_shape, kinds.recurrence
+    )
+    mix = CauseMix(striking, layout, reactions_of(scenario), dependence)
     if table.rate == "model" and not 1e-3 <= mix.mtbf_s <= 1e15:
         raise UserError(
             f"failures.mix = {table.mix!r}: a failure every {mix.mtbf_s:.1g} s on {layout.gpus:,} "
@@ -244,16 +231,6 @@ def reactions_of(scenario: Scenario) -> Reactions:
         migrate_s=kinds.migrate_s,
         spared=frozenset(level for level in LEVELS if not layout.gpus_per_component(level)),
         validation_share=kinds.validation_share,
-    )
-
-
-def _dependence(table: FailuresTable) -> Dependence:
-    kinds = table.kinds
-    return Dependence(
-        kinds.correlated_excess,
-        kinds.excess_within_s,
-        kinds.lemon_shape,
-        kinds.recurrence,
     )
 
 

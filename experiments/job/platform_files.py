@@ -66,20 +66,12 @@ def once_a_file(
 
 
 def platform_file(scenario: Scenario) -> Path:
-    """Return the platform XML of a scenario; if the scenario names a preset, generate it.
-
-    Raises
-    ------
-    UserError
-        If there is no such file or preset.
-    PlatformError
-        If the preset does not fit the job.
-    """
+    """Return the platform XML of a scenario; if the scenario names a preset, generate it."""
     name = scenario.platform.file
     if name not in preset_names():
         return cluster_file(name)
     directory = cache_directory() / "platforms"
-    return generate_preset(name, scenario.job.groups, directory, _at_size(name, *_size(scenario)))
+    return generate_preset(name, scenario.job.groups, directory, spec_at_size(scenario))
 
 
 def check_platform(scenario: Scenario) -> None:
@@ -89,16 +81,13 @@ def check_platform(scenario: Scenario) -> None:
 
 
 def spec_of(scenario: Scenario) -> ClusterSpec | None:
-    """Return the spec of a scenario's platform; None for an XML without a spec.
-
-    Raises
-    ------
-    UserError
-        If there is no such platform.
-    PlatformError
-        If the platform is invalid.
-    """
+    """Return the spec of a scenario's platform; None for an XML without a spec."""
     return spec_of_cluster(scenario.platform.file)
+
+
+def is_plane(spec: ClusterSpec | None) -> bool:
+    """Return whether one rail plane represents a cluster, with a host per GPU of one rail."""
+    return spec is not None and spec.plane is not None
 
 
 def gpus_on_platform(scenario: Scenario) -> int:
@@ -113,20 +102,14 @@ def gpus_on_platform(scenario: Scenario) -> int:
 def spec_at_size(scenario: Scenario) -> ClusterSpec | None:
     """Return the spec of a scenario's platform; a shipped cluster has the size of the job.
 
-    A shipped cluster that is too small for the job gets more domains. Errors are those of
-    `spec_of`.
+    A shipped cluster that is too small for the job gets more domains.
     """
-    name = scenario.platform.file
+    name, job = scenario.platform.file, scenario.job
     if name not in preset_names():
         return spec_of(scenario)
-    return _at_size(name, *_size(scenario))
-
-
-def _size(scenario: Scenario) -> tuple[int, int, int | None]:
-    """Return GPUs and groups of a job, and GPUs of a group; None if all are simulated."""
-    job = scenario.job
+    # Only a job without simulated steps may be folded.
     gpus_of_group = job.gpus_of_group if scenario.model.name == "stated" else None
-    return job.all_gpus, job.groups, gpus_of_group
+    return _at_size(name, job.all_gpus, job.groups, gpus_of_group)
 
 
 _MOST_GPUS_UNFOLDED = 4096
@@ -173,10 +156,7 @@ def _gpus_there(spec: ClusterSpec) -> int:
 def platform_size_text(scenario: Scenario) -> str | None:
     """Return a sentence about a shipped cluster that was enlarged; None for other platforms.
 
-    Raises
-    ------
-    UserError
-        If a platform file is too small for the job.
+    A UserError refuses a platform file that is too small for the job.
     """
     name, gpus = scenario.platform.file, scenario.job.all_gpus
     if name not in preset_names():
@@ -264,7 +244,7 @@ def reduces_on_network(scenario: Scenario) -> bool:
 
 
 def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
-    return scenario.measured.all_reduce and (spec is None or spec.plane is None)
+    return scenario.measured.all_reduce and not is_plane(spec)
 
 
 @once_a_file
@@ -339,13 +319,7 @@ def generate_preset(
 
 
 def with_memories(path: Path) -> Path:
-    """Return a platform XML with links to the memories of its hosts, and with its spec.
-
-    Raises
-    ------
-    PlatformError
-        If its number of GPUs differs from that of its spec.
-    """
+    """Return a platform XML with links to the memories of its hosts, and with its spec."""
     return platform_in_cache(_text_with_memories(path))
 
 
@@ -381,17 +355,17 @@ def _put(path: Path, content: bytes) -> None:
 def traffic_of(scenario: Scenario, path: Path) -> Traffic:
     """Place the job's groups on the platform's GPUs, in order.
 
-    Raises
-    ------
-    UserError
-        If the platform is too small for the job, or lacks a part that the scenario measures.
-    PlatformError
-        If the platform is invalid.
+    A UserError refuses a platform that is too small for the job, or lacks a part that the scenario
+    measures.
     """
     from faultline.simulator.simgrid_engine.traffic import Traffic
 
     job, platform = scenario.job, platform_at(path)
-    check_controller(platform)
+    if platform.controller is None:
+        raise UserError(
+            f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
+            "generate a platform and copy its management zone"
+        )
     hosts_per_group, left_over = divmod(len(platform.gpus), job.groups)
     if hosts_per_group == 0:
         raise UserError(
@@ -440,15 +414,6 @@ def shared_bytes(scenario: Scenario) -> float:
 def replicas_of(scenario: Scenario) -> int:
     """Return the number of replicas of a job, over which it may shard state."""
     return scenario.job.groups * scenario.model.context
-
-
-def check_controller(platform: Platform) -> None:
-    """Refuse a platform without a host for the job's controller."""
-    if platform.controller is None:
-        raise UserError(
-            f"{platform.path}: has no host {CONTROLLER_HOST!r}, where a job's controller runs; "
-            "generate a platform and copy its management zone"
-        )
 
 
 def _check_measurable(

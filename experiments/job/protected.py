@@ -16,6 +16,7 @@ from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
+    is_plane,
     platform_file,
     replicas_of,
     shared_bytes,
@@ -96,12 +97,8 @@ class Protected:
     def tiers(self, storage_policy: CheckpointPolicy, *, simulated: bool) -> tuple[Tier, ...]:
         """Return the tiers of snapshots in the background, memory first.
 
-        Parameters
-        ----------
-        storage_policy : CheckpointPolicy
-            Decides when a snapshot is written to storage.
-        simulated : bool
-            Whether the write is simulated beside steps.
+        `storage_policy` decides when a snapshot is written to storage. The write may be `simulated`
+        beside steps.
         """
         if not self.in_background:
             return ()
@@ -142,22 +139,10 @@ class Protected:
 
 
 def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False) -> Protected:
-    """Return the protection of a scenario's job, without its interval.
+    """Return the protection of a job with a known compute time, without its interval.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The job, with its compute time.
-    durations : Durations
-        Times of the job's phases.
-    simulated : bool
-        Whether steps are simulated.
-
-    Raises
-    ------
-    StrategyError, UserError or PlatformError
-        If the job is too small for the protection, its platform lacks a necessary number, or a node
-        has too little memory.
+    A StrategyError or UserError refuses a job that is too small for the protection, a platform that
+    lacks a necessary number, and a node with too little memory. Steps may be `simulated`.
     """
     table = scenario.protection
     chosen = protection_class(table.name)
@@ -217,7 +202,7 @@ def _beside_steps(
 
 def _check_memory(scenario: Scenario, protection: Protection, of_platform: float | None) -> None:
     table, spec = scenario.protection, spec_at_size(scenario)
-    if spec is not None and spec.plane is not None and of_platform is not None:
+    if is_plane(spec) and of_platform is not None:
         # A node of a rail plane is one GPU's part of a server.
         of_platform *= protection.job.gpus_per_node
     available = table.host_memory_bytes or of_platform
@@ -235,7 +220,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
     layout, spec = job_layout(scenario), spec_of(scenario)
     of_group, of_node = layout.gpus_per_group, layout.gpus_per_host
     shorter, longer = sorted((of_group, of_node))
-    if longer % shorter and (spec is None or spec.plane is None):
+    if longer % shorter and not is_plane(spec):
         # The GPUs of a server in one group form a node, or several of equal size.
         of_node = gcd(shorter, longer)
     per_group = max(1, round(of_group / of_node))
@@ -255,13 +240,7 @@ def protected_job(scenario: Scenario) -> ProtectedJob:
 
 
 def _moved(scenario: Scenario, protection: Protection) -> tuple[ClusterSpec, StateTransfers]:
-    """Return the spec of the scenario's platform, and the state that a protection moves on it.
-
-    Raises
-    ------
-    UserError
-        If the platform has no description of its hosts, or too few machines per group.
-    """
+    """Return the spec of the scenario's platform, and the state that a protection moves on it."""
     spec = spec_at_size(scenario)
     if spec is None:
         raise UserError(
@@ -320,10 +299,10 @@ def _peers_on_platform(scenario: Scenario, protection: Protection) -> tuple[tupl
     peers = protection.peers
     if peers is None:
         return ()
-    spec = spec_at_size(scenario)
-    if spec is not None and spec.plane is not None and peers.positions == 1:
+    on_plane = is_plane(spec_at_size(scenario))
+    if on_plane and peers.positions == 1:
         size = min(peers.size, scenario.job.groups)
         peers = NodeGroups(scenario.job.groups, size, 0, "across-domains")
-    elif spec is not None and spec.plane is not None:
+    elif on_plane:
         peers = replace(peers, nodes=peers.rows, positions=1)
     return tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups))

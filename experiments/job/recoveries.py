@@ -13,7 +13,12 @@ from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
-from faultline.experiments.job.resolved_job import ResolvedJob, awaited_repair_s, resolve
+from faultline.experiments.job.resolved_job import (
+    ResolvedJob,
+    awaited_repair_s,
+    awaits_repairs,
+    resolve,
+)
 from faultline.simulator.failures.failure import UNSTATED_CAUSE, Failure
 from faultline.simulator.recovery_times import MoveTimes, RecoveryPhase, sent_moves
 from faultline.strategies.base import Continue, Hit
@@ -27,11 +32,6 @@ _KEY_OF_PHASE = {
     "launch": "launch_s",
     "communicators": "communicator_s",
     "warm-up": "warm_up_s",
-}
-_KEY_OF_HARDWARE = {
-    "requeue": "requeue_s",
-    "reschedule": "reschedule_s",
-    "standby": "standby_s",
 }
 
 _REPAIRED = "rejoin.repair_s: no machine is free"
@@ -105,15 +105,13 @@ def explained_recoveries(
 def _recovery(
     question: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
 ) -> ExplainedRecovery:
-    durations = question.durations
-    prices, moves = durations.recovery, durations.moves
-    waits = recovery.replaces_hardware and question.awaits_repairs
+    prices, moves = question.durations.recovery, question.durations.moves
     if recovery.replaces_hardware and not question.standbys:
         recovery = recovery.without_standbys()
-    phases = _phases(question, recovery, waits=waits)
+    phases = _phases(question, recovery)
     if moves is not None and recovery.moves and not prices.states(recovery):
         sent = sent_moves(recovery.moves, members)
-        phases.append(_moved(moves, sent, moves.duration_s(sent)))
+        phases.append(_moved(moves, sent))
     name = question.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
 
@@ -122,23 +120,21 @@ def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
     """Explain the periodic transfers between members."""
     times, every = question.durations.moves, mirror.every_steps
     assert times is not None
-    phase = _moved(times, mirror.moves, times.duration_s(mirror.moves))
+    phase = _moved(times, mirror.moves)
     event = "each step" if every == 1 else f"every {every:,} steps"
     return ExplainedRecovery(question.scenario.strategy.name, event, "mirror", (phase,))
 
 
-def _moved(times: MoveTimes, sent: Sequence[SentMove], took_s: float) -> RecoveryPhase:
+def _moved(times: MoveTimes, sent: Sequence[SentMove]) -> RecoveryPhase:
     size_bytes = times.size_bytes([move for move, _ in sent])
     source = "measured: flows between GPUs of the platform"
-    return RecoveryPhase("state", took_s, 0, size_bytes, source)
+    return RecoveryPhase("state", times.duration_s(sent), 0, size_bytes, source)
 
 
 def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     """Explain a restart of the whole job, with loading from storage."""
     scenario, durations = question.scenario, question.durations
-    needed = question.strategy().restart_recovery()
-    waits = needed.replaces_hardware and question.awaits_repairs
-    phases = _phases(question, needed, waits=waits)
+    phases = _phases(question, question.strategy().restart_recovery())
     if durations.load_s:
         stated = not scenario.measured.load
         source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
@@ -146,17 +142,18 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
 
-def _phases(question: ResolvedJob, recovery: Recovery, *, waits: bool) -> list[RecoveryPhase]:
+def _phases(question: ResolvedJob, recovery: Recovery) -> list[RecoveryPhase]:
     """Return phases with their sources; the repair comes first if the job waits for it."""
+    scenario = question.scenario
+    waits = recovery.replaces_hardware and awaits_repairs(scenario)
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
     phases = question.durations.recovery.phases(needed, [_A_GPU])
-    kind = recovery.kind
-    sourced = [phase._replace(source=_source(question.scenario, phase, kind)) for phase in phases]
-    repair_s = awaited_repair_s(question.scenario, question.failures)
-    is_usual = repair_s == question.scenario.rejoin.repair_s
-    source = _REPAIRED if is_usual else _REPAIRED_BY_CAUSE
-    repair = RecoveryPhase("repair", repair_s, source=source)
-    return [repair, *sourced] if waits else sourced
+    sourced = [phase._replace(source=_source(scenario, phase, recovery.kind)) for phase in phases]
+    if not waits:
+        return sourced
+    repair_s = awaited_repair_s(scenario, question.failures)
+    source = _REPAIRED if repair_s == scenario.rejoin.repair_s else _REPAIRED_BY_CAUSE
+    return [RecoveryPhase("repair", repair_s, source=source), *sourced]
 
 
 def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
@@ -167,7 +164,7 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
     if phase.name == "detect" and table.detected == "by-kind":
         name = "detected"
     if name is None:
-        name = _KEY_OF_HARDWARE[hardware_of(scenario)]
+        name = f"{hardware_of(scenario)}_s"
     if name in table.model_fields_set:
         return f"stated: recovery.{name}"
     source = documentation_of(schema_keys(Scenario)["recovery", name].field).source or ""

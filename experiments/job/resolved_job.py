@@ -162,11 +162,6 @@ class ResolvedJob:
         """Number of standby machines."""
         return standbys_of(self.scenario)
 
-    @property
-    def awaits_repairs(self) -> bool:
-        """Whether a failed machine has no replacement, so that the job waits for its repair."""
-        return awaits_repairs(self.scenario)
-
     def predict(self) -> Prediction:
         """Predict the result of the replay engine; a UserError if there are no closed forms."""
         kept = self.protected.kept_every_steps(self.interval_steps)
@@ -295,17 +290,9 @@ def open_job(
 ) -> tuple[ResolvedJob, Sequence[int]]:
     """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
-    The job has the first redundancy and interval 1; `choices.at_redundancy` changes them.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        The scenario as stated.
-    known : Durations, optional
-        Result of `durations_of` for a scenario with equal durations. By default they are looked up,
-        or measured on the platform if the scenario requests that.
-    failures : FailureModel, optional
-        The failures, in place of the scenario's.
+    The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
+    is the result of `durations_of` for a scenario with equal durations, which saves measuring it.
+    `failures` replace those of the scenario.
     """
     check_platform(scenario)
     scenario = with_compute(scenario)
@@ -316,11 +303,10 @@ def open_job(
         scenario = scenario.model_copy(update={"times": times})
     failures = failures or failure_model(scenario)
     _check_possible(scenario, durations, failures)
-    chosen = scenario.strategy
-    redundancies: Sequence[int] = [chosen.redundancy] if chosen.redundancy else ()
-    redundancies = redundancies or strategy_class(chosen.name).redundancies(
-        scenario.job.groups, scheme_options(scenario)
-    )
+    stated, scheme = scenario.strategy.redundancy, strategy_class(scenario.strategy.name)
+    redundancies: Sequence[int] = [stated] if stated else ()
+    if not redundancies:
+        redundancies = scheme.redundancies(scenario.job.groups, scheme_options(scenario))
     protected = protect(scenario, durations, simulated=step is not None)
     question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
     return question, redundancies
@@ -361,28 +347,21 @@ def undisturbed_step_s(
 ) -> float:
     """Return the mean time of a step without redundancy, failures and checkpoints, in seconds.
 
-    Parameters
-    ----------
-    job : JobTable
-        The job; `undisturbed_step` determines whether the step includes jitter.
-    compute_s : float
-        Compute time of a group without jitter, in seconds.
-    durations : Durations
-        Times of the job's phases.
-    jitter : float, optional
-        Standard deviation of the time of passes, as a share of it; by default that of compute.
+    `jitter` is the standard deviation of the time of passes, as a share of it; by default it is
+    that of `compute_s`, the compute time of a group without jitter, in seconds.
     """
     drawn = job.compute_jitter if job.undisturbed_step == "with-jitter" else 0.0
-    slowest = _mean_slowest(job.groups, drawn, LEAST_COMPUTE_FACTOR) if drawn else 1.0
+    slowest = _mean_slowest(job.groups, drawn) if drawn else 1.0
     if drawn and jitter is not None:
         slowest = 1.0 + (slowest - 1.0) * jitter / drawn
     return compute_s * slowest + durations.all_reduce_s(job.groups)
 
 
 @cache
-def _mean_slowest(groups: int, jitter: float, minimum_factor: float) -> float:
+def _mean_slowest(groups: int, jitter: float) -> float:
     """Return the mean of the largest of `groups` random factors on the time of a shard type."""
-    return 1.0 + jitter * float(largest_of_normals([groups], (minimum_factor - 1.0) / jitter)[0])
+    least = (LEAST_COMPUTE_FACTOR - 1.0) / jitter
+    return 1.0 + jitter * float(largest_of_normals([groups], least)[0])
 
 
 def awaits_repairs(scenario: Scenario) -> bool:
@@ -449,20 +428,16 @@ def filled_in(question: ResolvedJob) -> Scenario:
 
 def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
     """Return the open keys of ``[failures]`` with their values."""
-    scenario, model = question.scenario, question.failures
-    table = scenario.failures
+    scenario, table = question.scenario, question.scenario.failures
     layout = job_layout(scenario)
-    if table.model == "independent":
-        return {"gpus_per_host": layout.gpus_per_host, "mtbf_s": stated_mtbf_s(scenario)}
-    filled: dict[str, object] = {
-        "gpus_per_host": layout.gpus_per_host,
-        "gpus_per_domain": layout.gpus_per_domain,
-        "gpus_per_switch": layout.gpus_per_switch,
-    }
+    filled: dict[str, object] = {"gpus_per_host": layout.gpus_per_host}
+    if table.model == "independent" or (table.model == "mix" and table.rate == "mtbf"):
+        filled["mtbf_s"] = stated_mtbf_s(scenario)
+    if table.model != "independent":
+        filled["gpus_per_domain"] = layout.gpus_per_domain
+        filled["gpus_per_switch"] = layout.gpus_per_switch
     if table.model == "mix":
         filled["mix"] = table.mix or "llama3"
-        if table.rate == "mtbf":
-            filled["mtbf_s"] = stated_mtbf_s(scenario)
-    if isinstance(model, Trace):
-        filled["trace_span_s"] = model.span_s
+    if isinstance(question.failures, Trace):
+        filled["trace_span_s"] = question.failures.span_s
     return filled

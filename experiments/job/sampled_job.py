@@ -30,21 +30,13 @@ def quantiles_of(
 ) -> dict[str, Callable[[Floats], Floats]]:
     """Return the quantile function of each input.
 
-    A key that each scheme has of its own is an input per scheme.
-
-    Parameters
-    ----------
-    keys : sequence of UncertainKey
-        The uncertain keys.
-    schemes : sequence of str
-        The schemes of all candidates.
-    mtbf_s : float
-        Mean time between failures of the job at the point values, in seconds.
+    A key that each scheme has of its own is an input per scheme. `mtbf_s` is the job's mean time
+    between failures at the point values, in seconds.
     """
     inputs: dict[str, Callable[[Floats], Floats]] = {}
     for key in keys:
         factor = mtbf_s if key.times and key.dotted == _MTBF else 1.0
-        names = [_own(key.dotted, scheme) for scheme in schemes] if key.each_scheme else []
+        names = [f"{key.dotted} of {scheme}" for scheme in schemes] if key.each_scheme else []
         for name in names or [key.dotted]:
             inputs[name] = partial(_scaled, key.prior, factor)
     return inputs
@@ -54,24 +46,10 @@ def _scaled(prior: Prior, factor: float, share: Floats) -> Floats:
     return factor * prior.quantile(share)
 
 
-def _own(dotted: str, scheme: str) -> str:
-    return f"{dotted} of {scheme}"
-
-
 def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
     """Return a job with the values of a sample, at its redundancy and intervals.
 
-    Parameters
-    ----------
-    question : ResolvedJob
-        The job at the point values.
-    sample : mapping of str to float
-        Values by the names of `quantiles_of`.
-
-    Raises
-    ------
-    UserError
-        If a value is impossible.
+    The sample has values by the names of `quantiles_of`. A UserError reports an impossible value.
     """
     values = values_under(sample, question.scenario.strategy.name)
     chosen = {**values, "strategy.redundancy": question.redundancy}
@@ -94,13 +72,11 @@ def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
 
 def values_under(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
     """Return a sample's values by keys: of a key that each scheme has of its own, the scheme's."""
-    common = {name: value for name, value in sample.items() if " of " not in name}
-    own = {
-        name.removesuffix(f" of {scheme}"): value
-        for name, value in sample.items()
-        if name.endswith(f" of {scheme}")
-    }
-    return common | own
+    values = {name: value for name, value in sample.items() if " of " not in name}
+    for name, value in sample.items():
+        if name.endswith(f" of {scheme}"):
+            values[name.removesuffix(f" of {scheme}")] = value
+    return values
 
 
 def with_values(scenario: Scenario, values: Mapping[str, object]) -> Scenario:

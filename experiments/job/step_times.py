@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
+    is_plane,
     once_a_file,
     platform_file,
     platform_in_cache,
@@ -44,21 +45,16 @@ def is_simulated(scenario: Scenario) -> bool:
 
     Steps on a rail plane are not simulated; see `with_compute`.
     """
-    return _lacks_compute(scenario) and not _is_plane(scenario)
+    return _lacks_compute(scenario) and not is_plane(spec_of(scenario))
 
 
 def measures_compute(scenario: Scenario) -> bool:
     """Return whether the compute of a scenario's step is measured beside its rail plane."""
-    return _lacks_compute(scenario) and _is_plane(scenario)
+    return _lacks_compute(scenario) and is_plane(spec_of(scenario))
 
 
 def _lacks_compute(scenario: Scenario) -> bool:
     return scenario.model.name != "stated" and scenario.times.compute_s is None
-
-
-def _is_plane(scenario: Scenario) -> bool:
-    spec = spec_of(scenario)
-    return spec is not None and spec.plane is not None
 
 
 _GROUPS_BESIDE = 2
@@ -70,13 +66,8 @@ def with_compute(scenario: Scenario) -> Scenario:
 
     A plane lacks scale-up domains. So the passes of two groups, with their messages between tensor
     ranks and between stages, are simulated on servers of the same spec. The plane itself times the
-    all-reduce of gradients.
-
-    Raises
-    ------
-    UserError
-        If gradients are hidden behind the passes, or if the XML was edited: the servers follow from
-        the spec in it.
+    all-reduce of gradients. A UserError refuses gradients that hide behind the passes, and an
+    edited XML: the servers follow from the spec in it.
     """
     if not measures_compute(scenario):
         return scenario
@@ -111,13 +102,7 @@ def with_compute(scenario: Scenario) -> Scenario:
 
 
 def placed_step(scenario: Scenario, path: Path) -> PlacedStep:
-    """Return the step of a scenario that names a model, on the GPUs of its platform in order.
-
-    Raises
-    ------
-    UserError
-        If the platform has too few GPUs.
-    """
+    """Return the step of a scenario that names a model, on the GPUs of its platform in order."""
     from faultline.simulator.pattern.placed_step import PlacedStep
 
     job, gpus = parallel_job(scenario.model, scenario.job.groups), platform_at(path).gpu_names
@@ -138,15 +123,7 @@ def simulated_traffic(
 
 
 def step_time_of(scenario: Scenario) -> StepTime | None:
-    """Return the time of an undisturbed step; None if the scenario states it.
-
-    Raises
-    ------
-    UserError
-        If there is no such platform.
-    PlatformError
-        If the platform is invalid.
-    """
+    """Return the time of an undisturbed step; None if the scenario states it."""
     if not is_simulated(scenario):
         return None
     path = platform_file(scenario)
@@ -165,10 +142,7 @@ class SimulatedMemberTimes:
     step: PlacedStep  # The step of all groups.
     parts_down: tuple[str, ...] = ()  # Switches and links that are down.
     slow: SlowStep = SOUND_STEP
-    # Times by members; the representative steps of members; times by representative steps.
-    _times: dict[StepShares, StepTime] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    # The representative steps of members; times by representative steps.
     _alike: dict[StepShares, _SharedStep] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -220,13 +194,10 @@ class SimulatedMemberTimes:
         return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
-        known = self._times.get(shares)
-        if known is None:
-            arguments = self._simulated_step(shares)
-            if arguments not in self._known:
-                self._known[arguments] = self._simulated(*arguments)
-            known = self._times[shares] = self._known[arguments]
-        return known
+        arguments = self._simulated_step(shares)
+        if arguments not in self._known:
+            self._known[arguments] = self._simulated(*arguments)
+        return self._known[arguments]
 
     def _simulated_step(self, shares: StepShares) -> _SharedStep:
         """Return the simulated step; on an even platform, equal members have one representative."""
@@ -257,8 +228,10 @@ class SimulatedMemberTimes:
 
 def member_times(scenario: Scenario, step: StepTime | None) -> SimulatedMemberTimes | None:
     """Return the step times by members; None if only the number of members matters."""
-    if step is None or step.is_even:
-        return None
+    return None if step is None or step.is_even else _simulated_by_members(scenario)
+
+
+def _simulated_by_members(scenario: Scenario) -> SimulatedMemberTimes:
     path = platform_file(scenario)
     return SimulatedMemberTimes(path, placed_step(scenario, path))
 
@@ -311,8 +284,7 @@ def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
 class SimulatedDetourTimes:
     """Step times while some switches or links are down."""
 
-    # Returns the step times without some switches; called once per set of switches.
-    times_with_parts_down: Callable[[tuple[str, ...], SlowStep], MemberTimes]
+    sound: SimulatedMemberTimes | MeasuredMemberTimes  # The step times with all of them.
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -321,7 +293,7 @@ class SimulatedDetourTimes:
         """Return the step times without these switches, and with some slow parts."""
         key = tuple(switches), slow
         if key not in self._known:
-            self._known[key] = self.times_with_parts_down(*key)
+            self._known[key] = replace(self.sound, parts_down=key[0], slow=slow)
         return self._known[key]
 
 
@@ -332,13 +304,8 @@ def detour_times(scenario: Scenario, step: StepTime | None) -> SimulatedDetourTi
     """
     if step is None and not reduces_on_network(scenario):
         return None
-    path = platform_file(scenario)
-    if step is not None:
-        return SimulatedDetourTimes(
-            partial(SimulatedMemberTimes, path, placed_step(scenario, path))
-        )
-    traffic, compute_s = traffic_of(scenario, path), scenario.compute_s
-    return SimulatedDetourTimes(partial(MeasuredMemberTimes, path, traffic, compute_s))
+    members = reduced_by_members if step is None else _simulated_by_members
+    return SimulatedDetourTimes(members(scenario))
 
 
 def jitter_of_passes(scenario: Scenario, *, simulated: bool) -> float:
@@ -351,8 +318,7 @@ def jitter_of_passes(scenario: Scenario, *, simulated: bool) -> float:
     jitter = job.compute_jitter
     if not (simulated and jitter):
         return jitter
-    path = platform_file(scenario)
-    times = SimulatedMemberTimes(path, placed_step(scenario, path))
+    times = _simulated_by_members(scenario)
     all_groups = StepShares(tuple(range(job.groups)))
     delay = jitter * max(1.0, float(largest_of_normals([job.groups])[0]))
     slow_s = times.passes_s(all_groups, factor=1.0 + delay)
