@@ -51,19 +51,10 @@ def scenario_text(
 ) -> str:
     """Return the text of the scenario of a job from its logs, of which there is one at least.
 
-    Parameters
-    ----------
-    gpus_per_node : int
-        GPUs of each node.
-    times : JobFit, optional
-        From its goodput event log; without it all times are left to the scenario's defaults.
-    failures : Fit, optional
-        From its log of failures by node; without it groups fail as the job did.
-    mix : str
-        Name of the file with the causes of these failures, beside the scenario.
-    stops : str, optional
-        Name of a trace with the stops of the goodput event log: the scenario then replays the log,
-        the steps that it kept and the stops that happened.
+    Without `times`, from its goodput event log, all times are left to the scenario's defaults.
+    Without `failures`, from its log of failures by node, groups fail as the job did; `mix` names
+    the file with their causes, beside the scenario. With `stops`, the name of a trace with the
+    stops of the goodput event log, the scenario replays that log.
     """
     nodes = times.log.nodes if times and times.log.nodes else 0
     nodes = nodes or (len(failures.log.nodes) if failures else 0)
