@@ -38,21 +38,11 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """How failures follow one another.
+    """How failures follow one another, with 95 % intervals."""
 
-    Attributes
-    ----------
-    excess : Interval
-        Mean failures of a burst, the first included, with the 95 % interval.
-    within_s : Interval
-        Mean time from the first failure of a burst to another one, in seconds.
-    p_independent : float
-        Probability of as many close failures where all are independent.
-    """
-
-    excess: Interval
-    within_s: Interval
-    p_independent: float
+    excess: Interval  # Mean failures of a burst, the first included.
+    within_s: Interval  # Mean time from the first failure of a burst to another one, in seconds.
+    p_independent: float  # Probability of as many close failures where all are independent.
 
     @property
     def found(self) -> bool:
@@ -61,14 +51,9 @@ class Bursts:
 
 
 def fit_bursts(times_s: Sequence[float], span_s: float) -> Bursts | None:
-    """Fit bursts to the times of failures; None for fewer than 20 moments.
+    """Fit bursts to failures in the seconds that they were watched; None for fewer than 20 moments.
 
-    Parameters
-    ----------
-    times_s : sequence of float
-        Failures, in seconds; those of one instant count as one failure.
-    span_s : float
-        For how long failures were watched.
+    Failures of one instant count as one.
     """
     times = np.unique(np.asarray(times_s, dtype=float))
     if len(times) > _MOST_FAILURES:

@@ -53,12 +53,9 @@ def _paired_runs(
     matched: each side keeps its own, and every combination is compared. What is not the user's
     choice, such as the failures, must be the same on both sides.
 
-    Returns
-    -------
-    DataFrame
-        A row a pair: the other axes (of the value's side), ``seed``, ``ours``, ``theirs``,
-        ``gave_up`` and ``baseline_gave_up``; axes that could not be matched once more with the
-        prefix ``baseline `` for the baseline's side.
+    The frame has a row a pair: the other axes (of the value's side), ``seed``, ``ours``,
+    ``theirs``, ``gave_up`` and ``baseline_gave_up``; axes that could not be matched once more with
+    the prefix ``baseline `` for the baseline's side.
     """
     ours, theirs = (
         runs.loc[runs[by] == chosen, [*axes, *own, "seed", metric]].assign(
@@ -89,28 +86,13 @@ def compare(
 ) -> pd.DataFrame:
     """Compare each value of an axis with the baseline, with 95 % intervals by paired t.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Successful runs, a row each, with the column ``seed``.
-    by, baseline
-        The axis compared, and one of its values.
-    axes : sequence of str
-        The other axes.
-    metric : str
-        The column compared.
-    own : sequence of str
-        Axes that are not to be matched, even where they could be.
-    over_all : bool
-        Average over all settings of the other axes, as far as they are paired in every seed;
-        otherwise there is a row for each setting.
+    Runs are successful ones, a row each, with the column ``seed``; `axes` are the others than `by`.
+    Those of them that are `own` are not matched, even where they could be. The average `over_all`
+    settings of the axes takes those that are paired in every seed.
 
-    Returns
-    -------
-    DataFrame
-        A row a value and setting: `by`, the axes, the columns of `paired_differences` (pairs are
-        seeds), ``settings`` averaged over, and how many of the runs ``gave_up`` and of the
-        baseline's (``baseline_gave_up``).
+    The frame has a row a value and setting: `by`, the axes, the columns of `paired_differences`
+    (pairs are seeds), ``settings`` averaged over, and how many of the runs ``gave_up`` and of the
+    baseline's (``baseline_gave_up``).
     """
     tables = []
     for value in _others(runs, by, baseline):

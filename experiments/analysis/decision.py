@@ -9,12 +9,11 @@ Statistical Decision Theory*: opportunity loss (here regret) and value of inform
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 import numpy as np
-from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
+from faultline.experiments.analysis.design import Floats, SimulatedCosts
 from faultline.experiments.analysis.intervals import (
     Interval,
     half_width,
@@ -36,28 +35,15 @@ _GRID = np.linspace(0.005, 0.995, 199)
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """The time to train of one candidate, in seconds.
+    """The time to train of one candidate, in seconds."""
 
-    Attributes
-    ----------
-    mean
-        Expected time; infinite if some sample does not finish.
-    low, high
-        80 % band of one run: unknown inputs and luck together.
-    parameters
-        80 % band of the expected time, as far as inputs are unknown.
-    luck
-        80 % band of a run's difference from its expected time, with known inputs.
-    parameter_share
-        Share of the variance that is due to unknown inputs.
-    """
-
-    mean: float
+    mean: float  # Expected time; infinite if some sample does not finish.
+    # 80 % band of one run: unknown inputs and luck together.
     low: float
     high: float
-    parameters: tuple[float, float]
-    luck: tuple[float, float]
-    parameter_share: float
+    parameters: tuple[float, float]  # That of the expected time, as far as inputs are unknown.
+    luck: tuple[float, float]  # That of a run's difference from its expected time, inputs known.
+    parameter_share: float  # Share of the variance that is due to unknown inputs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +218,9 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
 
 
 def _saved(unit: Floats, extra: Floats) -> Floats:
-    """Return seconds saved in each sample by choosing with one input known.
+    """Return seconds saved in each sample by choosing with one input's quantile known.
 
-    Parameters
-    ----------
-    unit
-        The input's quantiles: shape (samples,).
-    extra
-        Costs over those of the advised candidate: shape (samples, candidates).
+    Extra costs are those over the advised candidate's: shape (samples, candidates).
     """
     saved = np.empty(len(unit))
     # Of neighbouring values, each is left out at another time.
@@ -269,33 +250,23 @@ def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
     the difference somewhere on its side.
     """
     usable = finishing(costs)
-    means = _expected_costs(usable)
-    design = costs.design
-    return [
-        point
-        for place in range(len(design.names))
-        for point in _switches(usable.candidates, means, design, place)
-    ]
-
-
-def _switches(
-    candidates: tuple[str, ...], means: Floats, design: Design, place: int
-) -> Iterator[SwitchPoint]:
-    """Return the switch points of one input."""
+    candidates, means = usable.candidates, _expected_costs(usable)
     if len(candidates) < 2:
-        return
-    unit, values = design.unit[:, place], design.values[:, place]
-    order = unit.argsort()
-    winners = _fitted(unit, means.T, _GRID).argmin(axis=1)
-    for at in np.flatnonzero(winners[1:] != winners[:-1]):
-        below, above = int(winners[at]), int(winners[at + 1])
-        lead = _clear_lead(unit, means[above] - means[below])
-        if (lead[: at + 1] > 0).any() and (lead[at + 1 :] < 0).any():
-            middle = float(_GRID[at : at + 2].mean())
-            value = float(np.interp(middle, unit[order], values[order]))
-            yield SwitchPoint(
-                design.names[place], middle, value, candidates[below], candidates[above]
-            )
+        return []
+    design, points = costs.design, []
+    for name, unit, values in zip(design.names, design.unit.T, design.values.T, strict=True):
+        order = unit.argsort()
+        winners = _fitted(unit, means.T, _GRID).argmin(axis=1)
+        for at in np.flatnonzero(winners[1:] != winners[:-1]):
+            below, above = int(winners[at]), int(winners[at + 1])
+            lead = _clear_lead(unit, means[above] - means[below])
+            if (lead[: at + 1] > 0).any() and (lead[at + 1 :] < 0).any():
+                middle = float(_GRID[at : at + 2].mean())
+                value = float(np.interp(middle, unit[order], values[order]))
+                points.append(
+                    SwitchPoint(name, middle, value, candidates[below], candidates[above])
+                )
+    return points
 
 
 def _clear_lead(unit: Floats, differences: Floats) -> Floats:
@@ -314,20 +285,8 @@ def _clear_lead(unit: Floats, differences: Floats) -> Floats:
 def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
     """Return the advised candidate's lead over its closest rival, given one input's quantile.
 
-    Parameters
-    ----------
-    costs
-        At least two of its candidates finish in each sample.
-    place
-        The input's place in the design.
-    quantiles
-        Of the input's prior.
-
-    Returns
-    -------
-    ndarray
-        Seconds by which the least expected cost of all others exceeds the advised candidate's;
-        negative where another is better.
+    The lead is in seconds, and negative where another is better. The input is that at a place in
+    the design; at least two candidates have to finish in each sample.
     """
     usable = finishing(costs)
     means = _expected_costs(usable)

@@ -24,21 +24,11 @@ _LEAST = 2.0**-33
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Samples of uncertain inputs.
+    """Samples of uncertain inputs; both arrays have the shape (samples, inputs)."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The inputs.
-    unit : ndarray of float, shape (samples, inputs)
-        Probabilities between 0 and 1, both excluded.
-    values : ndarray of float, shape (samples, inputs)
-        The values of the inputs at these probabilities, in the units of the inputs.
-    """
-
-    names: tuple[str, ...]
-    unit: Floats
-    values: Floats
+    names: tuple[str, ...]  # The inputs.
+    unit: Floats  # Probabilities between 0 and 1, both excluded.
+    values: Floats  # The values of the inputs at these probabilities, in the units of the inputs.
 
     def __post_init__(self) -> None:
         """Refuse arrays of other shapes."""
@@ -63,24 +53,14 @@ class Design:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatedCosts:
-    """The cost of each candidate at each sample of a design, for several seeds of the failures.
-
-    Attributes
-    ----------
-    candidates : tuple of str
-        The candidates.
-    design : Design
-        The samples.
-    costs : ndarray of float, shape (candidates, samples, seeds)
-        Time to train, in seconds; nan if a job does not finish. All candidates have the same
-        failures at a sample and seed.
-    simulated_share : float
-        Share of the job that a run simulates. Its luck is that of a shorter job.
-    """
+    """The cost of each candidate at each sample of a design, for several seeds of the failures."""
 
     candidates: tuple[str, ...]
-    design: Design
+    design: Design  # The samples.
+    # Time to train, in seconds: shape (candidates, samples, seeds); nan if a job does not finish.
+    # All candidates have the same failures at a sample and seed.
     costs: Floats
+    # Share of the job that a run simulates. Its luck is that of a shorter job.
     simulated_share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -96,16 +76,7 @@ def sobol_design(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Des
     """Return a scrambled Sobol design; with 2^k samples each half of each input has half of them.
 
     An input is a column of its own whatever the others are called, so that its values depend on its
-    place and on the seed alone.
-
-    Parameters
-    ----------
-    inputs : mapping of str to callable
-        The quantile function of each input.
-    samples : int
-        Number of samples.
-    seed : int
-        Seed of the scrambling.
+    place and on the seed of the scrambling alone.
     """
     names = tuple(inputs)
     if not names:

@@ -23,38 +23,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DownBacktest:
-    """Shares of nodes down in the second part of a log, predicted and measured.
+    """Shares of nodes down in the second part of a log, predicted and measured."""
 
-    Attributes
-    ----------
-    first_days, second_days : float
-        Length of the parts.
-    predicted : ndarray of float, shape (runs, measures)
-        Values of `MEASURES` of each run.
-    measured : ndarray of float, shape (measures,)
-        Those of the second part.
-    ahead : ndarray of float, shape (runs, measures)
-        Predictions of a time as long as the log, after it, from all of it.
-    """
-
+    # Length of the parts.
     first_days: float
     second_days: float
-    predicted: Floats
-    measured: Floats
-    ahead: Floats
+    predicted: Floats  # Values of `MEASURES` of each run: shape (runs, measures).
+    measured: Floats  # Those of the second part.
+    ahead: Floats  # Predictions of a time as long as the log, after it, from all of it, by run.
 
 
 def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
     """Return the share of nodes that are down at each full hour before the end of a log.
 
-    Parameters
-    ----------
-    outages : sequence of Outage
-        Outages; those of one node do not overlap.
-    span_s : float
-        Length of the log, in seconds.
-    nodes : int
-        Nodes of the cluster.
+    Outages of one node do not overlap.
     """
     hours = int(span_s // _HOUR_S)
     change = np.zeros(hours + 2)
@@ -68,10 +50,7 @@ def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
 def backtest_down(share: Floats, runs: int, seed: int, name: str) -> DownBacktest:
     """Predict the second half of a course of shares from the first.
 
-    Raises
-    ------
-    UserError
-        If the log is shorter than four blocks.
+    It is a UserError if the log is shorter than four blocks.
     """
     if len(share) < 4 * _BLOCK_HOURS:
         raise UserError(

@@ -33,19 +33,12 @@ _FLOORS = (0.0, 0.98)  # Shares of a candidate's least simulated time.
 
 @dataclass(frozen=True, slots=True)
 class LeaveOut:
-    """How well a candidate's time is predicted at a sample that its emulator has not seen.
+    """How well a candidate's time is predicted at a sample that its emulator has not seen."""
 
-    Attributes
-    ----------
-    median, percentile_95
-        Absolute error as share of the simulated mean time.
-    coverage
-        Share of simulated mean times within the predicted 80 % band.
-    """
-
+    # Absolute error as share of the simulated mean time.
     median: float
     percentile_95: float
-    coverage: float
+    coverage: float  # Share of simulated mean times within the predicted 80 % band.
 
 
 class OutOfDesignError(ValueError):
@@ -56,13 +49,7 @@ class Emulator:
     """Predicts expected times to train of the candidates that finish in each sample."""
 
     def __init__(self, costs: SimulatedCosts) -> None:
-        """Fit one process per candidate.
-
-        Raises
-        ------
-        ValueError
-            There are fewer than 16 samples.
-        """
+        """Fit one process per candidate; a ValueError for fewer than 16 samples."""
         usable = finishing(costs)
         if len(costs.design.unit) < _LEAST_SAMPLES:
             count = len(costs.design.unit)
@@ -77,15 +64,8 @@ class Emulator:
     def log_times(self, unit: Floats) -> Floats:
         """Return the logarithm of expected times in seconds: shape (candidates, points).
 
-        Parameters
-        ----------
-        unit
-            Quantiles of the inputs: shape (points, inputs).
-
-        Raises
-        ------
-        OutOfDesignError
-            A quantile is beyond those of the simulated samples.
+        Quantiles of the inputs have the shape (points, inputs). It is an OutOfDesignError if one
+        is beyond those of the simulated samples.
         """
         outside = (unit < self.range[0]) | (unit > self.range[1])
         if outside.any():

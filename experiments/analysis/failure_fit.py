@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from math import exp, log, sqrt
 
 import numpy as np
 from faultline.experiments.analysis.burst_fit import Bursts, fit_bursts
-from faultline.experiments.analysis.intervals import Interval
+from faultline.experiments.analysis.intervals import CONFIDENCE, Interval
 from faultline.experiments.config.logs.failure_log import FailureLog, Logged
 from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.simulator.failures.distributions import Weibull
@@ -33,6 +33,44 @@ from scipy import optimize, special, stats
 _LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
 _LEAST_RATE, _MOST_RATE = 1e-9, 1e9
 _LEAST_S, _MOST_S, _MOST_SIGMA = 1e-6, 1e10, 10.0
+
+PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
+"""Times a rate a second and GPU: that for 1,000 days of a node of eight GPUs."""
+
+LEAST_FAILURES = 10
+"""Failures, and nodes, from which on their difference is fitted."""
+
+LEAST_GAPS = 10
+"""Gaps from which on a shape is fitted."""
+
+_WORST = 0.05
+_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+_DRAWS, _NEWTON_STEPS = 499, 12
+_MOST_DRAWN = 200
+"""Gaps from which on distances, times the root of their number, do not depend on it any more."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Times between failures, and what is fitted to them."""
+
+    # The gaps, ascending, in seconds; failures of the same instant have none between them.
+    times_s: Floats
+    same_instant: int  # How many failures came at the same instant as the one before.
+    shape: Interval | None  # Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
+    # Of that distribution, in seconds; the mean of the gaps where there is no shape.
+    scale_s: float
+    # Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
+    # parameters fitted, by simulation).
+    p_exponential: float | None
+    p_weibull: float | None
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether nothing speaks against a shape of 1."""
+        return self.shape is None or self.shape.low <= 1.0 <= self.shape.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +96,34 @@ class CauseFit:
     level: Level
     kind: Kind
     count: int  # Its failures.
-    rate_per_gpu_s: Estimate  # Failures a second and GPU.
+    rate_per_gpu_s: Interval  # Failures a second and GPU.
     gaps: Gaps  # Times between its failures in the whole cluster.
     repair: Repair | None  # How long repairs take, if the log says it.
+
+    @property
+    def per_1000_node_days(self) -> Interval:
+        """Failures in 1,000 days of a node of eight GPUs."""
+        return Interval(*(PER_1000_NODE_DAYS * one for one in astuple(self.rate_per_gpu_s)))
+
+
+@dataclass(frozen=True, slots=True)
+class Lemons:
+    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1."""
+
+    counts: NDArray[np.int64]  # Failures of each node.
+    # Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are as
+    # alike as chance allows.
+    shape: Interval
+    p_alike: float  # Probability of as much difference if all nodes were alike (likelihood ratio).
+    # Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
+    worst_share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """All that is fitted to a log."""
 
+    log: FailureLog
     whole: CauseFit  # All failures together.
     causes: tuple[CauseFit, ...]  # By cause, the most frequent first.
     lemons: Lemons | None  # None where too few failures tell their node.
@@ -80,6 +137,7 @@ def fit(failures: FailureLog) -> Fit:
         by_cause[one.cause].append(one)
     often = sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
     return Fit(
+        failures,
         _fit_cause("all", failures.failures, failures, failures.gpu_s),
         tuple(_fit_cause(name, mine, failures) for name, mine in often),
         fit_lemons(failures_of_nodes(failures)),
@@ -95,7 +153,7 @@ def _fit_cause(
     gaps = fit_gaps([one.time_s for one in mine], failures.span_s)
     dispersion = 1.0
     if gaps.shape is not None and not gaps.memoryless:
-        weibull = Weibull(max(_LEAST_SHAPE, gaps.shape.value), 1.0)
+        weibull = Weibull(max(_LEAST_SHAPE, gaps.shape.mean), 1.0)
         dispersion = weibull.variance_s2 / weibull.mean_s**2
     return CauseFit(
         name,
@@ -108,7 +166,7 @@ def _fit_cause(
     )
 
 
-def rate(count: int, exposure: float, dispersion: float = 1.0) -> Estimate:
+def rate(count: int, exposure: float, dispersion: float = 1.0) -> Interval:
     """Return the rate of failures in an exposure with its exact Poisson interval (Garwood 1936).
 
     The dispersion is variance over mean of the count, where gaps scatter more than memoryless ones:
@@ -118,7 +176,7 @@ def rate(count: int, exposure: float, dispersion: float = 1.0) -> Estimate:
     worth = count / spread
     low = float(stats.chi2.ppf((1 - CONFIDENCE) / 2, 2 * worth)) / 2 if count else 0.0
     high = float(stats.chi2.ppf((1 + CONFIDENCE) / 2, 2 * worth + 2)) / 2
-    return Estimate(count / exposure, low * spread / exposure, high * spread / exposure)
+    return Interval(count / exposure, low * spread / exposure, high * spread / exposure)
 
 
 def fit_repair(times_s: Sequence[float]) -> Repair | None:
@@ -148,25 +206,6 @@ def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
     return counts
 
 
-LEAST_FAILURES = 10
-"""Failures, and nodes, from which on their difference is fitted."""
-
-_WORST = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Lemons:
-    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1."""
-
-    counts: NDArray[np.int64]  # Failures of each node.
-    # Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are as
-    # alike as chance allows.
-    shape: Estimate
-    p_alike: float  # Probability of as much difference if all nodes were alike (likelihood ratio).
-    # Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
-    worst_share: float
-
-
 def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
     """Fit a gamma-distributed factor to failures by node; None for too few of either."""
     if len(counts) < LEAST_FAILURES or counts.sum() < LEAST_FAILURES:
@@ -184,6 +223,15 @@ def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
         )
         return float(nodes @ each)
 
+    drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
+
+    def bound(best: float, at: float, end: float, otherwise: float) -> float:
+        """Return the shape between two at which the likelihood begins to be far below the best."""
+        if likelihood(end) >= best - drop:
+            return otherwise
+        ends = min(at, end), max(at, end)
+        return exp(float(optimize.brentq(lambda x: likelihood(x) - best + drop, *ends)))
+
     least, most = log(1e-3), log(1e5)
     found = optimize.minimize_scalar(
         lambda at: -likelihood(at), bounds=(least, most), method="bounded"
@@ -192,69 +240,12 @@ def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
     alike = float(nodes @ (values * log(mean) - mean))
     ratio = max(0.0, 2 * (best - alike))
     if ratio < 1e-3 or at > log(1e4):
-        low = _crossing(likelihood, alike, least, most)
-        return Lemons(counts, Estimate(np.inf, low, np.inf), 1.0, _WORST)
-    drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
-    low = _crossing(likelihood, best, least, at)
-    above = likelihood(most) < best - drop
-    high = np.inf
-    if above:
-        high = exp(float(optimize.brentq(lambda x: likelihood(x) - best + drop, at, most)))
+        low = bound(alike, most, least, exp(least))
+        return Lemons(counts, Interval(np.inf, low, np.inf), 1.0, _WORST)
     shape = exp(at)
+    interval = Interval(shape, bound(best, at, least, exp(least)), bound(best, at, most, np.inf))
     worst = float(stats.gamma.sf(stats.gamma.ppf(1 - _WORST, shape), shape + 1))
-    return Lemons(counts, Estimate(shape, low, high), float(stats.chi2.sf(ratio, 1)) / 2, worst)
-
-
-def _crossing(
-    likelihood: Callable[[float], float], best: float, least: float, most: float
-) -> float:
-    """Return the shape below the best one from which on the likelihood is not far worse."""
-    drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
-    if likelihood(least) >= best - drop:
-        return exp(least)
-    return exp(float(optimize.brentq(lambda x: likelihood(x) - best + drop, least, most)))
-
-
-Floats = NDArray[np.float64]
-
-CONFIDENCE = 0.95
-LEAST_GAPS = 10
-"""Gaps from which on a shape is fitted."""
-
-_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
-_DRAWS, _NEWTON_STEPS = 499, 12
-_MOST_DRAWN = 200
-"""Gaps from which on distances, times the root of their number, do not depend on it any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Times between failures, and what is fitted to them."""
-
-    # The gaps, ascending, in seconds; failures of the same instant have none between them.
-    times_s: Floats
-    same_instant: int  # How many failures came at the same instant as the one before.
-    shape: Estimate | None  # Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
-    # Of that distribution, in seconds; the mean of the gaps where there is no shape.
-    scale_s: float
-    # Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
-    # parameters fitted, by simulation).
-    p_exponential: float | None
-    p_weibull: float | None
-
-    @property
-    def memoryless(self) -> bool:
-        """Whether nothing speaks against a shape of 1."""
-        return self.shape is None or self.shape.low <= 1.0 <= self.shape.high
+    return Lemons(counts, interval, float(stats.chi2.sf(ratio, 1)) / 2, worst)
 
 
 def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
@@ -271,7 +262,7 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
     scale_s = longest_s * float(np.mean((gaps / longest_s) ** shape) ** (1.0 / shape))
     # Of the logarithm of the shape, by Fisher's information.
     half = _NORMAL * sqrt(6.0) / (np.pi * sqrt(len(gaps)))
-    interval = Estimate(shape, shape * exp(-half), shape * exp(half))
+    interval = Interval(shape, shape * exp(-half), shape * exp(half))
     weibull = _distance(-np.expm1(-((gaps / scale_s) ** shape)))
     exponential = _distance(-np.expm1(-gaps / gaps.mean()))
     drawn_exponential, drawn_weibull = _drawn_distances(min(len(gaps), _MOST_DRAWN))
@@ -332,24 +323,12 @@ def _drawn_distances(number: int) -> tuple[Floats, Floats]:
     return np.array(exponential), np.array(weibull)
 
 
-PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
-"""Times a rate a second and GPU."""
-
-
-def per_1000_node_days(rate_per_gpu_s: Estimate) -> Estimate:
-    """Return a rate for 1,000 days of a node of eight GPUs."""
-    value, low, high = (
-        PER_1000_NODE_DAYS * one
-        for one in (rate_per_gpu_s.value, rate_per_gpu_s.low, rate_per_gpu_s.high)
-    )
-    return Estimate(value, low, high)
-
-
-def mix_text(fitted: Fit, failures: FailureLog) -> str:
+def mix_text(fitted: Fit) -> str:
     """Write what was fitted as a mix of causes in TOML.
 
     A shape is there where gaps are not memoryless, and no bursts explain it. Repairs are lognormal.
     """
+    failures = fitted.log
     bursts = fitted.bursts if fitted.bursts is not None and fitted.bursts.found else None
     days = failures.span_s / 86_400.0
     source = (
@@ -357,7 +336,7 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
         f"{len(failures.nodes)} nodes of {failures.gpus_per_node} GPUs in {days:.4g} days"
     )
     lines = [f"source = {json.dumps(source)}"]
-    if fitted.lemons is not None and fitted.lemons.shape.value < float("inf"):
+    if fitted.lemons is not None and fitted.lemons.shape.mean < float("inf"):
         lines.append(
             "# Nodes differ: failures.kinds.lemon_shape, of a gamma-distributed factor on their "
             f"rates, is {_text_of(fitted.lemons.shape)}."
@@ -376,8 +355,8 @@ def mix_text(fitted: Fit, failures: FailureLog) -> str:
 
 
 def _cause_lines(cause: CauseFit, name: str, has_shape: bool) -> list[str]:
-    rate = per_1000_node_days(cause.rate_per_gpu_s)
-    value = min(_MOST_RATE, max(_LEAST_RATE, rate.value))
+    rate = cause.per_1000_node_days
+    value = min(_MOST_RATE, max(_LEAST_RATE, rate.mean))
     lines = [
         "[[cause]]",
         f"name = {json.dumps(name)}",
@@ -390,7 +369,7 @@ def _cause_lines(cause: CauseFit, name: str, has_shape: bool) -> list[str]:
         lines.append(_repair_line(cause.repair))
     shape = cause.gaps.shape
     if has_shape and shape is not None and not cause.gaps.memoryless:
-        kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.value))
+        kept = min(_MOST_SHAPE, max(_LEAST_SHAPE, shape.mean))
         lines.append(f"shape = {kept:.4g}  # 95 %: {shape.low:.3g} to {shape.high:.3g}")
     return lines
 
@@ -404,9 +383,8 @@ def _repair_line(repair: Repair) -> str:
     return f"repair = {time}  # {repair.count} repairs; mean {repair.mean_s:.4g} s"
 
 
-def _text_of(estimate: Estimate | Interval) -> str:
-    value, low, high = astuple(estimate)
-    return f"{value:.3g} ({low:.3g} to {high:.3g})"
+def _text_of(one: Interval) -> str:
+    return f"{one.mean:.3g} ({one.low:.3g} to {one.high:.3g})"
 
 
 def _name(cause: str, taken: set[str]) -> str:

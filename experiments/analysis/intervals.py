@@ -156,7 +156,7 @@ def paired_differences(pairs: pd.DataFrame, keys: Sequence[str], **more: Any) ->
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and its interval; `low` and `high` are NaN where there are fewer than two values."""
+    """A mean or another estimate, and its interval; NaN where fewer than two values give none."""
 
     mean: float
     low: float

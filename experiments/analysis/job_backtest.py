@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from faultline.experiments.analysis.job_fit import JobFit, fit_job
+from faultline.experiments.analysis.job_fit import (
+    Z95,
+    JobFit,
+    between_starts,
+    fit_job,
+    loads_of,
+    steps_of,
+)
 from faultline.experiments.analysis.job_lives import lives_of
 from faultline.experiments.analysis.learned_job import learned_job
 from faultline.experiments.config.logs.goodput_log import GoodputLog
@@ -27,7 +34,6 @@ RUNS = 200
 """Runs of a prediction, unless the user states another number."""
 
 BAND = 0.80
-_Z95 = 1.959964
 _LEAST_S = 1e-3
 _AHEAD = 5.0
 """Runs last for so many mean lives beyond the window: it begins with a start."""
@@ -55,24 +61,12 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Prediction:
-    """Simulated courses of a job over a window that begins with a start.
+    """Simulated courses of a job over a window that begins with a start."""
 
-    Attributes
-    ----------
-    span_s : float
-        Length of the window, in seconds.
-    measures : dict of str to ndarray of float
-        Value of each run, by measure.
-    times_s : ndarray of float
-        Times in the window, in seconds.
-    kept : ndarray of float, shape (runs, times)
-        Steps kept by these times.
-    """
-
-    span_s: float
-    measures: dict[str, Floats]
-    times_s: Floats
-    kept: Floats
+    span_s: float  # Length of the window, in seconds.
+    measures: dict[str, Floats]  # Value of each run, by measure.
+    times_s: Floats  # Times in the window, in seconds.
+    kept: Floats  # Steps kept by these times: shape (runs, times).
 
     def band(self, measure: str) -> tuple[float, float, float]:
         """Return the bounds of the 80 % band of a measure, and the median between them."""
@@ -84,28 +78,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Backtest:
-    """A prediction of the second part of a log beside what it brought.
+    """A prediction of the second part of a log beside what it brought."""
 
-    Attributes
-    ----------
-    first, second : GoodputLog
-        The parts.
-    fit : JobFit
-        What was fitted on the first.
-    predicted : Prediction
-        Of the second part.
-    measured : Measures
-        What the second part brought.
-    changes : tuple of str
-        What differs between the two parts beyond chance, in words.
-    """
-
-    first: GoodputLog
+    fit: JobFit  # What was fitted on the first part.
     second: GoodputLog
-    fit: JobFit
-    predicted: Prediction
-    measured: Measures
-    changes: tuple[str, ...]
+    predicted: Prediction  # Of the second part.
+    measured: Measures  # What the second part brought.
+    changes: tuple[str, ...]  # What differs between the two parts beyond chance, in words.
+
+    @property
+    def first(self) -> GoodputLog:
+        """The first part."""
+        return self.fit.log
 
     def is_inside(self, measure: str) -> bool:
         """Return whether the measured value is in the predicted band."""
@@ -125,66 +109,24 @@ def measures_of(log: GoodputLog, step_s: float) -> Measures:
     return Measures(kept, kept * step_s / log.span_s, len(log.lives), share)
 
 
-def backtest(
-    log: GoodputLog,
-    share: float = 0.5,
-    runs: int = RUNS,
-    seed: int = 0,
-    on_done: OnDone = None,
-) -> Backtest:
-    """Fit the first part of a log, and predict the second.
-
-    Parameters
-    ----------
-    log : GoodputLog
-        The log.
-    share : float
-        Share of the time of the first part.
-    runs : int
-        Runs of the prediction.
-    seed : int
-        Seed of the first run.
-    on_done : callable, optional
-        Called after each run.
+def backtest(log: GoodputLog, runs: int = RUNS, seed: int = 0, on_done: OnDone = None) -> Backtest:
+    """Fit the first half of a log, and predict the second; `on_done` is called after each run.
 
     Raises
     ------
     UserError
-        If a part has too few starts.
+        If a half has too few starts.
     """
-    first, second = log.split(share)
+    first, second = log.split(0.5)
     fit = fit_job(first)
-    predicted = predict(first, fit, second.span_s, runs, seed, on_done)
+    predicted = predict(fit, second.span_s, runs, seed, on_done)
     measured = measures_of(second, fit.step_s.mean)
-    return Backtest(first, second, fit, predicted, measured, _changes(first, second))
+    return Backtest(fit, second, predicted, measured, _changes(first, second))
 
 
-def predict(
-    log: GoodputLog,
-    fit: JobFit,
-    span_s: float,
-    runs: int = RUNS,
-    seed: int = 0,
-    on_done: OnDone = None,
-) -> Prediction:
-    """Simulate the job of a fit for a time, many times.
-
-    Parameters
-    ----------
-    log : GoodputLog
-        The log.
-    fit : JobFit
-        What was fitted to it.
-    span_s : float
-        Time to simulate, in seconds.
-    runs : int
-        Runs; each draws the fitted times anew.
-    seed : int
-        Seed of the first run.
-    on_done : callable, optional
-        Called after each run.
-    """
-    scenario = learned_job(fit, log)
+def predict(fit: JobFit, span_s: float, runs: int, seed: int, on_done: OnDone = None) -> Prediction:
+    """Simulate the job of a fit for a time in seconds; each run draws the fitted times anew."""
+    scenario = learned_job(fit)
     times_s = np.linspace(0.0, span_s, 201)
     measures, curves = [], []
     for number in range(seed, seed + runs):
@@ -214,7 +156,7 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
     rng = np.random.default_rng([number, 0])
     mean_s, shape = fit.between_starts.drawn(rng)
     draws_s = [
-        max(_LEAST_S, rng.normal(one.mean, (one.high - one.low) / (2 * _Z95)))
+        max(_LEAST_S, rng.normal(one.mean, (one.high - one.low) / (2 * Z95)))
         for one in (fit.step_s, fit.start_to_load_s, fit.warm_up_s)
     ]
     step_s = draws_s[0]
@@ -237,11 +179,12 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
 def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
     """Return which times differ between two parts beyond chance (Mann and Whitney's test)."""
     changes = []
-    for what, early, late in (
-        ("loading", _loads_s(first), _loads_s(second)),
-        ("a step", _steps_s(first), _steps_s(second)),
-        ("the time between starts", _between_s(first), _between_s(second)),
+    for what, times_of in (
+        ("loading", loads_of),
+        ("a step", steps_of),
+        ("the time between starts", between_starts),
     ):
+        early, late = times_of(first), times_of(second)
         if min(len(early), len(late)) < 3:
             continue
         if stats.mannwhitneyu(early, late).pvalue < 0.01:
@@ -249,19 +192,3 @@ def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
             word = "longer" if ratio > 1.0 else "shorter"
             changes.append(f"{what} is {abs(ratio - 1.0):.0%} {word} in the second part")
     return tuple(changes)
-
-
-def _loads_s(log: GoodputLog) -> list[float]:
-    return [life.loaded[0] - life.start_s for life in log.lives if life.loaded]
-
-
-def _between_s(log: GoodputLog) -> list[float]:
-    return [life.duration_s for life in log.lives[:-1]]
-
-
-def _steps_s(log: GoodputLog) -> list[float]:
-    return [
-        (late[0] - early[0]) / (late[1] - early[1])
-        for life in log.lives
-        for early, late in zip(life.saves, life.saves[1:], strict=False)
-    ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gamma, log
 
 import numpy as np
@@ -23,27 +24,18 @@ from numpy.typing import NDArray
 _LEAST_LIVES = 3
 _MOST_SPREAD = 1.5
 """A log is refused if the slowest tenth of its steps takes this much longer than the fastest."""
-_Z95 = 1.959964
+Z95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
 class StartTimes:
-    """A Weibull distribution of the times between starts of a job.
+    """A Weibull distribution of the times between starts of a job."""
 
-    Attributes
-    ----------
-    log_scale, log_shape : float
-        Logarithms of scale (in seconds) and shape.
-    covariance : ndarray of float, shape (2, 2)
-        Covariance of the two.
-    starts : int
-        Times between starts that ended within the log.
-    """
-
+    # Logarithms of scale (in seconds) and shape, and the covariance of the two.
     log_scale: float
     log_shape: float
     covariance: NDArray[np.float64]
-    starts: int
+    starts: int  # Times between starts that ended within the log.
 
     @property
     def shape(self) -> Interval:
@@ -68,33 +60,16 @@ class StartTimes:
 
 @dataclass(frozen=True, slots=True)
 class JobFit:
-    """The times of a job from its log, in seconds, with 95 % intervals.
+    """The times of a job from its log, in seconds, with 95 % intervals."""
 
-    Attributes
-    ----------
-    step_s : Interval
-        A step, with its share of a checkpoint.
-    step_spread_s : float
-        Standard deviation of steps, from checkpoint to checkpoint.
-    interval_steps : int
-        Steps between checkpoints.
-    start_to_load_s : Interval
-        From the start of the first node to the loaded checkpoint.
-    warm_up_s : Interval
-        What the steps up to the first checkpoint take longer than later ones.
-    between_starts : StartTimes
-        Times from start to start.
-    counts : dict of str to int
-        Values that each rests on.
-    """
-
-    step_s: Interval
-    step_spread_s: float
-    interval_steps: int
-    start_to_load_s: Interval
-    warm_up_s: Interval
-    between_starts: StartTimes
-    counts: dict[str, int]
+    log: GoodputLog
+    step_s: Interval  # A step, with its share of a checkpoint.
+    step_spread_s: float  # Standard deviation of steps, from checkpoint to checkpoint.
+    interval_steps: int  # Steps between checkpoints.
+    start_to_load_s: Interval  # From the start of the first node to the loaded checkpoint.
+    warm_up_s: Interval  # What the steps up to the first checkpoint take longer than later ones.
+    between_starts: StartTimes  # Times from start to start.
+    counts: dict[str, int]  # Values that each rests on.
 
     @property
     def restart_s(self) -> float:
@@ -111,15 +86,14 @@ def fit_job(log: GoodputLog) -> JobFit:
         If the log has too few lives, loads or saves, or if its steps have no single duration.
     """
     lives = log.lives
-    loads_s = [life.loaded[0] - life.start_s for life in lives if life.loaded]
-    gaps = [pair for life in lives for pair in zip(life.saves, life.saves[1:], strict=False)]
+    loads_s, gaps = loads_of(log), gaps_of(log)
     if len(lives) <= _LEAST_LIVES or len(loads_s) < _LEAST_LIVES or len(gaps) < _LEAST_LIVES:
         raise UserError(
             f"{log.name}: {len(lives)} starts, {len(loads_s)} loads and {len(gaps)} times between "
             f"checkpoints are too few; each needs {_LEAST_LIVES} and more, so take a longer log"
         )
     interval = Counter(late[1] - early[1] for early, late in gaps).most_common(1)[0][0]
-    steps_s = [(late[0] - early[0]) / (late[1] - early[1]) for early, late in gaps]
+    steps_s = steps_of(log)
     fast_s, slow_s = np.quantile(steps_s, [0.1, 0.9]).tolist()
     if slow_s > _MOST_SPREAD * fast_s:
         raise UserError(
@@ -132,14 +106,35 @@ def fit_job(log: GoodputLog) -> JobFit:
     counts = {"step": len(gaps), "load": len(loads_s), "warm-up": len(warm_ups)}
     spread_s = float(np.std([late[0] - early[0] for early, late in gaps], ddof=1))
     return JobFit(
+        log,
         step_s,
         spread_s / interval**0.5,
         interval,
         interval_of(loads_s),
         interval_of(warm_ups or [0.0]),
-        fit_start_times([life.duration_s for life in lives[:-1]], [lives[-1].duration_s]),
+        fit_start_times(between_starts(log), [lives[-1].duration_s]),
         counts,
     )
+
+
+def loads_of(log: GoodputLog) -> list[float]:
+    """Return the seconds from the start of each life to its loaded checkpoint."""
+    return [life.loaded[0] - life.start_s for life in log.lives if life.loaded]
+
+
+def gaps_of(log: GoodputLog) -> list[tuple[tuple[float, int], tuple[float, int]]]:
+    """Return each two checkpoints that follow one another in a life: times in seconds and steps."""
+    return [pair for life in log.lives for pair in pairwise(life.saves)]
+
+
+def steps_of(log: GoodputLog) -> list[float]:
+    """Return the mean seconds of a step between each two checkpoints."""
+    return [(late[0] - early[0]) / (late[1] - early[1]) for early, late in gaps_of(log)]
+
+
+def between_starts(log: GoodputLog) -> list[float]:
+    """Return the seconds from start to start, of lives that ended."""
+    return [life.duration_s for life in log.lives[:-1]]
 
 
 def _warm_up_s(life: Life, step_s: float) -> float | None:
@@ -151,13 +146,7 @@ def _warm_up_s(life: Life, step_s: float) -> float | None:
 
 
 def fit_start_times(ended_s: Sequence[float], under_way_s: Sequence[float]) -> StartTimes:
-    """Fit a Weibull distribution to times, of which some are still under way.
-
-    Parameters
-    ----------
-    ended_s, under_way_s : sequence of float
-        Times that ended, and that last at least so long, in seconds.
-    """
+    """Fit a Weibull distribution to times, of which some are still under way, all in seconds."""
     ended = np.maximum(np.asarray(ended_s, dtype=float), 1e-3)
     every = np.concatenate([ended, np.maximum(np.asarray(under_way_s, dtype=float), 1e-3)])
     shape = weibull_shape(ended, under_way_s)
@@ -191,6 +180,6 @@ def _mean_s(log_scale: float, log_shape: float) -> float:
 
 
 def _exponential(center: float, variance: float) -> Interval:
-    half = _Z95 * variance**0.5
+    half = Z95 * variance**0.5
     low, mean, high = np.exp([center - half, center, center + half]).tolist()
     return Interval(mean, low, high)

@@ -24,15 +24,6 @@ def lives_of(events: Iterable[Event], end_s: float, name: str = "simulated") -> 
     """Return the lives of a run of one group, from its events in order.
 
     A life begins with the failure that ends the one before: restarts are part of lives.
-
-    Parameters
-    ----------
-    events : iterable of Event
-        The run's timeline.
-    end_s : float
-        End of the run, in seconds.
-    name : str
-        Name of the log.
     """
     lives: list[Life] = []
     start_s, saves = 0.0, list[tuple[float, int]]()
@@ -50,19 +41,7 @@ def lives_of(events: Iterable[Event], end_s: float, name: str = "simulated") -> 
 
 
 def goodput_log_text(events: Sequence[Event], end_s: float, groups: int, name: str) -> str:
-    """Return a run as a goodput event log; each group is a node (1,024 at most).
-
-    Parameters
-    ----------
-    events : sequence of Event
-        The run's timeline.
-    end_s : float
-        End of the run, in seconds.
-    groups : int
-        Groups of the job.
-    name : str
-        Name of the job.
-    """
+    """Return a run as the goodput event log of a job; each group is a node (1,024 at most)."""
     lines = _entries(lives_of(events, end_s), min(groups, _MOST_NODES))
     return "".join(json.dumps({**entry, "job_name": name}) + "\n" for entry in lines)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 
 import numpy as np
@@ -12,8 +11,8 @@ from faultline.experiments.analysis.failure_fit import Fit
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_fit import JobFit
 from faultline.experiments.analysis.quantities import counted
-from faultline.experiments.config.logs.failure_log import FailureLog
 from faultline.experiments.config.logs.goodput_log import GoodputLog
+from faultline.experiments.config.mix_file import GPUS_PER_NODE
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import parse_toml
@@ -25,35 +24,17 @@ _DRAWN_NODES = 0
 """Seed of the nodes that stop a replayed job."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobTimes:
-    """What a goodput event log says."""
-
-    fit: JobFit
-    log: GoodputLog
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFailures:
-    """What a log of failures by node says."""
-
-    fit: Fit
-    log: FailureLog
-    mix: str  # Name of the file with its causes, beside the scenario.
-
-
-def learned_job(fit: JobFit, log: GoodputLog, gpus_per_node: int = 8) -> Scenario:
+def learned_job(fit: JobFit) -> Scenario:
     """Return the scenario of a fitted job: one group under checkpointing."""
-    text = scenario_text(gpus_per_node, JobTimes(fit, log))
-    return ScenarioSource(f"scenario of {log.name}", parse_toml(text)[0], text=text).scenario()
+    text = scenario_text(GPUS_PER_NODE, fit)
+    return ScenarioSource(f"scenario of {fit.log.name}", parse_toml(text)[0], text=text).scenario()
 
 
-def stops_of(times: JobTimes) -> list[Failure]:
+def stops_of(log: GoodputLog) -> list[Failure]:
     """Return the stops of a job as a trace has them, each on a node that is drawn.
 
     A goodput event log says when the job started again, and not which node had stopped it.
     """
-    log = times.log
     nodes = np.random.default_rng(_DRAWN_NODES).integers(max(1, log.nodes), size=len(log.lives))
     return [
         Failure(life.start_s - log.start_s, "host", int(node), "stop", "hardware", None, range(0))
@@ -63,30 +44,24 @@ def stops_of(times: JobTimes) -> list[Failure]:
 
 def scenario_text(
     gpus_per_node: int,
-    times: JobTimes | None = None,
-    failures: NodeFailures | None = None,
+    times: JobFit | None = None,
+    failures: Fit | None = None,
+    mix: str = "",
     stops: str | None = None,
 ) -> str:
     """Return the text of the scenario of a job from its logs, of which there is one at least.
 
-    Parameters
-    ----------
-    gpus_per_node : int
-        GPUs of each node.
-    times : JobTimes, optional
-        From its goodput event log; without it all times are left to the scenario's defaults.
-    failures : NodeFailures, optional
-        From its log of failures by node; without it groups fail as the job did.
-    stops : str, optional
-        Name of a trace with the stops of the goodput event log: the scenario then replays the log,
-        the steps that it kept and the stops that happened.
+    Without `times`, from its goodput event log, all times are left to the scenario's defaults.
+    Without `failures`, from its log of failures by node, groups fail as the job did; `mix` names
+    the file with their causes, beside the scenario. With `stops`, the name of a trace with the
+    stops of the goodput event log, the scenario replays that log.
     """
     nodes = times.log.nodes if times and times.log.nodes else 0
     nodes = nodes or (len(failures.log.nodes) if failures else 0)
     sources = [f"{times.log.name}: {times.log.note}"] if times else []
     sources += [f"{failures.log.name}: {failures.log.form}"] if failures else []
     name = times.log.jobs[0] if times and times.log.jobs else "learned"
-    failing, priors = _failures(times, failures, max(1, nodes) * gpus_per_node)
+    failing, priors = _failures(times, failures, mix, max(1, nodes) * gpus_per_node)
     steps = f"{_STEPS}             # not in the log: state the steps of the whole job"
     if stops is not None and times is not None:
         failing, priors = _replayed(times.log, stops, gpus_per_node), []
@@ -133,7 +108,7 @@ def _uncertain(priors: Sequence[str]) -> list[str]:
     return ["[uncertain]                # 5 % and 95 % quantiles", *priors] if priors else []
 
 
-def _size_note(times: JobTimes | None, nodes: int) -> str:
+def _size_note(times: JobFit | None, nodes: int) -> str:
     """Return the comment behind the GPUs of the job."""
     if not nodes:
         return "                   # not in the log: state your GPUs"
@@ -146,9 +121,9 @@ _UNKNOWN_TIMES = [
 ]
 
 
-def _times(times: JobTimes) -> tuple[list[str], list[str]]:
+def _times(fit: JobFit) -> tuple[list[str], list[str]]:
     """Return the tables of a job's times, and the lines of their priors."""
-    fit, counts = times.fit, times.fit.counts
+    counts = fit.counts
     restart_s = _sum(fit.start_to_load_s, fit.warm_up_s)
     lines = [
         "[restart]",
@@ -173,16 +148,16 @@ def _times(times: JobTimes) -> tuple[list[str], list[str]]:
         ("times.compute_s", "normal", fit.step_s),
         ("times.restart_s", "normal", restart_s),
     )
-    return lines, _priors(priors, times.log.name)
+    return lines, _priors(priors, fit.log.name)
 
 
 def _failures(
-    times: JobTimes | None, failures: NodeFailures | None, gpus: int
+    times: JobFit | None, failures: Fit | None, mix: str, gpus: int
 ) -> tuple[list[str], list[str]]:
     """Return the tables of a job's failures, and the lines of their priors."""
     if failures is None:
         assert times is not None
-        starts = times.fit.between_starts
+        starts = times.between_starts
         lines = [
             "[failures]                 # "
             f"{counted(starts.starts, 'time')} from start to start, Weibull, maximum likelihood",
@@ -194,27 +169,28 @@ def _failures(
         known = [("failures.mtbf_s", starts.mean_s), ("failures.shape", starts.shape)]
         return lines, _priors([(key, "lognormal", one) for key, one in known], times.log.name)
     if times is not None:
-        mtbf_s = times.fit.between_starts.mean_s
-        source = f"{counted(times.fit.between_starts.starts, 'time')} from start to start"
+        mtbf_s = times.between_starts.mean_s
+        source = f"{counted(times.between_starts.starts, 'time')} from start to start"
     else:
-        rate = failures.fit.whole.rate_per_gpu_s
-        low, mean, high = (1.0 / (one * gpus) for one in (rate.high, rate.value, rate.low))
+        rate = failures.whole.rate_per_gpu_s
+        low, mean, high = (1.0 / (one * gpus) for one in (rate.high, rate.mean, rate.low))
         mtbf_s = Interval(mean, low, high)
-        source = f"{counted(failures.fit.whole.count, 'failure')} of {gpus:,} GPUs"
+        source = f"{counted(failures.whole.count, 'failure')} of {gpus:,} GPUs"
     lines = [
         "[failures]",
         'model = "mix"',
-        f"mix = {json.dumps(failures.mix)}",
+        f"mix = {json.dumps(mix)}",
         'rate = "mtbf"              # the causes of the mix, at the rate below',
         f"mtbf_s = {mtbf_s.mean:.6g}  # {source}; it falls with the GPUs of the job",
     ]
-    lemons, bursts = failures.fit.lemons, failures.fit.bursts
+    lemons, bursts = failures.lemons, failures.bursts
     known = [("failures.mtbf_s", mtbf_s)]
     kinds = []
-    if lemons is not None and isfinite(lemons.shape.value):
-        shape = Interval(lemons.shape.value, lemons.shape.low, lemons.shape.high)
-        kinds.append(f"lemon_shape = {shape.mean:.4g}        # nodes differ (gamma, likelihood)")
-        known.append(("failures.kinds.lemon_shape", shape))
+    if lemons is not None and isfinite(lemons.shape.mean):
+        kinds.append(
+            f"lemon_shape = {lemons.shape.mean:.4g}        # nodes differ (gamma, likelihood)"
+        )
+        known.append(("failures.kinds.lemon_shape", lemons.shape))
     if bursts is not None and bursts.found:
         kinds.append(f"correlated_excess = {bursts.excess.mean:.4g}  # bursts (Palm likelihood)")
         kinds.append(f"excess_within_s = {bursts.within_s.mean:.4g}")

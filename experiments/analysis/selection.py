@@ -138,15 +138,7 @@ def at_best(
     are passed over: where runs failed, the mean over the others would flatter. Settings under which
     jobs gave up come after those under which fewer did: a job that gave up has not trained.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Successful runs, a row each, with the column ``seed``; their order stays.
-    kept, knobs : sequence of str
-        Axes that are given, such as the scheme and the failures; and those that may be chosen for
-        each of them.
-    metric : str
-        What is best in: a quantity that is better the lower, or the higher, it is.
+    Runs are successful ones, a row each, with the column ``seed``; their order stays.
     """
     if not knobs:
         return runs
@@ -173,13 +165,8 @@ def without_other_knobs(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Put the knobs that a picture does not show to their best in a metric.
 
-    Returns
-    -------
-    frame : DataFrame
-        The runs with the best setting for each setting of all other axes, and the failed runs; the
-        columns of those knobs are gone.
-    notes : list of str
-        A sentence that says so, if there are such knobs.
+    The frame has the runs with the best setting for each setting of all other axes, and the failed
+    runs, without the columns of those knobs. If there are such knobs, a sentence says so.
     """
     knobs = [knob for knob in knobs_of(frame) if knob not in drawn]
     if not knobs:

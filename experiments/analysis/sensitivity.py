@@ -17,21 +17,12 @@ _BASE_SAMPLES = 512
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one input on a quantity.
+    """The effect of one input on a quantity."""
 
-    Attributes
-    ----------
-    name
-        The input.
-    total
-        Total-effect index: share of the variance that remains if all other inputs are known.
-    error
-        Half the 95 % interval of the index, over samples of the emulator.
-    """
-
-    name: str
+    name: str  # The input.
+    # Total-effect index: share of the variance that remains if all other inputs are known.
     total: float
-    error: float
+    error: float  # Half the 95 % interval of the index, over samples of the emulator.
 
 
 def total_effects(
@@ -77,16 +68,8 @@ def total_effects(
 def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str, list[Effect]]:
     """Return what decides between a candidate and each rival.
 
-    The quantity is the difference of logarithmic expected times, evaluated by the emulator.
-
-    Parameters
-    ----------
-    emulator
-        Of all candidates.
-    first
-        The advised candidate.
-    seed
-        Of the evaluated points.
+    The quantity is the difference of logarithmic expected times, evaluated by the emulator of all
+    candidates, from the advised candidate, `first`.
     """
     place = emulator.candidates.index(first)
 

@@ -210,15 +210,15 @@ def execute_fit(arguments: argparse.Namespace) -> None:
         remedy = "name a mix (.toml) or a figure (.png)"
         with explained(f"-o {path}", remedy, ValueError):
             if path.suffix == ".toml":
-                write_file(path, mix_text(fitted, log))
+                write_file(path, mix_text(fitted))
             else:
                 from faultline.experiments.figures.failures import draw_fit
 
                 draw_fit(fitted, _sentence(log), path)
     if arguments.json:
-        print_json(fit_as_json(fitted, log))
+        print_json(fit_as_json(fitted))
     else:
-        console = print_fit(fitted, log)
+        console = print_fit(fitted)
         for path in arguments.output:
             console.print(f"{'mix' if path.suffix == '.toml' else 'figure'}: {path}")
 
@@ -271,17 +271,17 @@ def _print_log(log: FailureLog, **look: Any) -> Screen:
     return console
 
 
-def fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
+def fit_as_json(fitted: Any) -> dict[str, Any]:
     """Return a fit of a log of failures as ``--json`` prints it."""
     lemons = fitted.lemons
     return {
-        **_about(log),
+        **_about(fitted.log),
         "whole": _cause_as_json(fitted.whole),
         "causes": [_cause_as_json(cause) for cause in fitted.causes],
         "lemons": None
         if lemons is None
         else {
-            "shape": asdict(lemons.shape),
+            "shape": _estimate_as_json(lemons.shape),
             "p_alike": lemons.p_alike,
             "share_of_worst_5_percent": lemons.worst_share,
         },
@@ -289,9 +289,11 @@ def fit_as_json(fitted: Any, log: FailureLog) -> dict[str, Any]:
     }
 
 
-def _cause_as_json(cause: Any) -> dict[str, Any]:
-    from faultline.experiments.analysis.failure_fit import per_1000_node_days
+def _estimate_as_json(one: Any) -> dict[str, float]:
+    return {"value": one.mean, "low": one.low, "high": one.high}
 
+
+def _cause_as_json(cause: Any) -> dict[str, Any]:
     gaps, repair = cause.gaps, cause.repair
     return {
         "name": cause.name,
@@ -299,8 +301,8 @@ def _cause_as_json(cause: Any) -> dict[str, Any]:
         "kind": cause.kind,
         "failures": cause.count,
         "same_instant": gaps.same_instant,
-        "per_1000_node_days": asdict(per_1000_node_days(cause.rate_per_gpu_s)),
-        "weibull_shape": None if gaps.shape is None else asdict(gaps.shape),
+        "per_1000_node_days": _estimate_as_json(cause.per_1000_node_days),
+        "weibull_shape": None if gaps.shape is None else _estimate_as_json(gaps.shape),
         "p_exponential": gaps.p_exponential,
         "p_weibull": gaps.p_weibull,
         "repair": None
@@ -314,23 +316,21 @@ def _cause_as_json(cause: Any) -> dict[str, Any]:
     }
 
 
-def print_fit(fitted: Any, log: FailureLog) -> Screen:
+def print_fit(fitted: Any) -> Screen:
     """Print a fit of a log of failures, and return the console."""
-    from faultline.experiments.analysis.failure_fit import per_1000_node_days
-
-    console = _print_log(log, style="bold")
+    console = _print_log(fitted.log, style="bold")
     rows = []
     for cause in (*fitted.causes, fitted.whole):
-        rate, gaps, repair = per_1000_node_days(cause.rate_per_gpu_s), cause.gaps, cause.repair
+        rate, gaps, repair = cause.per_1000_node_days, cause.gaps, cause.repair
         rows.append(
             [
                 cause.name,
                 cause.level,
                 cause.kind,
                 f"{cause.count:,}",
-                f"{rate.value:.3g}",
+                f"{rate.mean:.3g}",
                 f"{rate.low:.3g}–{rate.high:.3g}",
-                "" if gaps.shape is None else f"{gaps.shape.value:.2f}",
+                "" if gaps.shape is None else f"{gaps.shape.mean:.2f}",
                 "" if gaps.shape is None else f"{gaps.shape.low:.2f}–{gaps.shape.high:.2f}",
                 "" if gaps.p_exponential is None else f"{gaps.p_exponential:.2f}",
                 "" if gaps.p_weibull is None else f"{gaps.p_weibull:.2f}",
@@ -351,11 +351,11 @@ def _about_lemons(lemons: Any) -> str:
     if lemons is None:
         return "too few failures of nodes to determine whether some fail more often than others"
     shape = lemons.shape
-    if not math.isfinite(shape.value):
+    if not math.isfinite(shape.mean):
         return f"nodes fail alike (a gamma factor's shape is above {shape.low:.2g}, 95 %)"
     high = f"{shape.high:.2g}" if math.isfinite(shape.high) else "any"
     return (
-        f"nodes differ by a gamma factor of shape {shape.value:.2g} ({shape.low:.2g} to {high}): "
+        f"nodes differ by a gamma factor of shape {shape.mean:.2g} ({shape.low:.2g} to {high}): "
         f"the worst 5 % have {lemons.worst_share:.0%} of the failures (if all were alike, this "
         f"difference would have p = {lemons.p_alike:.2g})"
     )

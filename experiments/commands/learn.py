@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from faultline.experiments.analysis.down_nodes import MEASURES as DOWN_MEASURES
 from faultline.experiments.analysis.down_nodes import backtest_down, down_share
+from faultline.experiments.analysis.failure_fit import Fit, mix_text
 from faultline.experiments.analysis.failure_fit import fit as fit_failures
-from faultline.experiments.analysis.failure_fit import mix_text
 from faultline.experiments.analysis.intervals import Interval
 from faultline.experiments.analysis.job_backtest import (
     BAND,
@@ -23,12 +23,7 @@ from faultline.experiments.analysis.job_backtest import (
     predict,
 )
 from faultline.experiments.analysis.job_fit import JobFit, fit_job
-from faultline.experiments.analysis.learned_job import (
-    JobTimes,
-    NodeFailures,
-    scenario_text,
-    stops_of,
-)
+from faultline.experiments.analysis.learned_job import scenario_text, stops_of
 from faultline.experiments.analysis.printing import text_table
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.failures import fit_as_json, node_log, print_fit
@@ -52,10 +47,11 @@ def execute(arguments: argparse.Namespace) -> None:
     with explained(f"-o {path}", "name a file that can be written"):
         check_writable(path)
     times, failures = _learned(arguments)
-    text = scenario_text(arguments.gpus_per_node, times, failures)
+    mix = f"{path.stem}-causes.toml"
+    text = scenario_text(arguments.gpus_per_node, times, failures, mix)
     with explained(f"-o {path}"):
         if failures is not None:
-            write_file(path.with_name(failures.mix), mix_text(failures.fit, failures.log))
+            write_file(path.with_name(mix), mix_text(failures))
         write_file(path, text)
         replay = None if times is None else _write_replay(path, arguments.gpus_per_node, times)
     if arguments.json:
@@ -63,9 +59,9 @@ def execute(arguments: argparse.Namespace) -> None:
         if replay is not None:
             data["replay"] = str(replay)
         if times is not None:
-            data |= {"log": times.log.name, "read": times.log.note, **_fit_data(times.fit)}
+            data |= {"log": times.log.name, "read": times.log.note, **_fit_data(times)}
         if failures is not None:
-            data["failures"] = fit_as_json(failures.fit, failures.log)
+            data["failures"] = fit_as_json(failures)
         print_json(data)
         return
     console = Screen()
@@ -74,12 +70,12 @@ def execute(arguments: argparse.Namespace) -> None:
         missing.insert(0, "job.gpus")
     if times is not None:
         console.print(times.log.note, soft_wrap=True)
-        console.print(_fit_table(times.fit))
+        console.print(_fit_table(times))
         missing.append("for how long a checkpoint stops the job (times.checkpoint_write_s)")
     else:
         missing.append("the times of steps, checkpoints and restarts")
     if failures is not None:
-        print_fit(failures.fit, failures.log)
+        print_fit(failures)
     console.print(
         f"not in the log: {', '.join(missing[:-1])} and {missing[-1]}; state them in the scenario "
         "before you compare schemes or intervals",
@@ -93,35 +89,32 @@ def execute(arguments: argparse.Namespace) -> None:
         )
 
 
-def _write_replay(path: Path, gpus_per_node: int, times: JobTimes) -> Path:
+def _write_replay(path: Path, gpus_per_node: int, times: JobFit) -> Path:
     """Write the scenario that replays a log, beside the learned one, and the trace of its stops."""
     replay, trace = (
         path.with_name(f"{path.stem}-{ending}") for ending in ("replay.toml", "stops.csv")
     )
-    write_trace(stops_of(times), trace)
+    write_trace(stops_of(times.log), trace)
     write_file(replay, scenario_text(gpus_per_node, times, stops=trace.name))
     return replay
 
 
-def _learned(arguments: argparse.Namespace) -> tuple[JobTimes | None, NodeFailures | None]:
+def _learned(arguments: argparse.Namespace) -> tuple[JobFit | None, Fit | None]:
     """Read and fit the logs.
 
     Raises UserError: there are two of one kind, an option has no effect, or a log is wrong.
     """
-    times: JobTimes | None = None
-    failures: NodeFailures | None = None
+    times: JobFit | None = None
+    failures: Fit | None = None
     for path in arguments.logs:
         if _is_goodput_log(path):
             if times is not None:
                 raise UserError(f"{path}: give one goodput event log; {times.log.name} is another")
-            log = read_goodput_log(path)
-            times = JobTimes(fit_job(log), log)
+            times = fit_job(read_goodput_log(path))
         else:
             if failures is not None:
                 raise UserError(f"{path}: give one log of failures; {failures.log.name} is another")
-            of_nodes = node_log(arguments, path)
-            mix = f"{arguments.output.stem}-causes.toml"
-            failures = NodeFailures(fit_failures(of_nodes), of_nodes, mix)
+            failures = fit_failures(node_log(arguments, path))
     if failures is None:
         refuse_idle(arguments, ["nodes", "days", "columns"], "without a log of failures by node")
     return times, failures
@@ -163,7 +156,7 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
 
         tested = backtest(log, runs=arguments.seeds, seed=arguments.seed, on_done=on_done)
         progress.update(task, description="simulating what comes next")
-        ahead = predict(log, fit_job(log), log.span_s, arguments.seeds, arguments.seed, on_done)
+        ahead = predict(fit_job(log), log.span_s, arguments.seeds, arguments.seed, on_done)
     if arguments.output is not None:
         # Importing Matplotlib takes a second: only a command that draws imports it.
         from faultline.experiments.figures.backtest import draw_backtest

@@ -127,8 +127,8 @@ def _draw_gaps(axis: Axes, fitted: Fit) -> None:
     memoryless = np.exp(-at_s / gaps.times_s.mean())
     axis.plot(at_s / unit.seconds, memoryless, color=_EXPONENTIAL, label="exponential")
     if gaps.shape is not None:
-        weibull = np.exp(-((at_s / gaps.scale_s) ** gaps.shape.value))
-        label = f"Weibull, shape {gaps.shape.value:.2f}"
+        weibull = np.exp(-((at_s / gaps.scale_s) ** gaps.shape.mean))
+        label = f"Weibull, shape {gaps.shape.mean:.2f}"
         axis.plot(at_s / unit.seconds, weibull, color=_OTHER, linestyle="--", label=label)
     axis.set_yscale("log")
     axis.yaxis.set_major_formatter("{x:g}")
@@ -157,8 +157,8 @@ def _draw_nodes(axis: Axes, lemons: Lemons | None) -> None:
     nodes = len(lemons.counts)
     poisson = nodes * stats.poisson.pmf(at, mean)
     axis.plot(at, poisson, "o-", color=_EXPONENTIAL, label="equal nodes")
-    if np.isfinite(lemons.shape.value):
-        shape = lemons.shape.value
+    if np.isfinite(lemons.shape.mean):
+        shape = lemons.shape.mean
         gamma = nodes * stats.nbinom.pmf(at, shape, shape / (shape + mean))
         axis.plot(at, gamma, "s--", color=_OTHER, label=f"gamma factor, shape {shape:.2g}")
     axis.set_yscale("symlog", linthresh=1)

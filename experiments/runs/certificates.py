@@ -22,10 +22,7 @@ _HOW = "docs/many-machines.md shows how"
 def security_for(address: str) -> Security:
     """Return the TLS settings of a scheduler; none are needed on this machine.
 
-    Raises
-    ------
-    UserError
-        If the address is invalid, or lies outside this machine and certificates are missing.
+    It is a UserError if the address is invalid, or outside this machine without certificates.
     """
     from distributed import Security
 

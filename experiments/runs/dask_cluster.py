@@ -64,13 +64,8 @@ class DaskExecutor:
         """Execute the requests; see `Executor`.
 
         Other workers execute the runs of a lost worker. A run whose workers keep failing has a
-        result with an error.
-
-        Raises
-        ------
-        UserError
-            If the scheduler is missing or permanently lost, or if the environment of a worker
-            differs from that of this machine.
+        result with an error. It is a UserError if the scheduler is missing or permanently lost, or
+        if the environment of a worker differs from that of this machine.
         """
         address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
         assignments = (Assignment(request, limits, directory) for request in requests)
@@ -190,19 +185,8 @@ def _reason(error: BaseException) -> str:
 def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
     """Execute a run in the fork server of this thread of a worker.
 
-    Parameters
-    ----------
-    assignment : Assignment
-        The run, its limits and its directory.
-    expected : Environment
-        Environment of the machine that started the sweep.
-    key : str
-        Dask's name of this task. The run ends if the task is cancelled.
-
-    Raises
-    ------
-    UserError
-        If the worker cannot execute runs, or has another environment; the message names it.
+    The run ends if the task, which Dask calls `key`, is cancelled. It is a UserError that names the
+    worker if that cannot execute runs, or has not the expected environment of the sweep.
     """
     worker = get_worker()
 

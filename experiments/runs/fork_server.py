@@ -130,21 +130,9 @@ def _start_resource_tracker() -> None:
 def supervise(simulate: Callable[[], RunOutcome], limits: Limits, owner: Connection) -> RunOutcome:
     """Execute one run in a forked process group, and end the whole group afterwards.
 
-    The calling process must have a single thread.
-
-    Parameters
-    ----------
-    simulate : callable
-        The run; the forked child calls it.
-    limits : Limits
-        Limits of the child and all that it starts.
-    owner : Connection
-        Connection to the owner; it becomes readable if the owner ends.
-
-    Raises
-    ------
-    OwnerGoneError
-        If the owner ended; the run has been ended too.
+    The calling process must have a single thread. Limits are those of the child, which calls
+    `simulate`, and of all that it starts. The connection to the owner becomes readable if the owner
+    ends: then the run has been ended too, and an OwnerGoneError is raised.
     """
     receiving, sending = Pipe()
     child = os.fork()
@@ -232,14 +220,9 @@ def _resident_bytes(group: int) -> int:
 
 
 def members(leader: int, leader_of: Callable[[int], int]) -> list[psutil.Process]:
-    """Return the running processes of a process group or session; none if /proc is unreadable.
+    """Return the running processes of a group or session; none if /proc is unreadable.
 
-    Parameters
-    ----------
-    leader : int
-        Number of the group or session.
-    leader_of : callable
-        `os.getpgid` or `os.getsid`.
+    `leader_of` is `os.getpgid` or `os.getsid`.
     """
     found = []
     for number in process_numbers() or ():

@@ -151,14 +151,9 @@ class ForkServer:
     def simulate(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
         """Execute a run; retry a few times if the fork server fails meanwhile.
 
-        `wanted` is called periodically; the run ends if it returns False.
-
-        Raises
-        ------
-        RunAbandonedError
-            If `stop` or `wanted` ended the run.
-        UserError
-            If no process can be started here, or its environment differs.
+        `wanted` is called periodically; the run ends if it returns False. A run that this or `stop`
+        ended is a RunAbandonedError. It is a UserError if no process can be started here, or its
+        environment differs.
         """
         if assignment.limits.memory_bytes is not None and process_numbers() is None:
             raise UserError(

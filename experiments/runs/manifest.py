@@ -62,12 +62,8 @@ def _plain(value: object) -> object:
 def read_own(path: Path | str) -> bytes:
     """Return the content of a file of a results folder.
 
-    Raises
-    ------
-    DamagedError
-        If it is a link, not a regular file, or too large.
-    OSError
-        If it is missing or cannot be read.
+    It is a DamagedError if that is a link, not a regular file, or too large, and an OSError if it
+    is missing or cannot be read.
     """
     try:
         return read_file(path, _LARGEST_BYTES, follow=False)
@@ -136,12 +132,8 @@ _SCALARS = (str, int, float, bool, NoneType)
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of a sweep directory.
 
-    Raises
-    ------
-    DamagedError
-        If it is truncated, edited, or of an unknown version.
-    OSError
-        If it is missing or cannot be read.
+    It is a DamagedError if that is truncated, edited, or of an unknown version, and an OSError if
+    it is missing or cannot be read.
     """
     content = unseal(read_own(directory / FILE))
     if content.get("format") != FORMAT:

@@ -116,7 +116,7 @@ class Column:
     share: bool = False  # Whether the values, and so their intervals, are between 0 and 1.
     optional: bool = False  # Whether a run may have no value.
     # Computes the value of a run, or the values of a family by name. The default is the attribute
-    # of `PlayedRun` or `Progress` with the name of the column.
+    # of `SimulatedRun` or `Progress` with the name of the column.
     value: Callable[[SimulatedRun], Any] | None = None
 
     @property

@@ -254,21 +254,9 @@ def open_store(
     Temporary files of killed processes are removed. A damaged run counts as missing; a link, a pipe
     or a folder at its place is refused. Nothing else changes before `Store.begin`.
 
-    Parameters
-    ----------
-    directory : Path
-        Folder of the store.
-    requested : Manifest or iterable of str
-        The plan, or names of runs in a store that may have others.
-    print_line : callable
-        Prints a note.
-    option : str
-        The command-line option that names the folder, for messages.
-
-    Raises
-    ------
-    UserError
-        If the directory contains other files, or results of another plan.
+    The request is a plan, or names of runs in a store that may have others. Messages name the
+    folder by its command-line option. It is a UserError if the directory contains other files, or
+    results of another plan.
     """
     _make(directory, option)
     with locked(directory, print_line) as alone:
@@ -345,13 +333,9 @@ def _remove_temporary_files(directory: Path) -> None:
 def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
     """Hold a directory's lock; wait if another process has it.
 
-    The kernel releases the lock when its holder ends, even if the holder is killed.
-
-    Yields
-    ------
-    bool
-        Whether the lock is held. Some network file systems have no locks: concurrent sweeps then
-        execute some runs twice, but files are still whole.
+    The kernel releases the lock when its holder ends, even if the holder is killed. Yields whether
+    the lock is held: some network file systems have no locks. Concurrent sweeps then execute some
+    runs twice, but files are still whole.
     """
     descriptor = _open_lock(directory / LOCK)
     try:

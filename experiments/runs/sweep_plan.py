@@ -69,12 +69,8 @@ def make_plan(grid: Grid) -> Plan:
     """Validate every point of a grid, and name its runs.
 
     A point in several cases is simulated once. All checks that need no measurement on a platform
-    happen here, so that a sweep does not fail after hours.
-
-    Raises
-    ------
-    UserError
-        If a point cannot be simulated; names the first bad point and its mistake.
+    happen here, so that a sweep does not fail after hours: a UserError names the first bad point
+    and its mistake.
     """
     source = read_source(grid.scenario_source())
     base = source.tables
@@ -166,28 +162,11 @@ def simulate_plan(
 ) -> Outcome:
     """Execute the missing runs of a plan, store each result as it arrives, and write the tables.
 
-    A failed run becomes a row with its error.
+    A failed run becomes a row with its error. The executor is made only if a run is missing. The
+    console shows the progress, and a line per damaged file.
 
-    Parameters
-    ----------
-    plan : Plan
-        The runs.
-    directory : Path
-        Folder of the results; it may have some already.
-    executor : callable
-        Makes the executor; called only if a run is missing.
-    console : Console
-        Shows the progress, and a line per damaged file.
-    limits : Limits
-        Limits of a single run.
-    retry_failed : bool
-        Whether runs that failed before are repeated.
-
-    Raises
-    ------
-    UserError
-        If the directory contains other files, or results of other source code, or is not writable.
-        Stored results stay, and the same call resumes.
+    It is a UserError if the directory contains other files, or results of other source code, or is
+    not writable. Stored results stay, and the same call resumes.
     """
     print_line = line_printer(console)
     code = code_digest()

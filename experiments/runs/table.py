@@ -63,12 +63,7 @@ def read_sweep(directory: Path) -> Sweep:
     """Read a sweep directory; the sweep may be unfinished or still running.
 
     The table is read if it is valid and newer than all runs. Otherwise the files of the runs are
-    read, which gives the same frame. Nothing is changed.
-
-    Raises
-    ------
-    UserError
-        If the directory has no sweep.
+    read, which gives the same frame. Nothing is changed. It is a UserError if there is no sweep.
     """
     manifest = _manifest(directory)
     problems: tuple[str, ...] = ()
@@ -269,12 +264,8 @@ def parquet_from(content: bytes, most_rows: int) -> pa.Table:
     """Return the table of a Parquet file.
 
     Arrow starts no thread: one that releases a Python object after Python's end causes a SIGABRT.
-    Rows are counted before they are read, as a file of 1 MB may have 50 million.
-
-    Raises
-    ------
-    OSError or pyarrow.ArrowException
-        If the file is not Parquet, has a wrong checksum, or more rows than `most_rows`.
+    Rows are counted before they are read, as a file of 1 MB may have 50 million. It is an OSError
+    or a pyarrow.ArrowException if the file is not Parquet, has a wrong checksum, or too many rows.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False

@@ -75,7 +75,7 @@ def test_rates_of_a_known_mix_are_within_their_intervals_95_times_of_100() -> No
 def test_an_exact_interval_by_hand() -> None:
     """After no failure at most 3.69 were to be expected; after ten (Garwood) 4.8 to 18.4."""
     none = rate(0, 10.0)
-    assert (none.value, none.low) == (0.0, 0.0)
+    assert (none.mean, none.low) == (0.0, 0.0)
     assert none.high == pytest.approx(-np.log(0.025) / 10)
     ten = rate(10, 1.0)
     assert (ten.low, ten.high) == (pytest.approx(4.795, abs=1e-3), pytest.approx(18.39, abs=1e-2))
@@ -142,7 +142,7 @@ def test_nodes_that_are_alike_are_no_lemons() -> None:
     rng = np.random.default_rng(5)
     found = [fit_lemons(rng.poisson(2, 400)) for _ in range(60)]
     assert sum(one is not None and one.p_alike < 0.05 for one in found) <= 9
-    assert any(one is not None and one.shape.value == np.inf for one in found)
+    assert any(one is not None and one.shape.mean == np.inf for one in found)
     assert fit_lemons(np.zeros(400, dtype=np.int64)) is None
 
 
@@ -158,17 +158,13 @@ def test_repairs() -> None:
 
 
 @pytest.fixture(scope="module")
-def log_and_fit() -> tuple[FailureLog, Fit]:
-    log = drawn(CAUSES, 7)
-    return log, fit(log)
+def fitted() -> Fit:
+    return fit(drawn(CAUSES, 7))
 
 
-def test_the_mix_is_one_that_scenarios_can_use(
-    log_and_fit: tuple[FailureLog, Fit], tmp_path: Path
-) -> None:
-    log, fitted = log_and_fit
+def test_the_mix_is_one_that_scenarios_can_use(fitted: Fit, tmp_path: Path) -> None:
     path = tmp_path / "fitted.toml"
-    path.write_text(mix_text(fitted, log), encoding="utf-8")
+    path.write_text(mix_text(fitted), encoding="utf-8")
     causes = {cause.name: cause for cause in load_mix(str(path)).causes()}
     assert set(causes) == {cause.name for cause in CAUSES}
     for known in CAUSES:
@@ -186,7 +182,7 @@ def test_names_that_no_mix_may_have(tmp_path: Path) -> None:
     third = one._replace(time_s=9.5, cause="™")
     log = FailureLog('"odd"\nname', "CSV", (one, other, third), ("a",), 8, 10.0, 10.0)
     path = tmp_path / "mix.toml"
-    path.write_text(mix_text(fit(log), log), encoding="utf-8")
+    path.write_text(mix_text(fit(log)), encoding="utf-8")
     names = [cause.name for cause in load_mix(str(path)).causes()]
     assert sorted(names) == ["cause", "gpu-memory", "gpu-memory-2"]
 
@@ -212,31 +208,24 @@ def test_any_log_can_be_fitted_and_its_mix_be_read(
     names, span_s = tuple(f"n{number}" for number in range(nodes)), max(times) + 1.0
     log = FailureLog("log", "CSV", failures, names, 8, span_s, span_s * nodes)
     path = tmp_path_factory.getbasetemp() / "any-mix.toml"
-    path.write_text(mix_text(fit(log), log), encoding="utf-8")
+    path.write_text(mix_text(fit(log)), encoding="utf-8")
     assert len(load_mix(str(path)).causes()) == min(causes, len(times))
 
 
-def test_the_figure(log_and_fit: tuple[FailureLog, Fit], tmp_path: Path) -> None:
-    for number, fitted in enumerate(
-        (
-            log_and_fit[1],
-            fit(
-                FailureLog(
-                    "l", "CSV", (Logged(5.0, "host", 0, "a", "hardware", None),), ("a",), 8, 9e9, 1
-                )
-            ),
-        )
-    ):
-        path = draw_fit(fitted, "a $log$", tmp_path / f"{number}.png")
+def test_the_figure(fitted: Fit, tmp_path: Path) -> None:
+    only = Logged(5.0, "host", 0, "a", "hardware", None)
+    lonely = fit(FailureLog("l", "CSV", (only,), ("a",), 8, 9e9, 1))
+    for number, one in enumerate((fitted, lonely)):
+        path = draw_fit(one, "a $log$", tmp_path / f"{number}.png")
         assert path.stat().st_size > 10_000
 
 
 def test_counts_of_failures_are_marked_at_whole_numbers(
-    log_and_fit: tuple[FailureLog, Fit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fitted: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(failure_figures, "save_figure", lambda figure, path: drawn.append(figure))
-    draw_fit(log_and_fit[1], "a log", tmp_path / "fit.png")
+    draw_fit(fitted, "a log", tmp_path / "fit.png")
     (nodes,) = (one for one in drawn[0].axes if one.get_xlabel() == "failures of a node")
     nodes.set_xlim(-0.5, 20.5)
     assert all(float(place).is_integer() for place in nodes.get_xticks())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, isnan
 
 import numpy as np
@@ -16,6 +17,12 @@ from faultline.experiments.analysis.intervals import (
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, t, ttest_rel
+
+
+def row_over_seeds(column: str, values: Sequence[float]) -> pd.Series:
+    frame = pd.DataFrame({"seed": range(len(values)), column: values})
+    return mean_over_seeds(frame, [], column).iloc[0]
+
 
 _RATIOS = st.lists(
     st.tuples(st.floats(1.0, 10.0), st.floats(1.0, 10.0)), min_size=2, max_size=12, unique=True
@@ -62,10 +69,7 @@ def test_the_interval_of_a_share_is_wilson_s(trials: int, data: st.DataObject) -
 @pytest.mark.parametrize("shares", [(0.999, 0.95, 0.999), (0.001, 0.05, 0.001), (0.1, 0.9, 0.6)])
 def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]) -> None:
     """Availability's does; Student's own reaches beyond in each of these samples."""
-    frame = pd.DataFrame({"seed": range(3), "availability": shares, "time_to_train_ratio": shares})
-    row, plain = (
-        mean_over_seeds(frame, [], name).iloc[0] for name in ("availability", "time_to_train_ratio")
-    )
+    row, plain = (row_over_seeds(name, shares) for name in ("availability", "time_to_train_ratio"))
     assert plain["low"] < 0 or plain["high"] > 1
     assert 0 < row["low"] < row["mean"] < row["high"] < 1
     assert row["mean"] == plain["mean"]
@@ -74,14 +78,12 @@ def test_the_interval_of_a_share_stays_between_0_and_1(shares: tuple[float, ...]
 
 
 def test_the_interval_of_a_share_is_student_s_where_it_is_short() -> None:
-    frame = pd.DataFrame({"seed": range(3), "availability": [0.9, 0.9002, 0.9001]})
-    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    row = row_over_seeds("availability", [0.9, 0.9002, 0.9001])
     half = t.ppf(0.975, 2) * 1e-4 / np.sqrt(3)
     assert (row["low"], row["high"]) == pytest.approx((0.9001 - half, 0.9001 + half), abs=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_share_that_is_all_or_nothing_has_no_width(share: float) -> None:
-    frame = pd.DataFrame({"seed": range(3), "availability": share})
-    row = mean_over_seeds(frame, [], "availability").iloc[0]
+    row = row_over_seeds("availability", [share] * 3)
     assert row["low"] == row["mean"] == row["high"] == share
