@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, pay_latencies
-from faultline.simulator.pattern.rail_rings import ring_edges
-from faultline.simulator.pattern.step_pattern import resharding
+from faultline.simulator.pattern.step_pattern import resharding, ring_edges
 from faultline.simulator.pattern.teams import Team, Teams
 
 

@@ -16,8 +16,14 @@ from operator import add
 from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern, resharding
+from faultline.simulator.pattern.step_pattern import (
+    Held,
+    PartWork,
+    RingEdge,
+    StepPattern,
+    resharding,
+    ring_edges,
+)
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.step_shares import Pipeline, StageShare
 

@@ -69,15 +69,6 @@ class PlacedJob:
         """Return the host of a rank."""
         return simgrid.Host.by_name(self._names[rank])
 
-    def look_up(self) -> bool:
-        """Look up all routes, loads and symmetries, which takes longer than a step.
-
-        They stay known. Returns `treats_replicas_alike`.
-        """
-        for kind in MESSAGES:
-            self.load(kind)
-        return self.treats_replicas_alike
-
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that represent all.
 

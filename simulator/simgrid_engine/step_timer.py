@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
-from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern, ring_edges
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Hosts, Team, Teams
@@ -127,8 +126,10 @@ class StepTimer:
     def look_up(self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None) -> None:
         """Look up the platform's properties for timing a step, without simulating it."""
         cluster = self._cluster(hosts, _teams(hosts, pattern, shares))
-        if self._folds:
-            cluster.look_up()
+        for kind in MESSAGES:
+            cluster.load(kind)
+        # A cached property: looking at it is enough.
+        _ = cluster.treats_replicas_alike
 
     def _cluster(self, hosts: Hosts, teams: Teams) -> PlacedJob:
         """Return the ranks of the teams on their hosts; results for a step are kept."""

@@ -62,7 +62,7 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
     from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
     from faultline.simulator.simgrid_engine.links import level_memory_doors
-    from faultline.simulator.simgrid_engine.loading import run_controller
+    from faultline.simulator.simgrid_engine.loading import lasting_s, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
     level_memory_doors(traffic)
@@ -79,11 +79,6 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     if traffic.snapshot:
         write = partial(transfer, traffic.write_of(None))
         parts.append(save)
-
-    def lasting_s(act: Callable[[], object]) -> float:
-        start_s = float(simgrid.Engine.clock)
-        act()
-        return float(simgrid.Engine.clock) - start_s
 
     def begin(act: Callable[[], object]) -> tuple[simgrid.Actor, list[float]]:
         lasted_s: list[float] = []
