@@ -47,17 +47,7 @@ def domains_of_ranks(hosts: Hosts) -> DomainOf:
 
 
 class PlacedJob:
-    """A job's ranks on hosts.
-
-    Parameters
-    ----------
-    hosts : sequence
-        GPU hosts by replica, stage and position.
-    pattern : StepPattern
-        Their work in a step.
-    among : PlacedJob, optional
-        All ranks that share the links, these included; by default only these.
-    """
+    """A job's ranks on GPU hosts; `among` are all ranks that share the links, by default these."""
 
     def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
         self._pattern = pattern

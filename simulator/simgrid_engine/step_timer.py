@@ -32,14 +32,8 @@ sends overlap, passes may take turns over several rounds: then a step is off by 
 class StepTimer:
     """Measures steps on an engine's platform; passes that were simulated before are kept.
 
-    Parameters
-    ----------
-    engine : simgrid.Engine
-        With the platform.
-    folds : bool
-        Whether equal ranks may represent each other.
-    left : frozenset of (str, float)
-        Remaining share of the bandwidth of reduced links.
+    If it `folds`, equal ranks represent each other. `left` is the remaining share of the bandwidth
+    of reduced links.
     """
 
     def __init__(

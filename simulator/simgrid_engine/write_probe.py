@@ -31,16 +31,8 @@ def write_beside_steps(
 ) -> WriteBesideSteps:
     """Return how a write and a job's steps slow each other.
 
-    The write is `traffic.snapshot` to host memories, or else the first group's to storage.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        Of the job, with its step if that is simulated.
-    layout : JobLayout, optional
-        Which GPUs share which components; needed if some are slow.
+    The write is `traffic.snapshot` to host memories, or else the first group's to storage. If some
+    GPUs are slow, the `layout` has which share which components.
     """
     found = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
     parts, sent = [Sharing.of(*part) for part in found], ANOTHER_WRITE
