@@ -10,10 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
-
-Fidelity = Literal["flow", "chunk"]
-"""How exactly collectives are simulated: one flow per edge, or every message of the algorithm."""
+from typing import NamedTuple
 
 
 class Message(NamedTuple):
@@ -89,9 +86,9 @@ class Stage:
     Attributes
     ----------
     rounds : callable
-        Returns the rounds, for fidelity "chunk".
+        Returns the rounds.
     sends, receives : tuple of Share
-        The same as one steady flow an edge, for fidelity "flow".
+        The same as one steady flow an edge.
     latency_steps : int
         Latencies that the rounds of each lane have beyond the one of its flow.
     fill_s : callable, optional

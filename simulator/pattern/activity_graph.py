@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from faultline.simulator.pattern.ordered_passes import OrderedPasses
-from faultline.simulator.pattern.rail_rings import RingEdge
-from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern
 from faultline.strategies.pipeline_schedule import Pass, stage_passes
 
 Kind = Literal[
@@ -96,8 +95,10 @@ class Fold:
 
     def next_position(self, rank: Rank, pattern: StepPattern) -> Rank:
         """Return the receiver of a rank in its tensor-parallel ring."""
-        position = self._next(rank.position, self.positions, pattern.tensor)
-        return Rank(rank.replica, rank.stage, position)
+        if self.closes and len(self.positions) > 1:
+            place = self.positions.index(rank.position) + 1
+            return rank._replace(position=self.positions[place % len(self.positions)])
+        return rank._replace(position=(rank.position + 1) % pattern.tensor)
 
     def edges(self, pattern: StepPattern, stage: int) -> list[RingEdge]:
         """Return the messages between replicas that are simulated.
@@ -117,11 +118,6 @@ class Fold:
         first = rank.replica - rank.replica % pattern.context
         replica = first + (rank.replica + 1 - first) % pattern.context
         return Rank(replica, rank.stage, rank.position)
-
-    def _next(self, here: int, simulated: tuple[int, ...], size: int) -> int:
-        if self.closes and len(simulated) > 1:
-            return simulated[(simulated.index(here) + 1) % len(simulated)]
-        return (here + 1) % size
 
 
 def passes_graph(pattern: StepPattern, fold: Fold) -> ActivityGraph:

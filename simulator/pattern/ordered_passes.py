@@ -20,12 +20,8 @@ _IDLE = "."
 class OrderedPasses:
     """The passes of each stage, in order.
 
-    Parameters
-    ----------
-    orders : sequence of str
-        By stage: F, B, W for weight gradients that come apart, and a dot where it waits.
-    staggered : bool
-        Whether there is no barrier between steps.
+    An order has F, B, W for weight gradients that come apart, and a dot where the stage waits. If
+    passes are `staggered`, there is no barrier between steps.
     """
 
     def __init__(self, orders: Sequence[str], staggered: bool) -> None:

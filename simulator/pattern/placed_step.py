@@ -51,12 +51,7 @@ class PlacedStep:
     ) -> PlacedStep:
         """Return the step with some groups as its first ones, on hosts that are alike.
 
-        Parameters
-        ----------
-        groups : sequence of int
-            Those that take part.
-        alike : callable
-            Returns which hosts stand for theirs.
+        `alike` returns which hosts stand for theirs.
         """
         size = len(self.names) // self.groups
         theirs = [self.names[group * size : (group + 1) * size] for group in groups]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline.simulator.pattern.activity_graph import Activity, ActivityGraph, Rank, pay_latencies
-from faultline.simulator.pattern.rail_rings import ring_edges
-from faultline.simulator.pattern.step_pattern import resharding
+from faultline.simulator.pattern.step_pattern import resharding, ring_edges
 from faultline.simulator.pattern.teams import Team, Teams
 
 
@@ -15,16 +14,9 @@ def sync_graph(teams: Teams, positions: Sequence[int]) -> ActivityGraph:
 
     Weights with the same holders go round in the same rings: one message to each neighbour; with
     all of them under way, each takes as long as its ring, but for the latencies of the hops that
-    follow the first. Where degrees differ, replicas of a
-    higher one have resharded to the lowest behind their passes, and reshard back behind the ring
-    (Arfeen et al. 2025, arXiv 2504.06095).
-
-    Parameters
-    ----------
-    teams : Teams
-        The teams of the step.
-    positions : sequence of int
-        Tensor-parallel positions that are simulated: all of them if degrees differ.
+    follow the first. Where degrees differ, replicas of a higher one have resharded to the lowest
+    behind their passes, and reshard back behind the ring (Arfeen et al. 2025, arXiv 2504.06095);
+    then all tensor-parallel `positions` are simulated.
     """
     graph, ready = ActivityGraph(), dict[Rank, tuple[int, ...]]()
     holders = zip(*(team.holds for team in teams.teams), strict=True)

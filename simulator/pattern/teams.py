@@ -16,8 +16,14 @@ from operator import add
 from typing import NamedTuple
 
 from faultline.simulator.pattern.activity_graph import Rank
-from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.simulator.pattern.step_pattern import Held, PartWork, StepPattern, resharding
+from faultline.simulator.pattern.step_pattern import (
+    Held,
+    PartWork,
+    RingEdge,
+    StepPattern,
+    resharding,
+    ring_edges,
+)
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.strategies.step_shares import Pipeline, StageShare
 
@@ -130,12 +136,8 @@ class Teams:
         """Return teams that represent all, if teams with the same work are alike.
 
         First one of each kind; then those that have to be simulated at once: gradients go from one
-        kind to another behind their passes, or a node computes for several teams.
-
-        Parameters
-        ----------
-        classes : mapping of int to object
-            The class of each group: teams on groups of other classes are of another kind.
+        kind to another behind their passes, or a node computes for several teams. Teams on groups
+        of other `classes` are of another kind.
         """
         shared = self._shared_nodes()
         apart: dict[object, Team] = {}

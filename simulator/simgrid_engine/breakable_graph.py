@@ -21,18 +21,9 @@ class BreakableGraph:
     """A graph that runs once, until its end or until no activity can go on.
 
     A message to or from a host that is off stops, and so do the other messages of its ring: its
-    members wait for each other. Activities that wait for one of these never begin.
-
-    Parameters
-    ----------
-    graph : ActivityGraph
-        The graph that runs.
-    host_of : callable
-        The host of a rank.
-    factors : mapping of Rank to float
-        How many times as long computations of some ranks take.
-    off_s : mapping of str to float
-        When hosts go off, by their names, in simulated seconds.
+    members wait for each other. Activities that wait for one of these never begin. Computations of
+    some ranks take `factors` times as long. `off_s` is when hosts go off, by their names, in
+    simulated seconds.
     """
 
     def __init__(

@@ -25,15 +25,9 @@ Groups = Sequence[Sequence[str]]
 def ring_unevenness(groups: Groups, bytes_per_host: float) -> float:
     """Return by how much an all-reduce's time may depend on its members; 0.5 for half.
 
-    Compared are each group and its successor, each and the first, any two if there are few, and
-    the ring of all: groups may be alike in pairs and still share a trunk all together.
-
-    Parameters
-    ----------
-    groups : sequence of sequence of str
-        The GPU hosts of each group, in the order of the ring.
-    bytes_per_host : float
-        Bytes of gradients of a host.
+    Compared are each group and its successor, each and the first, any two if there are few, and the
+    ring of all: groups may be alike in pairs and still share a trunk all together. The groups are
+    in the order of the ring.
     """
     count = len(groups)
     if count < 2:

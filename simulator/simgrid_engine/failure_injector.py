@@ -15,15 +15,7 @@ from faultline.simulator.simgrid_engine.rank import Channel, Failed, News, Rank
 
 @dataclass(slots=True)
 class Booting:
-    """A restart in progress.
-
-    Attributes
-    ----------
-    end_s : dict of int to float
-        When each group comes up, by current knowledge.
-    failures : list of (float, int)
-        Time and group of the failures since it began.
-    """
+    """A restart in progress: when groups come up, and (time, group) of failures since it began."""
 
     end_s: dict[int, float] = field(default_factory=dict)
     failures: list[tuple[float, int]] = field(default_factory=list)
@@ -32,21 +24,8 @@ class Booting:
 class FailureInjector:
     """Turns hosts of groups off and on, and starts the ranks on them.
 
-    Parameters
-    ----------
-    hosts : list of list of simgrid.Host
-        The hosts of each group, which fail and come up together; its rank is on the first.
-    clocks : FailureClocks
-        When each group fails.
-    rules : Rules
-        The rules for a failure during a restart.
-    news : Channel
-        Channel for failures.
-    new_rank : callable
-        Makes the rank of a group.
-    interrupts : callable
-        Returns whether tasks of a step are on a group's hosts. Such hosts stay on: SimGrid would
-        abort.
+    The hosts of a group fail and come up together; its rank is on the first. `interrupts` returns
+    whether tasks of a step are on a group's hosts: such hosts stay on, as SimGrid would abort.
     """
 
     def __init__(

@@ -35,21 +35,12 @@ def mean_latency_s(ring: Ring, host_of: HostOf) -> float:
 class GraphRunner:
     """A graph that is built once, and simulated any number of times.
 
-    Parameters
-    ----------
-    graph : ActivityGraph
-        The graph; at least one activity.
-    host_of : callable
-        The host of a rank.
-    watched : Rank, optional
-        The rank whose activities are recorded.
-
     Attributes
     ----------
     hides : bool
         Whether gradients may last longer than all that waits for none.
     spans : list of Span
-        The activities of that rank.
+        The activities of the `watched` rank, if one is.
     ended_s : float
         When the graph last reached its end, in simulated seconds.
     passed_s : float

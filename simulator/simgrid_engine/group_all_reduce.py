@@ -50,16 +50,8 @@ class GroupAllReduce:
     ) -> None:
         """Let members take part, by their positions; call `on_end` once every host has finished.
 
-        There is no deadline. If a member is not started, or goes down, the end never comes.
-
-        Parameters
-        ----------
-        members : collection of int
-            The members.
-        on_end : callable
-            Is called at the end.
-        off_s : mapping of str to float
-            When hosts go off, by their names, in simulated seconds.
+        There is no deadline. If a member is not started, or goes down, the end never comes. `off_s`
+        is when hosts go off, by their names, in simulated seconds.
         """
         simgrid.this_actor.get_host().add_actor(
             "all-reduce", lambda: self._send(set(members), on_end, off_s)

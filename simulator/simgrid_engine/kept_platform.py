@@ -40,18 +40,9 @@ def cached_simulation(
 ) -> Result:
     """Return the result of `simulate_on`, from the cache if it holds it.
 
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    kind : type
-        Type of the result: `float`, `list`, or a dataclass of JSON values.
-    version : int
-        Part of the key; it rises when the same request would be simulated differently.
-    simulate : callable
-        Takes the engine.
-    *args, **kwargs
-        Its further arguments; their representation is part of the key.
+    `kind` is the type of the result: `float`, `list`, or a dataclass of JSON values. `version` is
+    part of the key, and so are the arguments; it rises when the same request would be simulated
+    differently.
     """
     request = [version, simulate.__name__, repr(args), repr(kwargs)]
     return cached(platform, request, lambda: simulate_on(platform, simulate, *args, **kwargs), kind)
@@ -66,16 +57,8 @@ def simulate_on(
     """Return the result of a module-level function that simulates something on an engine.
 
     It is called in a fork of the process that keeps the platform, with the clock at 0. So a time
-    does not depend on earlier requests, not even by rounding.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML; loaded at the first request, and when it has changed.
-    simulate : callable
-        Takes the engine.
-    *args, **kwargs
-        Its further arguments.
+    does not depend on earlier requests, not even by rounding. The platform is loaded at the first
+    request, and when it has changed.
 
     Raises
     ------

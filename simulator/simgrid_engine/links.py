@@ -23,14 +23,8 @@ from faultline.simulator.simgrid_engine.traffic import Traffic
 class Way(NamedTuple):
     """The route of a message from one host to another.
 
-    Attributes
-    ----------
-    shared : tuple of (str, simgrid.Link)
-        Links that divide their bandwidth among the messages on them, with their names.
-    unshared : tuple of simgrid.Link
-        Links that limit each message separately.
-    latency_s : float
-        Latency, in seconds.
+    Links that are `shared` divide their bandwidth among the messages on them; `unshared` ones limit
+    each message separately.
     """
 
     shared: tuple[tuple[str, simgrid.Link], ...]
@@ -59,14 +53,7 @@ def remaining_shares(
 ) -> dict[str, float]:
     """Return the remaining bandwidth share of links, by their names in the XML.
 
-    Parameters
-    ----------
-    path : Path
-        Platform XML.
-    parts_down : sequence of str
-        Switches and links that are down.
-    causes : iterable of Failure
-        Components that are slow.
+    Some switches and links are down, and some components slow.
     """
     shares = bandwidths_with_parts_down(read_platform(path), parts_down) if parts_down else {}
     for failure in causes:

@@ -48,6 +48,13 @@ def alone_s(engine: simgrid.Engine, act: Callable[[], object]) -> float:
     return float(engine.clock)
 
 
+def lasting_s(act: Callable[[], object]) -> float:
+    """Let the calling actor act; return how long that takes, in seconds."""
+    start_s = float(simgrid.Engine.clock)
+    act()
+    return float(simgrid.Engine.clock) - start_s
+
+
 def start_members(hosts: Sequence[str], body: Callable[[int], object]) -> None:
     """Start an actor on each host, which calls `body` with the position of its host."""
     for position, host in enumerate(hosts):

@@ -47,17 +47,7 @@ def domains_of_ranks(hosts: Hosts) -> DomainOf:
 
 
 class PlacedJob:
-    """A job's ranks on hosts.
-
-    Parameters
-    ----------
-    hosts : sequence
-        GPU hosts by replica, stage and position.
-    pattern : StepPattern
-        Their work in a step.
-    among : PlacedJob, optional
-        All ranks that share the links, these included; by default only these.
-    """
+    """A job's ranks on GPU hosts; `among` are all ranks that share the links, by default these."""
 
     def __init__(self, hosts: Hosts, pattern: StepPattern, among: PlacedJob | None = None) -> None:
         self._pattern = pattern
@@ -68,15 +58,6 @@ class PlacedJob:
     def host(self, rank: Rank) -> simgrid.Host:
         """Return the host of a rank."""
         return simgrid.Host.by_name(self._names[rank])
-
-    def look_up(self) -> bool:
-        """Look up all routes, loads and symmetries, which takes longer than a step.
-
-        They stay known. Returns `treats_replicas_alike`.
-        """
-        for kind in MESSAGES:
-            self.load(kind)
-        return self.treats_replicas_alike
 
     def positions(self) -> tuple[int, ...]:
         """Return tensor-parallel positions that represent all.

@@ -78,30 +78,21 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
-    import simgrid
     from faultline.simulator.simgrid_engine.evenness import ring_unevenness
     from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
-    from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
+    from faultline.simulator.simgrid_engine.loading import lasting_s, load_engine, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 
     engine = load_engine(platform)
+    hosts, saved_bytes = traffic.hosts, traffic.checkpoint_bytes_per_rank
+    phases: list[Callable[[], object]] = [
+        partial(all_reduce, hosts, traffic.bytes_per_rank),
+        partial(all_reduce, hosts, 0.0),
+        partial(transfer, traffic.write_of(0)),
+        partial(load_checkpoint, hosts, traffic.storage, saved_bytes, traffic.readers),
+    ]
     measured: list[float] = []
-
-    def timed(act: Callable[[], object]) -> None:
-        start_s = simgrid.Engine.clock
-        act()
-        measured.append(simgrid.Engine.clock - start_s)
-
-    saved_bytes = traffic.checkpoint_bytes_per_rank
-
-    def measure() -> None:
-        for size_bytes in (traffic.bytes_per_rank, 0.0):
-            timed(partial(all_reduce, traffic.hosts, size_bytes))
-        timed(lambda: transfer(traffic.write_of(0)))
-        timed(lambda: load_checkpoint(traffic.hosts, traffic.storage, saved_bytes, traffic.readers))
-
-    run_controller(engine, "probe", measure)
+    run_controller(engine, "probe", lambda: measured.extend(map(lasting_s, phases)))
     all_reduce_s, empty_all_reduce_s, save_s, load_s = measured
-    unevenness = ring_unevenness(traffic.hosts, traffic.bytes_per_rank)
-    groups = len(traffic.hosts)
-    return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, groups, unevenness)
+    unevenness = ring_unevenness(hosts, traffic.bytes_per_rank)
+    return ProbeResult(all_reduce_s, empty_all_reduce_s, save_s, load_s, len(hosts), unevenness)

@@ -132,15 +132,7 @@ def aborted(errors: int = 2, since: int = 0) -> SimulationError:
 
 @dataclass(frozen=True, slots=True)
 class SimgridResult:
-    """The outcome of a job on the SimGrid engine.
-
-    Attributes
-    ----------
-    progress : Progress
-        Counts and times.
-    events : list of Event
-        The timeline, if requested.
-    """
+    """The outcome of a job on the SimGrid engine; with its timeline, if that was requested."""
 
     progress: Progress
     events: list[Event]
@@ -363,18 +355,9 @@ def run_on_simgrid(
     *,
     events: bool = False,
 ) -> SimgridResult:
-    """Simulate a job on the SimGrid engine, in a process of its own.
+    """Simulate a job and its scheme, at its start, on the SimGrid engine in a process of its own.
 
-    Parameters
-    ----------
-    job, strategy
-        The job and its scheme, at its start.
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        The traffic that is simulated as messages.
-    events : bool
-        Whether to keep the timeline.
+    `events` is whether to keep the timeline.
     """
     return in_own_process(simulate_here, job, strategy, platform, traffic, events)
 

@@ -120,20 +120,14 @@ class Rank:
 
     Attributes
     ----------
-    group : int
-        The group it works for.
     compute_s : float
         Seconds for one shard type at a factor of 1.
     pace : Pace
         Draws its compute times; outlives the actor.
-    news : Channel
-        Where it reports.
     boot_until_s : float
         Simulated time at which it has come up.
     announce : bool
         Whether it reports that.
-    orders : Channel
-        Channel of its orders.
     """
 
     group: int

@@ -41,16 +41,9 @@ _KEPT = 4
 
 
 class SimulatedSteps:
-    """Simulates the steps of a job's ranks.
+    """Simulates the steps of a job's ranks, on the platform that is loaded.
 
-    Parameters
-    ----------
-    step : PlacedStep
-        Their work, and their hosts.
-    platform : Path
-        The platform XML that is loaded.
-    layout : JobLayout, optional
-        Which GPUs share which components; needed if some are slow.
+    If some GPUs are slow, it needs to know which share which components: the `layout`.
     """
 
     def __init__(self, step: PlacedStep, platform: Path, layout: JobLayout | None = None) -> None:
@@ -169,27 +162,14 @@ class SimulatedSteps:
         *,
         alone: bool = False,
     ) -> None:
-        """Let groups compute shard types, each a number of times; from within an actor.
+        """Let groups compute shard types, each so many `times`; from within an actor.
 
         Each computation takes `factor` times as long. If all members compute like this, gradients
         that should hide behind the passes may still be in flight: the next phase waits for them
         (`settle`). Else this call waits, as a restart may turn their hosts off. Groups `at_risk`
         may lose hosts meanwhile, or depend on such groups: they stop once they cannot go on.
-
-        Parameters
-        ----------
-        shares : StepShares
-            The groups with their shares.
-        times : mapping of int to int
-            Rounds, by group.
-        factor : float
-            How many times as long each computation takes.
-        at_risk : collection of int
-            Groups whose hosts may fail.
-        off_s : mapping of str to float
-            When hosts go off, by their names, in simulated seconds.
-        alone : bool
-            Whether the links have no other traffic: then one group of a large job represents all.
+        `off_s` is when hosts go off, by their names, in simulated seconds. If the step is `alone`,
+        without other traffic on the links, one group of a large job represents all.
         """
         if factor != self._everywhere:
             self._everywhere = factor
@@ -293,19 +273,9 @@ class SimulatedSteps:
         """Let groups do the work after the passes, on hosts that fail; from within an actor.
 
         Rings with a missing member send nothing. Rings that lose one stop. All stop once the
-        failure is noticed.
-
-        Parameters
-        ----------
-        shares : StepShares
-            Who takes part, and with what.
-        off_s : mapping of str to float
-            When hosts go off, by their names, in simulated seconds.
-        shows_s : float
-            When the failure is noticed.
-        fails_s : float, optional
-            When the first member fails; the phase ends earlier if all is done by then. Without it
-            the phase ends when the failure is noticed.
+        failure is noticed, at `shows_s`. The phase ends earlier if all is done before `fails_s`,
+        when the first member fails, if that is given. All times are simulated seconds; `off_s` is
+        when hosts go off, by their names.
         """
         graph = sync_graph(self._teams(shares), range(self._step.pattern.tensor))
         broken = BreakableGraph(graph, self._hosts.__getitem__, {}, off_s)

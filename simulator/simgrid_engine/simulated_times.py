@@ -32,18 +32,9 @@ def all_reduce_s(
     bytes_per_host: float,
     shares: tuple[tuple[str, float], ...],
 ) -> float:
-    """Return the time of an all-reduce of some groups, in seconds.
+    """Return the time of an all-reduce of some groups, by the hosts of each, in seconds.
 
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    hosts : tuple of tuple of str
-        The GPU hosts of each group.
-    bytes_per_host : float
-        Bytes of gradients per host.
-    shares : tuple of (str, float)
-        Share of the bandwidth that remains on some links.
+    `shares` are the shares of the bandwidth that remain on some links.
     """
     given = hosts, bytes_per_host, dict(shares)
     return cached_simulation(platform, float, _ALL_REDUCE_VERSION, _all_reduce, *given)
@@ -53,17 +44,8 @@ def all_reduce_s(
 class SimulatedStorageTimes:
     """Times of checkpoints by the groups that write or load them.
 
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        The job's data.
-    symmetry : callable
-        Returns which parts of the platform are alike.
-    save_by_first_s, load_by_all_s : float
-        Known times, in seconds: the first group writes, all groups load. They apply to all groups
-        if the phase is not simulated.
+    `symmetry` returns which parts of the platform are alike. The first group writes, and all groups
+    load, in known times; these apply to all groups if the phase is not simulated.
     """
 
     platform: Path
@@ -130,17 +112,7 @@ def _known_moves(content: bytes) -> _KnownMoves:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedMoves:
-    """Times in which state moves between groups.
-
-    Attributes
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        The job's data.
-    symmetry : callable
-        Returns which parts of the platform are alike.
-    """
+    """Times in which state moves between groups; `symmetry` as in `SimulatedStorageTimes`."""
 
     platform: Path
     traffic: Traffic

@@ -17,13 +17,7 @@ _FRAME = re.compile(r'File "([^"]*)", line (\d+) in (\S+)')
 
 
 class Watch:
-    """Follows the processor time of a process and of all that it started.
-
-    Parameters
-    ----------
-    number : int
-        Number of the process.
-    """
+    """Follows the processor time of a process, by its number, and of all that it started."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -53,12 +47,7 @@ class Watch:
 def places(number: int, errors: int) -> str:
     """Return the current code lines of a process's threads, briefly.
 
-    Parameters
-    ----------
-    number : int
-        Number of the process; it prints its threads on SIGUSR1 (`faulthandler`).
-    errors : int
-        Descriptor of the file that takes its standard error.
+    It prints its threads on SIGUSR1 (`faulthandler`), into the file of the descriptor `errors`.
     """
     begin = os.fstat(errors).st_size
     with suppress(ProcessLookupError):

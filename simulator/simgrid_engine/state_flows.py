@@ -13,15 +13,7 @@ from faultline.simulator.simgrid_engine.traffic import Flow
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """GPUs of a platform as they take part in a job, by number.
-
-    Attributes
-    ----------
-    gpus_per_node : int
-        GPUs of a server.
-    gpus_per_group : int
-        GPUs of a data-parallel group; groups fill the platform in order.
-    """
+    """GPUs of a server, and of a data-parallel group; groups fill the platform in order."""
 
     gpus_per_node: int
     gpus_per_group: int

@@ -29,10 +29,7 @@ class _Hop(NamedTuple):
 class LinkLoads:
     """The links of a platform that is as its spec says, with doors to host memories.
 
-    Parameters
-    ----------
-    spec : ClusterSpec
-        The platform; no flow of it keeps to one spine.
+    No flow of the platform keeps to one spine.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:

@@ -5,7 +5,7 @@ the time (`simulator.simgrid_engine.state_loads`), as exactly as SimGrid. All ot
 measured in SimGrid.
 
 The probe simulates the platform with the doors to its host memories. If all GPUs of a server do the
-same, it simulates one GPU per server (`simulator.simgrid_engine.folded_servers`), which is as exact
+same, it simulates one GPU per server (`folded_servers`), which is as exact
 and faster. In an edited XML it simulates all of them. A copy to a server's own memory, and a load
 from it, meet only traffic of that server's GPUs. If servers are alike, one gives the time of all.
 All nodes that take part simulate copies to peers, the all-reduce, and the writing of a group. One
@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import write_file
@@ -30,7 +31,6 @@ from faultline.platforms.platform_data import Platform
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
-from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.state_flows import (
     Layout,
@@ -43,11 +43,13 @@ from faultline.simulator.simgrid_engine.state_flows import (
 from faultline.simulator.simgrid_engine.state_loads import LinkLoads
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.simulator.simgrid_engine.traffic import Flow
+from pydantic import BaseModel
 
 # Raise it when a change to this file, or to the flows, changes what is measured.
 _VERSION = 5
 
 _Scenes = Sequence[Sequence[Flow]]
+_Table = TypeVar("_Table", bound=BaseModel)
 
 
 def state_transfer_times(
@@ -135,7 +137,7 @@ def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
     Needs a process of its own.
     """
     import simgrid
-    from faultline.simulator.simgrid_engine.loading import load_engine, run_controller
+    from faultline.simulator.simgrid_engine.loading import lasting_s, load_engine, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import arrivals_s
 
     def latency_s(near: str, far: str) -> float:
@@ -151,9 +153,7 @@ def simulate_scenes(platform: Path, scenes: _Scenes) -> list[float]:
 
     def simulate() -> None:
         for scene, longest_s in zip(scenes, latencies_s, strict=True):
-            start_s = simgrid.Engine.clock
-            arrivals_s(scene)
-            lasted_s.append(simgrid.Engine.clock - start_s + longest_s)
+            lasted_s.append(lasting_s(partial(arrivals_s, scene)) + longest_s)
 
     run_controller(engine, "scenes", simulate)
     return lasted_s
@@ -285,3 +285,56 @@ def _encoded_bytes(transfers: StateTransfers, share_bytes: float) -> float:
     """
     sizes = [len(group) for group in transfers.peers if len(group) > 1]
     return min(sizes) / (min(sizes) - 1) * share_bytes if sizes else 0.0
+
+
+def folded_servers(spec: ClusterSpec) -> ClusterSpec | None:
+    """Return the cluster with one GPU per server; None if its rails do not fold.
+
+    If the g GPUs of every server move the same bytes at the same time to the GPUs of their position
+    in other servers, each has an equal part of the shared resources: 1/g of the host memory, of the
+    uplinks and of the storage, and its part of an adapter. So one GPU with these parts, and with
+    its own PCIe and NVLink links, takes as long as all g, and SimGrid has g times fewer hosts and
+    routes. This is `platforms.rail_plane`, but for servers instead of scale-up domains, and for any
+    fabric. Limits of a single transfer do not change.
+
+    Rails fold if a server has all of them equally often, or if servers with a common rail have all
+    rails in common. Disks are left out.
+    """
+    gpus = spec.gpus_per_host
+    host, nic, out, storage = spec.host, spec.nic, spec.scale_out, spec.storage
+    adapters = gpus // nic.gpus_per_nic
+    if spec.rails % adapters and adapters % spec.rails:
+        return None
+    scale_up = spec.scale_up
+    return _changed(
+        spec,
+        scale_up=_changed(scale_up, gpus_per_domain=scale_up.gpus_per_domain // gpus),
+        nic=_changed(
+            nic,
+            gpus_per_nic=1,
+            bandwidth_bytes_per_s=nic.bandwidth_bytes_per_s / nic.gpus_per_nic,
+        ),
+        scale_out=_changed(
+            out, rails=max(1, spec.rails // adapters) if out.rail_optimised else None
+        ),
+        storage=_changed(
+            storage,
+            read_bandwidth_bytes_per_s=storage.read_bandwidth_bytes_per_s / gpus,
+            write_bandwidth_bytes_per_s=storage.write_bandwidth_bytes_per_s / gpus,
+        ),
+        host=_changed(
+            host,
+            gpus_per_host=1,
+            memory_bytes=_part(host.memory_bytes, gpus),
+            memory_bandwidth_bytes_per_s=_part(host.memory_bandwidth_bytes_per_s, gpus),
+        ),
+        disk=None,
+    )
+
+
+def _changed(table: _Table, **values: object) -> _Table:
+    return table.model_copy(update=values)
+
+
+def _part(value: float | None, sharers: int) -> float | None:
+    return None if value is None else value / sharers

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 import simgrid
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
-from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.simulator.pattern.step_pattern import StepPattern
+from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern, ring_edges
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.sync_graph import sync_graph
 from faultline.simulator.pattern.teams import Hosts, Team, Teams
@@ -33,14 +32,8 @@ sends overlap, passes may take turns over several rounds: then a step is off by 
 class StepTimer:
     """Measures steps on an engine's platform; passes that were simulated before are kept.
 
-    Parameters
-    ----------
-    engine : simgrid.Engine
-        With the platform.
-    folds : bool
-        Whether equal ranks may represent each other.
-    left : frozenset of (str, float)
-        Remaining share of the bandwidth of reduced links.
+    If it `folds`, equal ranks represent each other. `left` is the remaining share of the bandwidth
+    of reduced links.
     """
 
     def __init__(
@@ -127,8 +120,10 @@ class StepTimer:
     def look_up(self, hosts: Hosts, pattern: StepPattern, shares: StepShares | None = None) -> None:
         """Look up the platform's properties for timing a step, without simulating it."""
         cluster = self._cluster(hosts, _teams(hosts, pattern, shares))
-        if self._folds:
-            cluster.look_up()
+        for kind in MESSAGES:
+            cluster.load(kind)
+        # A cached property: looking at it is enough.
+        _ = cluster.treats_replicas_alike
 
     def _cluster(self, hosts: Hosts, teams: Teams) -> PlacedJob:
         """Return the ranks of the teams on their hosts; results for a step are kept."""

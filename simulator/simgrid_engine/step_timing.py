@@ -40,14 +40,8 @@ Timer = Callable[[Hosts, StepPattern], StepTime]
 def with_timer(platform: Path, plan: Callable[[Timer], Result], *, folds: bool = True) -> Result:
     """Return the result of a plan that times steps on one platform in a process of its own.
 
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    plan : callable
-        A module-level function that takes a `Timer`.
-    folds : bool
-        Whether equal ranks may represent each other.
+    The plan is a module-level function that takes a `Timer`. `folds` is whether equal ranks may
+    represent each other.
     """
     return in_own_process(_with_timer, platform, plan, folds)
 

@@ -60,13 +60,7 @@ def transfer_beside(flows: Sequence[Flow], on_end: Callable[[bool], object]) -> 
     """Let an actor send bytes as `transfer` does; return once all flows have begun, or none will.
 
     The caller may turn hosts off next, and SimGrid aborts if a flow begins at a host that is off.
-
-    Parameters
-    ----------
-    flows : sequence of Flow
-        Sender, receiver and bytes of each.
-    on_end : callable
-        Is called when the last flow has ended, with whether all have arrived.
+    When the last flow has ended, `on_end` is called with whether all have arrived.
     """
     begun = simgrid.Semaphore(0)
     simgrid.this_actor.get_host().add_actor(
@@ -81,14 +75,7 @@ def transfer(flows: Sequence[Flow], on_begun: Callable[[], object] = lambda: Non
     On an idle fabric a flow takes the latency of its route, and its bytes over the share of the
     bandwidth that max-min fairness gives it. This waits for all flows, also after one has failed:
     SimGrid crashes if a flow is forgotten while it runs. SimGrid aborts if a flow begins at a host
-    that is off; then no flow begins.
-
-    Parameters
-    ----------
-    flows : sequence of Flow
-        Sender, receiver and bytes of each.
-    on_begun : callable
-        Is called when all flows have begun, or none will.
+    that is off; then no flow begins. `on_begun` is called when all have begun, or none will.
     """
     if not all(simgrid.Host.by_name(end).is_on for flow in flows for end in flow[:2]):
         on_begun()

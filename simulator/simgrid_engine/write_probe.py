@@ -31,16 +31,8 @@ def write_beside_steps(
 ) -> WriteBesideSteps:
     """Return how a write and a job's steps slow each other.
 
-    The write is `traffic.snapshot` to host memories, or else the first group's to storage.
-
-    Parameters
-    ----------
-    platform : Path
-        Platform XML.
-    traffic : Traffic
-        Of the job, with its step if that is simulated.
-    layout : JobLayout, optional
-        Which GPUs share which components; needed if some are slow.
+    The write is `traffic.snapshot` to host memories, or else the first group's to storage. If some
+    GPUs are slow, the `layout` has which share which components.
     """
     found = cached_simulation(platform, list[Sequence[float]], _VERSION, simulate_beside, traffic)
     parts, sent = [Sharing.of(*part) for part in found], ANOTHER_WRITE
@@ -62,7 +54,7 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     from faultline.simulator.simgrid_engine.graph_runner import GraphRunner
     from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
     from faultline.simulator.simgrid_engine.links import level_memory_doors
-    from faultline.simulator.simgrid_engine.loading import run_controller
+    from faultline.simulator.simgrid_engine.loading import lasting_s, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import transfer
 
     level_memory_doors(traffic)
@@ -79,11 +71,6 @@ def simulate_beside(engine: simgrid.Engine, traffic: Traffic) -> list[Sequence[f
     if traffic.snapshot:
         write = partial(transfer, traffic.write_of(None))
         parts.append(save)
-
-    def lasting_s(act: Callable[[], object]) -> float:
-        start_s = float(simgrid.Engine.clock)
-        act()
-        return float(simgrid.Engine.clock) - start_s
 
     def begin(act: Callable[[], object]) -> tuple[simgrid.Actor, list[float]]:
         lasted_s: list[float] = []

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from faultline.platforms import read_platform
 from faultline.platforms.outages import bandwidths_with_parts_down
-from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
 from faultline.simulator.pattern.placed_step import PlacedStep
 from faultline.simulator.pattern.step_pattern import Held, LayerCut, PartWork, StepPattern
@@ -26,6 +25,7 @@ from faultline.strategies.rerouted_schedule import SplitBackward
 from faultline.strategies.stage_work import Halves, StageWork
 from faultline.strategies.step_shares import Pipeline, StageShare
 
+from tests.simulator.collectives.resharded_all_reduce import NonuniformAllReduce
 from tests.simulator.test_step_timing import NIC, NVLINK, SPEED, pattern_of
 from tests.strategies.helpers import exact_iteration
 

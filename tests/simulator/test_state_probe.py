@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from faultline.platforms import ClusterSpec, PlatformError, load_preset, read_platform, write_xml
 from faultline.simulator.collectives.ring import RingAllReduce
-from faultline.simulator.simgrid_engine.folded_servers import folded_servers
 from faultline.simulator.simgrid_engine.state_flows import Layout, all_reduces
 from faultline.simulator.simgrid_engine.state_probe import (
     cached_state_probe,
+    folded_servers,
     state_transfer_times,
 )
 from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes

@@ -1,14 +1,18 @@
-"""Puts collectives on a platform in a process of its own, and breaks things while they run."""
+"""Puts collectives on a platform in a process of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
-from faultline.simulator.collectives.schedule import Fidelity, Schedule
+from faultline.simulator.collectives.schedule import Schedule, Stage
 from faultline.simulator.simgrid_engine.process import in_own_process
+
+Fidelity = Literal["flow", "chunk"]
+"""As the product simulates it: one flow an edge; or every message of the algorithm."""
 
 
 @dataclass(frozen=True)
@@ -20,21 +24,15 @@ class Simulate:
     fidelity: Fidelity = "flow"
 
 
-@dataclass(frozen=True)
-class Victim:
-    """What is turned off at a time (s): a host by its name, or all links that begin with one."""
+class _ByMessages:
+    """A schedule without steady flows, so that each message of its rounds is sent."""
 
-    at_s: float
-    host: str = ""
-    links: str = ""
+    def __init__(self, schedule: Schedule) -> None:
+        self.piece_bytes = schedule.piece_bytes
+        self._schedule = schedule
 
-
-@dataclass(frozen=True)
-class Exit:
-    """How a member left a collective, and when, in s after its start."""
-
-    through: bool
-    time_s: float
+    def stages(self, position: int) -> Iterator[Stage]:
+        return (replace(stage, circle=None) for stage in self._schedule.stages(position))
 
 
 def gpu(index: int) -> str:
@@ -47,83 +45,48 @@ def one_after_the_other(platform: Path, simulates: Sequence[Simulate]) -> list[f
     return in_own_process(_in_turn, platform, simulates)
 
 
-def all_at_once(
-    platform: Path,
-    simulates: Sequence[Simulate],
-    deadline_s: float = inf,
-    victims: Sequence[Victim] = (),
-) -> list[dict[int, Exit]]:
-    """Start all collectives together; return how their members left. Who died has not left."""
-    return in_own_process(_together, platform, simulates, deadline_s, victims)
+def all_at_once(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
+    """Return the time of each collective if all start together."""
+    return in_own_process(_together, platform, simulates)
 
 
 def _in_turn(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
     import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
-    from faultline.simulator.simgrid_engine.rank import Channel
+    from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
     times_s: list[float] = []
-
-    def direct() -> None:
-        for number, each in enumerate(simulates):
-            start_s = simgrid.Engine.clock
-            left: Channel[int] = Channel()
-            _start(each, f"run-{number}", inf, {}, left)
-            for _ in each.hosts:
-                left.get()
-            times_s.append(simgrid.Engine.clock - start_s)
-
-    actor_on(CONTROLLER_HOST, "director", direct)
-    engine.run()
+    for number, each in enumerate(simulates):
+        start_s = simgrid.Engine.clock
+        _start(each, f"run-{number}", [])
+        engine.run()
+        times_s.append(simgrid.Engine.clock - start_s)
     return times_s
 
 
-def _together(
-    platform: Path, simulates: Sequence[Simulate], deadline_s: float, victims: Sequence[Victim]
-) -> list[dict[int, Exit]]:
-    import simgrid
-    from faultline.platforms.xml_names import CONTROLLER_HOST
-    from faultline.simulator.simgrid_engine.loading import actor_on, load_engine
+def _together(platform: Path, simulates: Sequence[Simulate]) -> list[float]:
+    from faultline.simulator.simgrid_engine.loading import load_engine
 
     engine = load_engine(platform)
-    exits: list[dict[int, Exit]] = [{} for _ in simulates]
+    ends_s: list[list[float]] = [[] for _ in simulates]
     for number, each in enumerate(simulates):
-        _start(each, f"run-{number}", deadline_s, exits[number], None)
-
-    def strike() -> None:
-        for victim in sorted(victims, key=lambda each: each.at_s):
-            simgrid.this_actor.sleep_until(victim.at_s)
-            if victim.host:
-                simgrid.Host.by_name(victim.host).turn_off()
-            struck = [
-                link
-                for link in engine.all_links
-                if victim.links and link.name.startswith(victim.links)
-            ]
-            assert victim.host or struck, f"no link begins with {victim.links!r}"
-            for link in struck:
-                link.turn_off()
-
-    actor_on(CONTROLLER_HOST, "victims", strike)
+        _start(each, f"run-{number}", ends_s[number])
     engine.run()
-    return exits
+    return list(map(max, ends_s))
 
 
-def _start(
-    each: Simulate, tag: str, deadline_s: float, exits: dict[int, Exit], left: object
-) -> None:
+def _start(each: Simulate, tag: str, ends_s: list[float]) -> None:
+    """Start the members of a collective, which add to the times of its end."""
     import simgrid
     from faultline.simulator.collectives.runner import Collective
+    from faultline.simulator.simgrid_engine.loading import actor_on
 
-    collective = Collective(each.schedule, each.hosts, tag, each.fidelity)
+    schedule = each.schedule if each.fidelity == "flow" else _ByMessages(each.schedule)
+    collective = Collective(schedule, each.hosts, tag)  # type: ignore[arg-type]
 
     def member(position: int) -> None:
-        through = collective.take_part(position, deadline_s)
-        exits[position] = Exit(through, simgrid.Engine.clock)
-        if left is not None:
-            left.put(position)  # type: ignore[attr-defined]
+        collective.take_part(position)
+        ends_s.append(simgrid.Engine.clock)
 
     for position, host in enumerate(each.hosts):
-        simgrid.Host.by_name(host).add_actor(f"{tag}-{position}", member, position)
+        actor_on(host, f"{tag}-{position}", partial(member, position))

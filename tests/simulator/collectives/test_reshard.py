@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faultline.simulator.collectives.reshard import NonuniformAllReduce
 from faultline.simulator.collectives.schedule import Hop
-from faultline.simulator.collectives.sharding import (
-    even_sharding,
-    nested_shardings,
-    reduced_sharding,
-    shard_elements,
-    transfers,
-)
 from faultline.strategies.nonuniform.replica_plan import resharding_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.simulator.collectives.numeric_runner import simulate
+from tests.simulator.collectives.resharded_all_reduce import (
+    NonuniformAllReduce,
+    even_sharding,
+    nested_shardings,
+    reduced_sharding,
+    shard_elements,
+    transfers,
+)
 from tests.simulator.collectives.stage_hand import Simulate, gpu, one_after_the_other
 
 NVLINK = Hop(2 * 250e-9 + 100e-9, 450e9)
@@ -125,23 +125,6 @@ def test_the_formula_by_hand() -> None:
     # Equal degrees have nothing to reshard: a ring for each rank.
     assert sync_of([4, 4], 8, 8e9).alpha_beta_s(Hop(1e-3, 1e9)) == pytest.approx(2 * 1.001)
     assert sync_of([4], 8, 8e9).alpha_beta_s(Hop(1e-3, 1e9)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("members", "degrees", "elements"), [(7, (4, 4), 8), (0, (), 8), (4, (4, 0), 8), (4, (4,), 0)]
-)
-def test_impossible_syncs_are_refused(
-    members: int, degrees: tuple[int, ...], elements: int
-) -> None:
-    with pytest.raises(ValueError, match=r"do not make up replicas|without elements"):
-        NonuniformAllReduce(members, 1.0, degrees, elements)
-
-
-def test_no_reduction_is_refused() -> None:
-    with pytest.raises(ValueError, match="4 ranks are no reduction of 4"):
-        reduced_sharding(even_sharding(8, 4), 4)
-    with pytest.raises(ValueError, match="a degree of 0 is out of range"):
-        nested_shardings(8, [0])
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from faultline.simulator.pattern.rail_rings import RingEdge, ring_edges
-from faultline.simulator.pattern.step_pattern import PartWork, StepPattern
+from faultline.simulator.pattern.step_pattern import (
+    PartWork,
+    RingEdge,
+    StepPattern,
+    ring_edges,
+)
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Teams
 from hypothesis import given

@@ -9,10 +9,11 @@ degree, and only ranks beyond that degree, the spare ones, send.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from faultline.simulator.collectives.schedule import (
     Circle,
@@ -24,16 +25,109 @@ from faultline.simulator.collectives.schedule import (
     Stage,
     single_round,
 )
-from faultline.simulator.collectives.sharding import (
-    Shard,
-    Sharding,
-    Transfer,
-    cut,
-    even_sizes,
-    nested_shardings,
-    shard_elements,
-    transfers,
-)
+
+
+class Slice(NamedTuple):
+    """Consecutive elements of a vector: the first one, and how many."""
+
+    first: int
+    elements: int
+
+
+Shard = tuple[Slice, ...]
+"""The elements of a vector that one rank holds."""
+
+Sharding = tuple[Shard, ...]
+"""The elements of each rank; shards do not overlap and make up the whole vector."""
+
+
+class Transfer(NamedTuple):
+    """Elements that go from one rank to another."""
+
+    sender: int
+    receiver: int
+    piece: Slice
+
+
+def shard_elements(shard: Shard) -> int:
+    """Return how many elements a shard has."""
+    return sum(piece.elements for piece in shard)
+
+
+def even_sharding(elements: int, ranks: int) -> Sharding:
+    """Cut a vector into consecutive shards whose sizes differ by one element at most."""
+    sizes = even_sizes(elements, ranks)
+    ends = accumulate(sizes)
+    return tuple(
+        (Slice(end - size, size),) if size else () for size, end in zip(sizes, ends, strict=True)
+    )
+
+
+def reduced_sharding(sharding: Sharding, ranks: int) -> Sharding:
+    """Return a sharding over the first `ranks` ranks, each of which keeps all it has.
+
+    The other ranks' elements are dealt out so that sizes still differ by one element at most. An
+    even size ``ceil((n - i)/N)`` of rank i grows as N falls, so no rank has to give elements.
+    """
+    total = sum(map(shard_elements, sharding))
+    supply = [piece for shard in sharding[ranks:] for piece in shard]
+    reduced = []
+    for shard, size in zip(sharding, even_sizes(total, ranks), strict=False):
+        taken, supply = cut(supply, size - shard_elements(shard))
+        reduced.append(shard + taken)
+    return tuple(reduced)
+
+
+def nested_shardings(elements: int, degrees: Iterable[int]) -> dict[int, Sharding]:
+    """Return a sharding for each degree: the highest even, each lower one made from the next."""
+    shardings: dict[int, Sharding] = {}
+    current: Sharding | None = None
+    for degree in sorted(set(degrees), reverse=True):
+        current = (
+            even_sharding(elements, degree)
+            if current is None
+            else reduced_sharding(current, degree)
+        )
+        shardings[degree] = current
+    return shardings
+
+
+def transfers(before: Sharding, after: Sharding) -> list[Transfer]:
+    """Return the elements that move from one sharding to another, by sender and element."""
+    holders = sorted(
+        (piece.first, piece.first + piece.elements, rank)
+        for rank, shard in enumerate(after)
+        for piece in shard
+    )
+    found = []
+    for sender, shard in enumerate(before):
+        for piece in shard:
+            for first, end, receiver in holders:
+                start = max(first, piece.first)
+                count = min(end, piece.first + piece.elements) - start
+                if count > 0 and receiver != sender:
+                    found.append(Transfer(sender, receiver, Slice(start, count)))
+    return found
+
+
+def even_sizes(elements: int, parts: int) -> list[int]:
+    """Divide elements among parts; the first parts take the remainder, one each."""
+    each, more = divmod(elements, parts)
+    return [each + (part < more) for part in range(parts)]
+
+
+def cut(pieces: Sequence[Slice], elements: int) -> tuple[Shard, list[Slice]]:
+    """Return the first elements of some slices, and the rest of the slices."""
+    taken = []
+    rest = list(pieces)
+    while elements > 0:
+        piece = rest.pop(0)
+        count = min(piece.elements, elements)
+        taken.append(Slice(piece.first, count))
+        elements -= count
+        if count < piece.elements:
+            rest.insert(0, Slice(piece.first + count, piece.elements - count))
+    return tuple(taken), rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +156,6 @@ class NonuniformAllReduce(Schedule):
     degrees: Sequence[int] = ()
     elements: int = 1
 
-    def __post_init__(self) -> None:
-        if self.members != sum(self.degrees) or min(self.degrees, default=0) < 1:
-            raise ValueError(
-                f"{self.members} members do not make up replicas of degrees {list(self.degrees)}"
-            )
-        if self.elements < 1:
-            raise ValueError("a vector without elements cannot be reduced")
-
     @property
     def piece_count(self) -> int:
         return self.elements
@@ -83,8 +169,8 @@ class NonuniformAllReduce(Schedule):
         replica, rank = self._place(position)
         moved = _moved(self.elements, tuple(self.degrees), self.degrees[replica])
         first = position - rank
-        sends = tuple(_message(t.receiver + first, t) for t in moved if t.sender == rank)
-        receives = tuple(_message(t.sender + first, t) for t in moved if t.receiver == rank)
+        sends = tuple(Message(t.receiver + first, *t.piece) for t in moved if t.sender == rank)
+        receives = tuple(Message(t.sender + first, *t.piece) for t in moved if t.receiver == rank)
         yield single_round(sends, receives)
         if rank < min(self.degrees) and len(self.degrees) > 1:
             yield self._ring(replica, rank)
@@ -116,7 +202,7 @@ class NonuniformAllReduce(Schedule):
             if rank < degree:
                 return replica, rank
             rank -= degree
-        raise ValueError(f"there is no member at position {position}")
+        raise IndexError(position)
 
     def _ring(self, replica: int, rank: int) -> Stage:
         """Return the all-reduce of a core rank's shard with its peers in the other replicas."""
@@ -152,10 +238,6 @@ class NonuniformAllReduce(Schedule):
             latency_steps=rounds - 1,
             circle=Circle(f"core-{rank}", count),
         )
-
-
-def _message(peer: int, transfer: Transfer) -> Message:
-    return Message(peer, *transfer.piece)
 
 
 @cache
