@@ -16,7 +16,7 @@ import pytest
 from faultline.experiments.studies.head_to_head.comparison import LISTS, HeadToHead
 from faultline.experiments.studies.head_to_head.matches import candidate_table, simulate_match
 from faultline.experiments.studies.head_to_head.setting import all_candidates
-from faultline.experiments.studies.mecefo_convergence import cells as convergence
+from faultline.experiments.studies.mecefo_convergence import study as convergence
 from faultline.experiments.studies.spare import cells, rates
 from faultline.experiments.studies.spare import study as spare
 from faultline.experiments.studies.stage import Stage
