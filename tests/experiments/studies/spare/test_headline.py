@@ -51,7 +51,7 @@ def test_assumptions_start_from_the_headline() -> None:
     """Replication at N = 200 under sound rules is one number, wherever it is."""
     head = published("headline").query("groups == 200").set_index("scheme")
     spare, replication = (
-        f"{row.sound_best:.2f} (r = {row.sound_best_redundancy})"
+        f"{row.sound_best:.2f} (r = {row.sound_best_redundancy:.0f})"
         for row in (head.loc["spare"], head.loc["replication"])
     )
     assert f"| sound rules as they are | {spare} | {replication} |" in words("docs/rules.md")
