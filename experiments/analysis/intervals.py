@@ -200,9 +200,9 @@ def paired_change(
 def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
     """Return for each candidate a factor on its values, so that all cover the same seeds.
 
-    A candidate that was decided early has fewer seeds, perhaps easier ones. The reference
-    has all seeds, finite values and the least mean. The factor is the reference's mean over all
-    seeds divided by that over the fewer seeds. The factor is nearer to 1 if the candidate's values vary less than
+    A candidate that was decided early has fewer seeds, perhaps easier ones. The reference has all
+    seeds, finite values and the least mean. The factor is the reference's mean over all seeds
+    divided by that over the fewer seeds. It is nearer to 1 if the candidate's values vary less than
     the reference's: a scheme that hardly depends on the seed keeps its time.
     """
     finished = [one for one in values if all(map(isfinite, one))]
