@@ -1,8 +1,8 @@
 """Snapshots in host memory (REFT, Wang et al. 2023, arXiv 2310.12670), and beneath other schemes.
 
-What is published: how long state in memory survives, what a snapshot costs an iteration, how fast
-it is saved; and what FT-HSDP's shorter stalls are worth. What is not: REFT and its relatives
-beneath SPARe, replication and plain checkpoints.
+Published: the survival of state in memory, the cost of a snapshot per iteration, the speed of
+saving, and the effect of FT-HSDP's shorter stalls. Unpublished: REFT and its relatives beneath
+SPARe, replication and plain checkpoints.
 """
 
 from __future__ import annotations

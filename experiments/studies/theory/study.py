@@ -40,7 +40,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
     sizes = sorted(spare.groups.unique())
     for axis, (title, forms) in zip(axes, _ERROR_PANELS.items(), strict=True):
         axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
-        # The paper's marks are left of ours; within them redundancy grows to the right.
+        # The paper's marks are left of ours; within each, redundancy grows to the right.
         looks = zip(forms.items(), (("#D55E00", "D"), ("#0072B2", "o")), strict=True)
         for side, ((column, label), (colour, marker)) in enumerate(looks):
             for place, size in enumerate(sizes):
@@ -94,7 +94,7 @@ class TheoryStudy(Study):
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far the closed forms can be trusted."""
+        """Return the errors of the closed forms, in sentences."""
         counts = results["counts"]
         largest = dict(results["accuracy"][["quantity", "value"]].itertuples(index=False))
         reported, reported_work = (
