@@ -169,10 +169,10 @@ class Report:
     @property
     def headline(self) -> str:
         """The compared values and the baseline, in one line."""
-        what = quantity(self.metric)
-        way = f" ({what.better} is better)" if what.better else ""
+        column = quantity(self.metric)
+        way = f" ({column.better} is better)" if column.better else ""
         against = f"{quantity(self.by).label} {value_text(self.baseline)}"
-        return f"{what.label}{way}: differences from {against}, paired by seed and setting"
+        return f"{column.label}{way}: differences from {against}, paired by seed and setting"
 
 
 def make_report(

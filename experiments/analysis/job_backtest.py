@@ -179,7 +179,7 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
 def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
     """Return the times that differ between two parts beyond chance (Mann and Whitney's test)."""
     changes = []
-    for what, times_of in (
+    for name, times_of in (
         ("loading", loads_of),
         ("a step", steps_of),
         ("the time between starts", between_starts),
@@ -190,5 +190,5 @@ def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
         if stats.mannwhitneyu(early, late).pvalue < 0.01:
             ratio = float(np.median(late) / np.median(early))
             word = "longer" if ratio > 1.0 else "shorter"
-            changes.append(f"{what} is {abs(ratio - 1.0):.0%} {word} in the second part")
+            changes.append(f"{name} is {abs(ratio - 1.0):.0%} {word} in the second part")
     return tuple(changes)

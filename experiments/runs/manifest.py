@@ -24,7 +24,7 @@ _BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
-    """A file differs from the one that was written; the message is the reason in a few words."""
+    """A file differs from the written one; the message is the reason in a few words."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
@@ -200,7 +200,7 @@ def _is_of_toml(value: Any) -> bool:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield the differences by which the new plan loses runs of the old one."""
+    """Yield the differences that make the new plan lose runs of the old one."""
     if old.engine != new.engine:
         yield f"engine was {old.engine!r} and is {new.engine!r}"
     if old.fixed["name"] != new.fixed["name"]:

@@ -159,9 +159,9 @@ def draw_rates(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     axis.set_xticks(list(_TICKS), list(_TICKS.values()))
     axis.set_xticks([], minor=True)
     _shade_leaders(axis, mine, rows_with(crossings, **OVERVIEW))
-    for rate, what in _LANDMARKS.items():
+    for rate, landmark in _LANDMARKS.items():
         axis.annotate(
-            what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
+            landmark, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
             va="bottom", arrowprops={"arrowstyle": "-|>", "color": "#444444", "shrinkA": 0},
         )  # fmt: skip
     axis.set_xlabel("mean time between failures of the whole job  (failures often → seldom)")
