@@ -165,8 +165,8 @@ def without_other_knobs(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Set the knobs that a figure does not show to their best values in a metric.
 
-    The frame has the runs with the best setting for each setting of all other axes, and the failed
-    runs, without the columns of those knobs. A sentence names such knobs, if there are any.
+    The frame has the best runs for each setting of all other axes, and the failed runs. It lacks
+    the columns of those knobs. A sentence names such knobs, if there are any.
     """
     knobs = [knob for knob in knobs_of(frame) if knob not in drawn]
     if not knobs:

@@ -62,8 +62,8 @@ def _plain(value: object) -> object:
 def read_own(path: Path | str) -> bytes:
     """Return the content of a file of a results folder.
 
-    It is a DamagedError if that is a link, not a regular file, or too large, and an OSError if it
-    is missing or cannot be read.
+    A link, another irregular file or one that is too large is a DamagedError. A missing or
+    unreadable file is an OSError.
     """
     try:
         return read_file(path, _LARGEST_BYTES, follow=False)
@@ -88,7 +88,7 @@ class Manifest:
     engine: EngineName  # The engine of the runs (one of "replay", "simgrid").
     fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
     keys: list[str]  # The dotted keys that differ between points.
-    # Those of `keys` that take more than one value, and their values in order.
+    # The keys with more than one value, and their values in order.
     axes: dict[str, list[Any]]
     points: list[list[Any]]  # A list for each point: its values of `keys`.
     seeds: list[int]  # The seeds of every point.

@@ -111,15 +111,15 @@ def injections(links: int, at_once: int, minutes: float) -> Rows:
     return [(*one, 1.0 + longer / share[one[1][:3]]) for one in found]
 
 
-def _longer(begun: Sequence[tuple[float, str]], lasts_s: float) -> float:
+def _longer(starts: Sequence[tuple[float, str]], lasts_s: float) -> float:
     """Return by which share of an undisturbed step each kind lengthens it, without mitigation.
 
     Several injections of one kind count as one; a step with both kinds is longer by both.
     """
-    moments = sorted({end_s for begin_s, _ in begun for end_s in (begin_s, begin_s + lasts_s)})
+    moments = sorted({end_s for begin_s, _ in starts for end_s in (begin_s, begin_s + lasts_s)})
     spans = []
     for begin_s, end_s in pairwise(moments):
-        kinds = {kind for since_s, kind in begun if since_s <= begin_s < since_s + lasts_s}
+        kinds = {kind for since_s, kind in starts if since_s <= begin_s < since_s + lasts_s}
         spans.append((end_s - begin_s, len(kinds)))
 
     def too_fast(longer: float) -> float:

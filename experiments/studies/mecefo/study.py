@@ -44,7 +44,7 @@ def _course_of(system: str) -> Course:
 
 
 def draw_drops(simulated: pd.DataFrame) -> Figure:
-    """Draw drops by model, scenario and system, published ones beside those simulated."""
+    """Draw drops by model, scenario and system, published and simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
     rows = beside_published("mecefo", listed_rows("mecefo", {"runs": simulated}))
     drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}

@@ -1,8 +1,8 @@
 """Oobleck's public artifact: the cost of losing 15 of 30 nodes for Oobleck, Varuna and Bamboo.
 
 Five models lose nodes every 6 h to every 10 min, with the constants of the artifact's simulators
-(Jang et al. 2023, Oobleck, SOSP 2023). Results are effective time and throughput beside the
-artifact's output, and the planner's speed of 6.7B by nodes, from FLOP alone, beside the artifact's.
+(Jang et al. 2023, Oobleck, SOSP 2023). Effective time and throughput are compared with the
+artifact's output. So is the planner's speed of 6.7B by number of nodes, from FLOP alone.
 
 Dimensions: Devlin et al. 2019 (BERT-large), Radford et al. 2019 (GPT-2, 345M), Brown et al. 2020,
 table 2.1 (GPT-3 medium, 2.7B, 6.7B).

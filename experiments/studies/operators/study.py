@@ -1,4 +1,4 @@
-"""Reports of operators and other simulators on long runs, beside Faultline's results.
+"""Reports of operators and other simulators on long runs, and Faultline's results.
 
 Stated inputs are used as they are. Unstated ones are swept over their possible range and give a
 band. Outputs withheld from the authors of the study have no published value here.

@@ -54,8 +54,8 @@ def _verdict(off: float) -> str:
 def with_repeated(table: pd.DataFrame) -> pd.DataFrame:
     """Return recoveries, with the role "repeated" for each hit by a constant that has already hit.
 
-    That is a prediction within 15 % whose modelled time is within 5 % of an earlier hit, or of a
-    row used to fit a price, for the same event of the same system.
+    A hit is a prediction within 15 %. It is repeated if its modelled time is within 5 % of an
+    earlier hit, or of a row used to fit a price, for the same event of the same system.
     """
     roles = list(table.role)
     for _, mine in table.groupby(["system", "event"], sort=False):
@@ -84,7 +84,7 @@ def _compared(
     copy_s: float = 0.0,
     **prices: Any,
 ) -> dict[str, object]:
-    """Return a row of the table: a measured recovery beside its modelled time."""
+    """Return a row of the table: a measured recovery and its modelled time."""
     modelled_s = oobleck_s.get(recovery)
     if modelled_s is None:
         keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}

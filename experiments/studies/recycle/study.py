@@ -1,4 +1,4 @@
-"""ReCycle (Gandhi et al. 2024, SOSP, arXiv 2405.14009) beside Oobleck and Bamboo.
+"""ReCycle (Gandhi et al. 2024, SOSP, arXiv 2405.14009) compared with Oobleck and Bamboo.
 
 Step times by number of failed nodes, from schedules alone; and runs of MeCeFO's 7B job whose nodes
 fail and return, with recoveries. The published results are at most 1.46 times Oobleck's throughput

@@ -1,4 +1,4 @@
-"""Protections beneath schemes that mask failures, on 600,000 GPUs with a failure every 300 s.
+"""Protections combined with schemes that mask failures, on 600,000 GPUs with a failure every 300 s.
 
 The cluster is that of Lee et al. 2026 (SPARe) under sound rules. The transfer times of the state
 are measured on its platform. Each scheme chooses redundancy, unless it is scanned, and intervals by
@@ -61,7 +61,7 @@ def main_points(steps: int, seeds: int) -> Iterator[Point]:
 
 
 def scan_points(steps: int, seeds: int) -> Iterator[Point]:
-    """Yield SPARe at every redundancy, with and without REFT beneath it."""
+    """Yield SPARe at every redundancy, with and without REFT."""
     cells = product(RESTARTS_MINUTES, ("storage", "reft"), REDUNDANCIES)
     for minutes, protection, redundancy in cells:
         more = {"strategy.redundancy": redundancy}
@@ -177,7 +177,7 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
 def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
     """Draw one scheme: a mark per protection, with its value beside it."""
     look = look_of(scheme)
-    # The legend names only the masking: the figure compares the protections beneath it.
+    # The legend names only the masking: the figure compares the protections.
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     draw_means(axis, range(len(line)), line, fmt=look.marker, color=look.colour, label=label)
     axis.plot(range(len(line)), line["mean"], color=look.colour, lw=0.9, alpha=0.6)

@@ -102,7 +102,7 @@ def _transfers(protection: Reft) -> StateTransfers:
 
 
 def sharded_table() -> pd.DataFrame:
-    """Return the copy times of shards without parity beside the published snapshot times.
+    """Compare the copy times of shards without parity with the published snapshot times.
 
     A row per sharding group: ``mib`` of a snapshot, and the seconds of its copy: ``published_s``,
     over PCIe alone (``no parity``), and at least as long as the launch of the copies takes

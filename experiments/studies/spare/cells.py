@@ -1,4 +1,4 @@
-"""Cells that are published and simulated, and the study's constants beside its platform."""
+"""Cells that are published and simulated, and the study's constants."""
 
 from __future__ import annotations
 

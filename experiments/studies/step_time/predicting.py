@@ -221,16 +221,16 @@ def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
     none of the job's hosts is slow.
     """
     stack = case.software
-    sound = time_job(job, 0.0)
+    undisturbed = time_job(job, 0.0)
     if not stack.slow_hosts:
-        return sound
+        return undisturbed
     slow = time_job(job, stack.slowdown)
     none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
     mean = {
-        part: none * parts_down + (1.0 - none) * asdict(slow)[part]
-        for part, parts_down in asdict(sound).items()
+        part: none * part_s + (1.0 - none) * asdict(slow)[part]
+        for part, part_s in asdict(undisturbed).items()
     }
-    return replace(sound, **mean)
+    return replace(undisturbed, **mean)
 
 
 _HOST_SPREAD = 0.05

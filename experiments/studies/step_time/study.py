@@ -1,4 +1,4 @@
-"""Predicted lengths of training steps, beside published ones.
+"""Predicted lengths of training steps, compared with published ones.
 
 SimGrid runs a step of every row, on a representative part of the cluster. The time follows from
 published speeds of kernels and links and from one number per software: the efficiency of its

@@ -1,4 +1,4 @@
-"""Closed forms beside recorded samples and simulated jobs.
+"""Closed forms compared with recorded samples and simulated jobs.
 
 Failures until a wipe-out, length of a life and work of a failure are compared with random samples
 in the study's data; whole jobs with their prediction; and the best redundancy.
@@ -151,7 +151,7 @@ def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
     """Run every cell with every seed, and compute its prediction.
 
     A row per run: the run's record, with ``rules``, the prediction's ``predicted_mean_stacks``,
-    ``predicted_time_to_train_ratio`` (NaN if it does not hold for so few steps) and
+    ``predicted_time_to_train_ratio`` (NaN if it does not hold for a job this short) and
     ``predicted_availability``, and the relative errors of the first two.
     """
     points, predicted = [], []

@@ -1,7 +1,7 @@
-"""Closed forms of Lee et al. 2026 (SPARe, arXiv 2603.00357) beside Monte Carlo and the simulator.
+"""Closed forms of Lee et al. 2026 (SPARe, arXiv 2603.00357), Monte Carlo and the simulator.
 
 Mean failures masked, work of a step, time to a wipe-out, best redundancy: the paper's forms and the
-forms derived here, beside recorded random failures and simulated jobs.
+forms derived here, compared with recorded random failures and simulated jobs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
 
 
 class TheoryStudy(Study):
-    """The closed forms beside simulation, cell by cell.
+    """The closed forms compared with simulation, cell by cell.
 
     A `published` value is the paper's closed form or stated accuracy.
     """
@@ -71,7 +71,7 @@ class TheoryStudy(Study):
     charts: ClassVar = {"errors.png": (draw_errors, "counts")}
 
     def simulate(self, stage: Stage) -> Results:
-        """Run jobs, and compute the closed forms beside all samples."""
+        """Run jobs, and compare the closed forms with all samples."""
         sampled = {name: read_rows("theory", name) for name in ("counts", "work", "times")}
         of_counts = stage.calls(
             "failures to a wipe-out", comparisons.compare_counts, sampled["counts"]
