@@ -1,4 +1,4 @@
-"""Where the command ``faultline`` begins: it can tell that what Faultline needs is not there."""
+"""Entry point of the command ``faultline``; it also reports missing dependencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEAST = (
     (resource.RLIMIT_AS, "-v (all memory)", 500_000),
     (resource.RLIMIT_STACK, "-s (stack)", 256),
 )
-"""Limits below which libraries written in C end the process, or wait for memory, by themselves."""
+"""Below these limits, libraries written in C end the process, or wait for memory."""
 
 
 def main() -> int:
@@ -19,14 +19,14 @@ def main() -> int:
     Returns
     -------
     int
-        The command's status; 2, and one line, where a package is missing that it depends on, or
-        where the limits of the shell leave too little memory to import them.
+        The command's status; 2, and one line, if a dependency is not installed, or if the limits
+        of the shell leave too little memory to import it.
     """
     for limit, option, least_kb in _LEAST:
         soft_bytes = resource.getrlimit(limit)[0]
         if 0 <= soft_bytes < least_kb * 1024:
-            said = f"too little memory: ulimit {option} is {soft_bytes // 1024}"
-            print(f"faultline: {said}; set it to {least_kb} kB or more", file=sys.stderr)
+            problem = f"too little memory: ulimit {option} is {soft_bytes // 1024}"
+            print(f"faultline: {problem}; set it to {least_kb} kB or more", file=sys.stderr)
             return 2
     try:
         from faultline.experiments.cli import main as run
@@ -36,14 +36,14 @@ def main() -> int:
         missing = _missing()
         if not missing:
             raise
-        said = f"faultline: not installed: {', '.join(missing)}"
-        print(f"{said}; install Faultline with its dependencies (see README)", file=sys.stderr)
+        problem = f"faultline: not installed: {', '.join(missing)}"
+        print(f"{problem}; install Faultline with its dependencies (see README)", file=sys.stderr)
         return 2
 
 
 def _missing() -> list[str]:
-    """Return the names of the packages that Faultline depends on and that are not installed."""
-    # Takes its time to be imported.
+    """Return the names of Faultline's dependencies that are not installed."""
+    # Slow to import, so only on this path.
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from faultline.experiments.config.distribution import DISTRIBUTION

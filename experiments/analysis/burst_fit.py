@@ -1,10 +1,10 @@
-"""Bursts in the times of failures: how many follow one another, and how soon.
+"""Bursts in the times of failures: the mean number of failures in a burst, and their delay.
 
-A burst is a first failure and, on average, so many others, each after an exponential time; first
-failures are memoryless. Beyond chance, a failure is then followed by m (1 - exp(-t / d)) others
-within a time t: m others a burst, with a mean delay d. Both come from the Palm likelihood of the
-differences between times (Tanaka, Ogata and Stoyan 2008, Biometrical Journal 50), and their
-intervals from logs drawn with the fitted values.
+A burst is a first failure and m others on average, each after an exponential time of mean d. First
+failures are memoryless. Within a time t after any failure, m (1 - exp(-t / d)) more failures
+follow than chance explains. m and d maximise the Palm likelihood of the differences between times
+(Tanaka, Ogata and Stoyan 2008, Biometrical Journal 50). Their intervals come from logs drawn with
+the fitted values.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from faultline.experiments.analysis.intervals import Interval
 from numpy.typing import NDArray
 
 _WITHIN_S = 12 * 3600.0
-"""Failures further apart count as of different bursts."""
+"""Failures further apart belong to different bursts."""
 _DELAYS_S = np.geomspace(10.0, _WITHIN_S / 3, 30)[:, None]
-"""The mean delays that are tried, in seconds."""
+"""Candidates for the mean delay, in seconds."""
 _EDGES_S = np.concatenate([[0.0], np.geomspace(1.0, _WITHIN_S, 150)])
 _NEAR = np.exp(-(_EDGES_S[1:] + _EDGES_S[:-1]) / 2 / _DELAYS_S) / _DELAYS_S
 """Density of delays, by mean delay and by bin of differences."""
@@ -28,7 +28,7 @@ _TINY = 1e-300
 _FEWEST_FOLLOWERS, _MOST_FOLLOWERS = 1e-9, 20.0
 _LEAST_FAILURES = 20
 _MOST_FAILURES = 5_000
-"""The latest so many are taken: more tell no more."""
+"""Only this many of the latest failures are fitted: more add no precision."""
 _DRAWS = 99
 _RARE = 0.05
 _TAILS = (0.025, 0.975)
@@ -38,11 +38,11 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """How failures follow one another, with 95 % intervals."""
+    """Size and duration of bursts, with 95 % intervals."""
 
     excess: Interval  # Mean failures of a burst, the first included.
     within_s: Interval  # Mean time from the first failure of a burst to another one, in seconds.
-    p_independent: float  # Probability of as many close failures where all are independent.
+    p_independent: float  # Probability of so many close failures if all are independent.
 
     @property
     def found(self) -> bool:
@@ -51,9 +51,9 @@ class Bursts:
 
 
 def fit_bursts(times_s: Sequence[float], span_s: float) -> Bursts | None:
-    """Fit bursts to failures in the seconds that they were watched; None for fewer than 20 moments.
+    """Fit bursts to failures seen in a span of seconds; None for fewer than 20 distinct times.
 
-    Failures of one instant count as one.
+    Failures at the same instant count as one.
     """
     times = np.unique(np.asarray(times_s, dtype=float))
     if len(times) > _MOST_FAILURES:
@@ -97,22 +97,22 @@ def _drawn(
 
 
 def _fitted(times: _Floats, span_s: float) -> tuple[float, float]:
-    """Return the followers of a first failure, and their mean delay in seconds."""
+    """Return the mean number of failures after a first one, and their mean delay in seconds."""
     if not len(times):
         return _FEWEST_FOLLOWERS, float(_DELAYS_S[0, 0])
     ends = np.searchsorted(times, times + _WITHIN_S, side="right")
     parts = [times[at + 1 : end] - times[at] for at, end in enumerate(ends)]
     pairs = np.histogram(np.concatenate(parts), _EDGES_S)[0]
-    # How long later failures were watched after each, and the rate of all together.
+    # The observed time after each failure, and the rate of all failures.
     watched_s = np.minimum(_WITHIN_S, span_s - times)
     rate = len(times) / span_s
-    # The likelihood is concave in the followers: Newton's steps find the best for each delay.
+    # The likelihood is concave in the followers, so Newton steps find the best for each delay.
     expected = -np.expm1(-watched_s / _DELAYS_S).sum(axis=1)
     followers = np.full(len(_DELAYS_S), 0.1)
     for _ in range(_NEWTON_STEPS):
         shares = _NEAR / (rate + followers[:, None] * _NEAR)
         slope, bend = shares @ pairs - expected, shares**2 @ pairs
-        # A step that leads below 0 is halved: the slope is steep there.
+        # A step below 0 halves the value instead: the slope is steep there.
         followers = np.clip(followers + slope / (bend + _TINY), followers / 2, _MOST_FOLLOWERS)
     likelihoods = np.log(rate + followers[:, None] * _NEAR) @ pairs - followers * expected
     return _between_the_best(likelihoods, followers)

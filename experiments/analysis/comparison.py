@@ -1,4 +1,4 @@
-"""Paired comparison: same seed and setting except for one axis; and its output."""
+"""Paired comparison of runs with the same seed and settings except for one axis; its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BASELINE = "baseline "
 
 
 def _keys(values: pd.Series) -> list[Any]:
-    # NaN is not equal to itself, but two missing values do match.
+    # NaN is not equal to itself, but two missing values match.
     return [None if is_missing(value) else value for value in values.unique()]
 
 
@@ -49,13 +49,13 @@ def _paired_runs(
 ) -> pd.DataFrame:
     """Pair the runs of a value of an axis with those of the baseline; otherwise as `compare`.
 
-    Knobs without a common value, such as the redundancy where one of two schemes has none, are not
-    matched: each side keeps its own, and every combination is compared. What is not the user's
-    choice, such as the failures, must be the same on both sides.
+    Knobs without a common value, such as a redundancy that only one scheme has, are not matched:
+    each side keeps its own, and every combination is compared. All that the user does not choose,
+    such as the failures, must be equal on both sides.
 
-    The frame has a row a pair: the other axes (of the value's side), ``seed``, ``ours``,
-    ``theirs``, ``gave_up`` and ``baseline_gave_up``; axes that could not be matched once more with
-    the prefix ``baseline `` for the baseline's side.
+    The frame has a row per pair: the other axes (of the value's side), ``seed``, ``ours``,
+    ``theirs``, ``gave_up`` and ``baseline_gave_up``. Axes that could not be matched have a second
+    column for the baseline's side, with the prefix ``baseline ``.
     """
     ours, theirs = (
         runs.loc[runs[by] == chosen, [*axes, *own, "seed", metric]].assign(
@@ -86,13 +86,13 @@ def compare(
 ) -> pd.DataFrame:
     """Compare each value of an axis with the baseline, with 95 % intervals by paired t.
 
-    Runs are successful ones, a row each, with the column ``seed``; `axes` are the others than `by`.
-    Those of them that are `own` are not matched, even where they could be. The average `over_all`
-    settings of the axes takes those that are paired in every seed.
+    Runs are successful ones, a row per run, with the column ``seed``. `axes` are all except `by`.
+    Those in `own` are never matched. The average `over_all` settings covers those that are paired
+    in every seed.
 
-    The frame has a row a value and setting: `by`, the axes, the columns of `paired_differences`
-    (pairs are seeds), ``settings`` averaged over, and how many of the runs ``gave_up`` and of the
-    baseline's (``baseline_gave_up``).
+    The frame has a row per value and setting: `by`, the axes, and the columns of
+    `paired_differences`, whose pairs are seeds. ``settings`` is the number averaged over;
+    ``gave_up`` and ``baseline_gave_up`` count runs that gave up on each side.
     """
     tables = []
     for value in _others(runs, by, baseline):
@@ -126,7 +126,7 @@ def _others(runs: pd.DataFrame, by: str, baseline: Any) -> list[Any]:
 def unpaired_runs(
     runs: pd.DataFrame, by: str, baseline: Any, axes: Sequence[str]
 ) -> dict[Any, int]:
-    """Count, for each value of an axis but the baseline, the runs that have no partner there."""
+    """Count the runs without a partner in the baseline, for each other value of an axis."""
     numbered = runs.assign(number=range(len(runs)))
     return {
         value: int((runs[by] == value).sum())
@@ -136,9 +136,9 @@ def unpaired_runs(
 
 
 def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
-    """Give each seed one pair: its mean over the settings that every seed has.
+    """Return one pair per seed: its mean over the settings that every seed has.
 
-    Pairs of one seed share their failures, so they are no independent sample; seeds are.
+    Pairs of one seed share their failures, so only seeds are independent samples.
     """
     seeds = pairs["seed"].nunique()
     if labels:
@@ -157,22 +157,22 @@ def _mean_of_settings(pairs: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
 class Report:
     """The result of `make_report`."""
 
-    # Columns compared, and the axis whose values are.
+    # The compared column, and the axis whose values are compared.
     metric: str
     by: str
-    baseline: Any  # The value that the others are compared with.
-    # ``at_best``, ``overall`` and ``settings``, as `compare` returns them; only those that say
-    # something.
+    baseline: Any  # The other values are compared with this one.
+    # ``at_best``, ``overall`` and ``settings``, as `compare` returns them. Redundant ones are
+    # absent.
     sections: dict[str, pd.DataFrame]
     notes: list[str]  # Sentences on runs that failed, gave up or have no partner.
 
     @property
     def headline(self) -> str:
         """The compared values and the baseline, in one line."""
-        what = quantity(self.metric)
-        way = f" ({what.better} is better)" if what.better else ""
+        column = quantity(self.metric)
+        way = f" ({column.better} is better)" if column.better else ""
         against = f"{quantity(self.by).label} {value_text(self.baseline)}"
-        return f"{what.label}{way}: differences from {against}, paired by seed and setting"
+        return f"{column.label}{way}: differences from {against}, paired by seed and setting"
 
 
 def make_report(
@@ -180,10 +180,10 @@ def make_report(
 ) -> Report:
     """Compare the values of an axis of a sweep with one of them, by a numeric column.
 
-    By default the axis is the scheme where that was varied, else the first that was; the baseline,
-    given as text, its first value.
+    The default axis is the scheme if it was varied, else the first varied axis. The baseline is
+    given as text; its default is the first value of the axis.
 
-    It is a UserError if there is no such metric, axis or value, or nothing to compare.
+    It is a UserError if the metric, axis or value is missing, or if no runs can be compared.
     """
     runs = successful(frame)
     check_metric(runs, metric)

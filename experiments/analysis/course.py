@@ -1,4 +1,4 @@
-"""The course of one run: what the job did when, and the files of its events.
+"""The course of one run: the job's activities over time, and the files of its events.
 
 A file is a trace for Perfetto and chrome://tracing, or a table.
 """
@@ -27,15 +27,15 @@ ACTIVITIES = ("training", "repair", "lost", "checkpoint", "rejoin", "restart", "
 training
     Steps without a failure.
 repair
-    Steps in which groups were found missing, until they are committed after all.
+    Steps with missing groups, up to their commit.
 lost
-    Both of the above, where a restart took them back.
+    Steps of training and repair that a restart undid.
 checkpoint, rejoin, restart, load
-    Writing a checkpoint (as far as somebody waits for it) or sending a mirror of state, taking
-    groups back, the restart, loading.
+    Writing a checkpoint (while the job waits for it) or sending a mirror of the state; readmitting
+    groups; restarting; loading.
 """
 
-# Events other than a step that precede a step; events within a step are not among them.
+# Events that may precede a step; events within a step are not listed.
 _ENDS_OF_PHASES = {
     EventKind.CHECKPOINT: "checkpoint",
     EventKind.CHECKPOINT_SKIPPED: "checkpoint",
@@ -54,19 +54,19 @@ class Window(NamedTuple):
 
 
 def activities_of(events: Sequence[Event]) -> pd.DataFrame:
-    """Return what a job did, without gaps from its start to its last event.
+    """Return the activities of a job, without gaps from its start to its last event.
 
-    A row an activity: ``start_s``, ``end_s``, ``activity`` (one of `ACTIVITIES`) and ``steps``,
-    completed at its end. Activities that take no time are left out.
+    The frame has a row per activity: ``start_s``, ``end_s``, ``activity`` (one of `ACTIVITIES`),
+    and ``steps`` completed at its end. Activities of zero length are omitted.
     """
     rows: list[tuple[float, float, str, int]] = []
     now_s = 0.0
     hit = False
-    unsaved = 0  # the first row that no checkpoint has saved
+    unsaved = 0  # Index of the first row that no checkpoint covers.
     for event in events:
         kind = event.kind
         if kind in {EventKind.FAILURE_IN_RESTART, EventKind.PHASE}:
-            # They carry their own moments, within a restart or a repair that is yet to end.
+            # These events have times of their own, before the end of the restart or repair.
             continue
         if kind is EventKind.WIPE_OUT:
             rows[unsaved:] = [
@@ -91,10 +91,10 @@ def activities_of(events: Sequence[Event]) -> pd.DataFrame:
 
 
 def steps_of(events: Sequence[Event]) -> pd.DataFrame:
-    """Return the steps that were committed, those that a restart took back later included.
+    """Return the committed steps, including those that a later restart undid.
 
-    A row a step: ``start_s``, ``end_s`` (its failures and repairs included) and ``stacks``, with
-    which it was begun.
+    The frame has a row per step: ``start_s``, ``end_s`` (after its failures and repairs), and
+    ``stacks`` at its beginning.
     """
     rows = []
     begin_s = 0.0
@@ -109,9 +109,9 @@ def steps_of(events: Sequence[Event]) -> pd.DataFrame:
 
 
 def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFrame:
-    """Return the share of each of `ACTIVITIES`, a column each, between n + 1 moments; shape (n, 7).
+    """Return the share of each of `ACTIVITIES` between n + 1 times, as columns; shape (n, 7).
 
-    Moments ascend within the run, in simulated seconds; rows add up to 1.
+    The times ascend within the run, in simulated seconds. Each row sums to 1.
     """
     bounds = np.append(activities["start_s"].to_numpy(), activities["end_s"].iloc[-1])
     lengths = np.diff(bounds)
@@ -126,10 +126,10 @@ def shares_over_time(activities: pd.DataFrame, edges_s: np.ndarray) -> pd.DataFr
 
 
 def busiest_window(events: Sequence[Event], activities: pd.DataFrame, steps: int = 40) -> Window:
-    """Choose a part of a run that shows how the job lives with failures.
+    """Choose a part of a run that shows how the job handles failures.
 
-    It has about so many steps around the first restart, or around the first failure where there is
-    no restart, else at the start; it is the whole run where that is not much longer.
+    The part has about `steps` steps around the first restart. Without a restart it is around the
+    first failure, else at the start. A run that is hardly longer is returned whole.
     """
     end_s = float(activities["end_s"].iloc[-1])
     usual = activities[activities["activity"].isin(["training", "repair", "lost"])]
@@ -156,8 +156,8 @@ _MICROSECONDS = 1e6
 _JOB, _GROUPS = 0, 1
 # The events between a failure and its outcome.
 _RECOVERY = {EventKind.PHASE, EventKind.RECOVERED}
-# Events at which counters are written: between these only whole steps change.
-_TOLD = {
+# Events that also write counters: between them only the number of steps changes.
+_COUNTED = {
     EventKind.MISSING,
     EventKind.CHECKPOINT,
     EventKind.RESTARTED,
@@ -167,7 +167,7 @@ _TOLD = {
 
 
 def check_suffix(path: Path, *drawings: str) -> None:
-    """Refuse, by a UserError, a file that ends otherwise than a trace, a table or a drawing."""
+    """Raise a UserError if the suffix is not that of a trace, a table or a drawing."""
     suffix = path.suffix.lower()
     if suffix not in (TRACE, GOODPUT_LOG, *TABLES) and suffix.removeprefix(".") not in drawings:
         drawn = f", or .{', .'.join(drawings)} (drawings)" if drawings else ""
@@ -196,7 +196,7 @@ def write_timeline(events: Sequence[Event], path: Path, record: Mapping[str, Any
 
 
 def _csv_text(events: Sequence[Event]) -> str:
-    """Return the table as text, in which groups are separated by blanks."""
+    """Return the table as text; blanks separate groups."""
     text = StringIO(newline="")
     rows = csv.writer(text)
     rows.writerow(Event._fields)
@@ -220,7 +220,7 @@ def _parquet(events: Sequence[Event]) -> bytes:
 
 
 def _trace_text(events: Sequence[Event], record: Mapping[str, Any]) -> str:
-    """Return a run in the Trace Event Format: a line a thing, so that editors can cope."""
+    """Return a run in the Trace Event Format, an object per line: editors cope with long files."""
     parts = (_names(events, record), _phases(events), _of_groups(events), _counters(events, record))
     lines = (
         json.dumps(thing, separators=(",", ":"), allow_nan=False)
@@ -258,7 +258,7 @@ def _phases(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _recoveries(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    """Yield the phases of recoveries, each from the end of the one before: within what they are."""
+    """Yield the phases of recoveries; each starts at the event before its end."""
     since_s = 0.0
     for event in events:
         if event.kind is EventKind.PHASE:
@@ -268,7 +268,7 @@ def _recoveries(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    """Yield the spans in which each group that fails trains, is down, or restarts; and failures."""
+    """Yield spans (training, down, restart) and failures of each group that ever fails."""
     doing = dict.fromkeys(_failing(events), ("training", 0.0))
 
     def turn(group: int, name: str, now_s: float) -> Iterator[dict[str, Any]]:
@@ -298,7 +298,7 @@ def _of_groups(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
 
 
 def _dropped(events: Sequence[Event]) -> Iterator[tuple[int, ...]]:
-    """Yield for each event the groups that it stops; one that patches its step continues."""
+    """Yield for each event the groups that it stops; a group that patches its step continues."""
     for place, event in enumerate(events):
         if event.kind is not EventKind.MISSING:
             yield ()
@@ -320,7 +320,7 @@ def _counters(events: Sequence[Event], record: Mapping[str, Any]) -> Iterator[di
         at = {"ph": "C", "pid": _JOB, "ts": event.time_s * _MICROSECONDS}
         if event.kind is EventKind.WIPE_OUT:
             yield {**at, "name": "groups up", "args": {"groups": 0}}
-        elif event.kind in _TOLD:
+        elif event.kind in _COUNTED:
             if event.kind is not EventKind.RESTARTED:
                 yield {**at, "name": "groups up", "args": {"groups": groups - len(down)}}
             share = event.step * step_s / event.time_s if event.time_s else 1.0

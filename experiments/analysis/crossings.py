@@ -1,4 +1,4 @@
-"""Where the lead changes between two that are compared along an axis, with intervals over seeds."""
+"""Points along an axis at which the lead of two candidates changes, with intervals over seeds."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ FloatArray = NDArray[np.float64]
 
 
 class Change(NamedTuple):
-    """A change of the lead between two that are compared."""
+    """A change of the lead between two candidates."""
 
-    # Where, and the ends of its interval, in the unit of the axis.
+    # The place and the ends of its interval, in the unit of the axis.
     at: float
     low: float
     high: float
-    first_leads_after: bool  # Whether the first one leads after it.
+    first_leads_after: bool  # Whether the first candidate leads after it.
 
 
 def changes_of_lead(places: FloatArray, leads: FloatArray) -> list[Change]:
-    """Return where the mean lead changes its sign, with 95 % intervals.
+    """Return the places at which the mean lead changes its sign, with 95 % intervals.
 
-    Seeds are pairs: the lead of a seed is linear between the places. The interval holds each place
-    around the change at which Student's interval of the mean lead holds 0; it ends at the first or
-    last place if none before decides.
+    Both candidates have the same seeds; the lead of a seed is linear between places. The interval
+    holds the places around the change at which Student's interval of the mean lead contains 0. If
+    no place decides, it ends at the first or last place.
 
-    Next to a place where only one of the two has a value, the change is somewhere between that
-    place and the next: its interval, with the middle for the value.
+    If only one candidate has a value at one of two neighbouring places, the interval spans both
+    places. The value is its middle.
 
     Parameters
     ----------
     places : array of float, shape (K,)
-        Where seeds were compared, ascending.
+        Compared places, ascending.
     leads : array of float, shape (K, seeds)
-        By how much the first one is behind; infinite where it has no value.
+        The first candidate's excess over the second; infinite if the first has no value.
     """
     means = leads.mean(axis=1)
     found = []
@@ -57,21 +57,21 @@ def changes_of_lead(places: FloatArray, leads: FloatArray) -> list[Change]:
 
 
 def _undecided(places: FloatArray, leads: FloatArray, at: float) -> tuple[float, float]:
-    """Return the ends of the places around `at` where chance can explain the lead."""
+    """Return the range around `at` within which chance can explain the lead."""
     seeds = leads.shape[1]
     if seeds < 2:
         return at, at
     finite: NDArray[np.bool_] = np.asarray(np.isfinite(leads).all(axis=1))
     place = int(np.searchsorted(places, at)) - 1
-    # All places around it at which every seed finishes.
+    # The contiguous places around it at which every seed finishes.
     unfinished = np.flatnonzero(~finite)
     first = int(unfinished[unfinished < place].max(initial=-1)) + 1
     last = int(unfinished[unfinished > place + 1].min(initial=len(places))) - 1
     simulated = slice(first, last + 1)
     fine = np.linspace(places[first], places[last], _FINE)
     means = np.interp(fine, places[simulated], leads[simulated].mean(axis=1))
-    # Between two places the spread is theirs: never less than that of the seeds' lines, of which
-    # there are few and which happen to meet here and there.
+    # Between two places the spread is interpolated. That of the seeds' lines would be too small
+    # if the few lines happen to cross.
     spread = np.interp(fine, places[simulated], leads[simulated].std(axis=1, ddof=1))
     decided = fine[np.abs(means) > half_width(spread, seeds)]
     below, above = decided[decided < at], decided[decided > at]

@@ -1,10 +1,10 @@
-"""Decision under uncertain inputs: which candidate to choose, how sure, and which input to measure.
+"""Decision under uncertain inputs: the candidate to choose, its certainty, the input to measure.
 
-A cost is a time to train in seconds. Its mean over the seeds at one sample is the candidate's cost
-there, and costs of different samples differ by the inputs. A job that does not finish costs
-infinitely much. Samples are the independent units of all errors; seeds are shared, so that
-differences between candidates are paired. The terms are those of Raiffa & Schlaifer 1961, *Applied
-Statistical Decision Theory*: opportunity loss (here regret) and value of information.
+A cost is a time to train in seconds, infinite if the job does not finish. The cost of a candidate
+at a sample is its mean over seeds. Costs of different samples differ by the inputs. Samples are the
+independent units of all errors. Candidates share seeds, so their differences are paired. The terms
+are those of Raiffa & Schlaifer 1961, *Applied Statistical Decision Theory*: opportunity loss (here
+regret) and value of information.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BAND = (0.1, 0.9)
 INDIFFERENCE = 0.01
 """Share of a time to train below which two candidates count as equal."""
 
-_DEGREE = 3  # Of the polynomials by which costs depend on one input.
+_DEGREE = 3  # Degree of the polynomials of cost over one input.
 _FOLDS = 8
 _GRID = np.linspace(0.005, 0.995, 199)
 
@@ -41,23 +41,23 @@ class Bands:
     # 80 % band of one run: unknown inputs and luck together.
     low: float
     high: float
-    parameters: tuple[float, float]  # That of the expected time, as far as inputs are unknown.
-    luck: tuple[float, float]  # That of a run's difference from its expected time, inputs known.
+    parameters: tuple[float, float]  # 80 % band of the expected time due to unknown inputs.
+    luck: tuple[float, float]  # 80 % band of a run's deviation from its expected time.
     parameter_share: float  # Share of the variance that is due to unknown inputs.
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a decision maker reads about one candidate; times in seconds."""
+    """The assessment of one candidate; times in seconds."""
 
     candidate: str
     best: Interval  # Probability of being the best.
     within: Interval  # Probability of being within `INDIFFERENCE` of the best.
-    regret: Interval  # Expected excess over the best in hindsight.
-    regret_95: float  # Its 95 % quantile.
+    regret: Interval  # Expected excess over the best candidate in hindsight.
+    regret_95: float  # 95 % quantile of the regret.
     bands: Bands
     unfinished: float  # Share of samples in which a run does not finish.
-    tied: bool  # Whether the data do not separate it from the first.
+    tied: bool  # Whether the data do not separate it from the first candidate.
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Information:
     """The value of knowing one input before choosing."""
 
     name: str
-    value: Interval  # By how many seconds the expected regret falls.
+    value: Interval  # Reduction of the expected regret, in seconds.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class SwitchPoint:
 
 
 def _expected_costs(costs: SimulatedCosts) -> Floats:
-    """Return mean costs over seeds, infinite without an end: shape (candidates, samples)."""
+    """Return mean costs over seeds, infinite if unfinished: shape (candidates, samples)."""
     means = costs.costs.mean(axis=2)
     return np.where(np.isnan(means), inf, means)
 
 
 def judge(costs: SimulatedCosts) -> list[Judgement]:
-    """Return all candidates, the advised one first: that of the least expected regret.
+    """Return all candidates, the advised one first: it has the least expected regret.
 
-    Candidates that may not finish are last. Those with equal costs share a sample equally. No
-    candidate has a regret at a sample in which none finishes: no choice would help.
+    Candidates that may not finish are last. Candidates with equal costs share a sample equally. If
+    no candidate finishes in a sample, none has a regret there: no choice would help.
     """
     means = _expected_costs(costs)
     least = means.min(axis=0)
@@ -118,7 +118,7 @@ def judge(costs: SimulatedCosts) -> list[Judgement]:
 
 
 def _proportion(shares: Floats) -> Interval:
-    """Return a mean of shares; its interval has a width even if all are 0, or all are 1."""
+    """Return a mean of shares; its interval has a positive width even if all are 0 or all are 1."""
     mean = float(shares.mean())
     return Interval(mean, *interval_of_proportion(float(shares.sum()), len(shares)))
 
@@ -129,9 +129,9 @@ def _bands(runs: Floats, simulated_share: float) -> Bands:
     Notes
     -----
     Law of total variance: var T = var E[T | inputs] + E var[T | inputs]. A mean over S seeds keeps
-    1 / S of the luck; its spread over samples is shrunk by that much. With one seed, luck is
-    unknown: it is NaN, and the band of the inputs includes it. A run that simulates a share of the
-    job has more luck than the whole job, whose failures are more: by 1 / sqrt(share).
+    1 / S of the luck, so its spread over samples is shrunk accordingly. With one seed, luck is
+    unknown (NaN), and the band of the inputs includes it. A run that simulates a share of the job
+    has fewer failures, so its luck is larger than the job's by 1 / sqrt(share).
     """
     finished = runs[~np.isnan(runs).any(axis=1)]
     if len(finished) == 0:
@@ -163,9 +163,9 @@ def _pair(two: Floats) -> tuple[float, float]:
 def _is_tied(row: Floats, first: Floats) -> bool:
     """Return whether samples do not separate costs from the first's: both of shape (samples,).
 
-    Their paired interval of the mean difference contains 0, or the difference is at most
-    `INDIFFERENCE` of the first's expected cost. A candidate that fails to finish in other samples
-    than the first does not tie.
+    They tie if the paired interval of their mean difference contains 0, or if the difference is at
+    most `INDIFFERENCE` of the first's expected cost. Candidates that fail to finish in different
+    samples do not tie.
     """
     ends = np.isfinite(row)
     if not np.array_equal(ends, np.isfinite(first)):
@@ -187,10 +187,10 @@ def finishing(costs: SimulatedCosts) -> SimulatedCosts:
 def value_of_information(costs: SimulatedCosts) -> list[Information]:
     """Return the value of knowing each input exactly, the greatest first.
 
-    With an input known, the candidate of the least cost given its value is chosen. Costs given the
-    value are a polynomial of the input's quantile, fitted to the costs less those of the advised
-    candidate. The choice for a sample is by a fit without it, and is judged by that sample's own
-    costs: so an input without effect has a value of 0 up to its interval, and no positive bias.
+    If an input is known, the candidate of the least cost given its value is chosen. That cost is a
+    polynomial of the input's quantile, fitted to the differences from the advised candidate. The
+    choice for a sample uses a fit without it, and is judged by that sample's own costs. So an input
+    without effect has a value of 0 up to its interval, and no positive bias.
 
     Notes
     -----
@@ -211,19 +211,19 @@ def value_of_information(costs: SimulatedCosts) -> list[Information]:
     for place, name in enumerate(design.names):
         saved = _saved(design.unit[:, place], extra)
         value = interval_of(saved.tolist())
-        # Information can be ignored, so that none is worth less than nothing.
+        # Information can be ignored, so its value is never negative.
         mean, high = max(0.0, value.mean), max(0.0, value.high)
         found.append(Information(name, Interval(mean, value.low, high)))
     return sorted(found, key=lambda one: -one.value.mean)
 
 
 def _saved(unit: Floats, extra: Floats) -> Floats:
-    """Return seconds saved in each sample by choosing with one input's quantile known.
+    """Return the seconds saved in each sample by choosing with one input's quantile known.
 
-    Extra costs are those over the advised candidate's: shape (samples, candidates).
+    Extra costs are differences from the advised candidate's: shape (samples, candidates).
     """
     saved = np.empty(len(unit))
-    # Of neighbouring values, each is left out at another time.
+    # Neighbouring values are left out in different folds.
     folds = unit.argsort(kind="stable").argsort(kind="stable") % _FOLDS
     for fold in range(_FOLDS):
         out = folds == fold
@@ -244,10 +244,10 @@ def _basis(unit: Floats) -> Floats:
 
 
 def switch_points(costs: SimulatedCosts) -> list[SwitchPoint]:
-    """Return where knowing one input alone would change the advice, by input.
+    """Return the values at which knowing one input alone would change the advice, by input.
 
-    A change counts if the winner of each side leads the other by more than the 95 % interval of
-    the difference somewhere on its side.
+    A change counts only if the winner of each side has a clear lead somewhere on that side: larger
+    than the 95 % interval of the difference.
     """
     usable = finishing(costs)
     candidates, means = usable.candidates, _expected_costs(usable)
@@ -285,8 +285,8 @@ def _clear_lead(unit: Floats, differences: Floats) -> Floats:
 def leads_over_input(costs: SimulatedCosts, place: int, quantiles: Floats) -> Floats:
     """Return the advised candidate's lead over its closest rival, given one input's quantile.
 
-    The lead is in seconds, and negative where another is better. The input is that at a place in
-    the design; at least two candidates have to finish in each sample.
+    The lead is in seconds, and negative if a rival is better. `place` is the index of the input in
+    the design. At least two candidates have to finish in each sample.
     """
     usable = finishing(costs)
     means = _expected_costs(usable)

@@ -1,4 +1,4 @@
-"""A design of experiments over uncertain inputs, and what the candidates cost on it.
+"""A design of experiments over uncertain inputs, and the candidates' costs on it.
 
 The design is a scrambled Sobol sequence (Owen 1998, *Scrambling Sobol' and Niederreiter-Xing
 points*): its points cover the inputs more evenly than independent draws, and a mean over them is
@@ -28,7 +28,7 @@ class Design:
 
     names: tuple[str, ...]  # The inputs.
     unit: Floats  # Probabilities between 0 and 1, both excluded.
-    values: Floats  # The values of the inputs at these probabilities, in the units of the inputs.
+    values: Floats  # Input values at these probabilities, in the units of the inputs.
 
     def __post_init__(self) -> None:
         """Refuse arrays of other shapes."""
@@ -57,7 +57,7 @@ class SimulatedCosts:
 
     candidates: tuple[str, ...]
     design: Design  # The samples.
-    # Time to train, in seconds: shape (candidates, samples, seeds); nan if a job does not finish.
+    # Time to train, in seconds: shape (candidates, samples, seeds); NaN if a job does not finish.
     # All candidates have the same failures at a sample and seed.
     costs: Floats
     # Share of the job that a run simulates. Its luck is that of a shorter job.
@@ -73,10 +73,10 @@ class SimulatedCosts:
 
 
 def sobol_design(inputs: Mapping[str, Quantile], samples: int, seed: int) -> Design:
-    """Return a scrambled Sobol design; with 2^k samples each half of each input has half of them.
+    """Return a scrambled Sobol design; with 2^k samples each half of an input has half of them.
 
-    An input is a column of its own whatever the others are called, so that its values depend on its
-    place and on the seed of the scrambling alone.
+    The values of an input depend only on its position and on the scrambling seed, not on the names
+    of the inputs.
     """
     names = tuple(inputs)
     if not names:

@@ -1,4 +1,4 @@
-"""The share of a cluster's nodes that are down, and a prediction of it from the time before.
+"""The share of a cluster's nodes that are down, and a prediction of it from its past.
 
 Outages come in bursts, and repairs last for weeks. So the prediction draws whole blocks of four
 weeks of the past, with replacement (moving blocks: Kuensch 1989, Annals of Statistics 17).
@@ -25,12 +25,12 @@ Floats = NDArray[np.float64]
 class DownBacktest:
     """Shares of nodes down in the second part of a log, predicted and measured."""
 
-    # Length of the parts.
+    # Lengths of the parts.
     first_days: float
     second_days: float
-    predicted: Floats  # Values of `MEASURES` of each run: shape (runs, measures).
-    measured: Floats  # Those of the second part.
-    ahead: Floats  # Predictions of a time as long as the log, after it, from all of it, by run.
+    predicted: Floats  # Values of `MEASURES` by run: shape (runs, measures).
+    measured: Floats  # Measured values of the second part.
+    ahead: Floats  # Predictions, by run, for a time after the whole log and as long as the log.
 
 
 def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
@@ -48,7 +48,7 @@ def down_share(outages: Sequence[Outage], span_s: float, nodes: int) -> Floats:
 
 
 def backtest_down(share: Floats, runs: int, seed: int, name: str) -> DownBacktest:
-    """Predict the second half of a course of shares from the first.
+    """Predict the second half of a series of shares from the first.
 
     It is a UserError if the log is shorter than four blocks.
     """

@@ -1,12 +1,12 @@
 """An emulator: the expected time to train of each candidate, as a function of uncertain inputs.
 
-A Gaussian process per candidate, of the logarithm of the time beyond a floor over the normal scores
-of the inputs' quantiles: a linear trend, and a smooth deviation with a length scale per input
-(Rasmussen & Williams 2006, *Gaussian Processes for Machine Learning*, chapters 2 and 5; Kennedy &
-O'Hagan 2001, *Bayesian calibration of computer models*). What failures cost is in proportion to
-their rate: the floor, of some, is that of the greatest likelihood (Box & Cox 1964, *An analysis of
-transformations*, with a power of 0). Luck that is left in the means over seeds is white noise. Its
-start is the variance over seeds, its final size that of the greatest likelihood.
+Each candidate has a Gaussian process of the logarithm of its time beyond a floor, over the normal
+scores of the inputs' quantiles: a linear trend, and a smooth deviation with a length scale per
+input (Rasmussen & Williams 2006, *Gaussian Processes for Machine Learning*, chapters 2 and 5;
+Kennedy & O'Hagan 2001, *Bayesian calibration of computer models*). The floor separates a constant
+time from losses in proportion to the failure rate; the likelihood selects it (Box & Cox 1964, *An
+analysis of transformations*, power 0). Luck left in the means over seeds is white noise. Its size
+starts at the variance over seeds and is then fitted by likelihood.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern,
 from threadpoolctl import threadpool_limits
 
 _LEAST_SAMPLES = 16
-_LENGTHS = (0.5, 200.0)  # Normal scores; at 200, an input has a linear effect or none.
+_LENGTHS = (0.5, 200.0)  # Normal scores; at 200, the effect of an input is linear or zero.
 _NOISE = (1e-6, 1.0)  # Shares of the variance of a candidate's logarithmic times.
 _FLOORS = (0.0, 0.98)  # Shares of a candidate's least simulated time.
 
@@ -35,7 +35,7 @@ _FLOORS = (0.0, 0.98)  # Shares of a candidate's least simulated time.
 class LeaveOut:
     """How well a candidate's time is predicted at a sample that its emulator has not seen."""
 
-    # Absolute error as share of the simulated mean time.
+    # Absolute error as a share of the simulated mean time.
     median: float
     percentile_95: float
     coverage: float  # Share of simulated mean times within the predicted 80 % band.
@@ -64,8 +64,8 @@ class Emulator:
     def log_times(self, unit: Floats) -> Floats:
         """Return the logarithm of expected times in seconds: shape (candidates, points).
 
-        Quantiles of the inputs have the shape (points, inputs). It is an OutOfDesignError if one
-        is beyond those of the simulated samples.
+        `unit` has the inputs' quantiles: shape (points, inputs). A quantile beyond the simulated
+        samples is an OutOfDesignError.
         """
         outside = (unit < self.range[0]) | (unit > self.range[1])
         if outside.any():
@@ -84,7 +84,7 @@ class Emulator:
         return dict(zip(self.candidates, errors, strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is needed to predict elsewhere, with the formula of the kernel.
+        """Return all that a prediction elsewhere needs, with the formula of the kernel.
 
         The logarithm of a time beyond ``floor`` at normal scores ``z`` is ``mean + sum over points
         p of weight[p] * (offset + slope * z.p + amplitude * (1 + r + r^2 / 3) * exp(-r))`` with
@@ -99,7 +99,7 @@ class Emulator:
 
 
 def _likeliest(scores: Floats, runs: Floats) -> _Process:
-    """Return the process of the likeliest floor; without one if all times are alike."""
+    """Return the process with the likeliest floor; the floor is 0 if all times are equal."""
     floors = _FLOORS if np.ptp(runs) > 0.0 else _FLOORS[:1]
     processes = [_Process(scores, runs, share * float(runs.min())) for share in floors]
     return max(processes, key=lambda process: process.log_likelihood)
@@ -122,15 +122,15 @@ class _Process:
             + WhiteKernel(noise, _NOISE)
         )
         self._process = GaussianProcessRegressor(kernel)
-        # Threads slow such small matrices down, and their sums depend on the number of threads.
+        # Threads slow down such small matrices, and change the order of their sums.
         with threadpool_limits(1), warnings.catch_warnings():
-            # A length at its bound is meant: the input has no effect.
+            # A length at its bound is intended: the input has no effect.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self._process.fit(scores, self._targets)
 
     @property
     def log_likelihood(self) -> float:
-        """That of the times in seconds, but for a constant."""
+        """Log-likelihood of the times in seconds, up to a constant."""
         of_targets = float(self._process.log_marginal_likelihood_value_)
         logs = self._mean + self._scale * self._targets
         return of_targets - len(logs) * float(np.log(self._scale)) - float(logs.sum())
@@ -173,7 +173,7 @@ class _Process:
 
 
 def _luck(runs: Floats) -> float:
-    """Return the variance of a mean over seeds of logarithmic times, beyond what seeds share."""
+    """Return the variance of a mean over seeds of logarithmic times, without shared effects."""
     seeds = runs.shape[1]
     if seeds < 2:
         return 0.0

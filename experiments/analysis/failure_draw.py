@@ -27,7 +27,7 @@ class CauseSummary:
     name: str  # Name of the cause.
     level: Level | None  # Of the failed component; None if levels differ.
     kind: Kind | None  # The kind of repair; None if kinds differ.
-    # Failures, and those among them that took more than one group down.
+    # All failures, and those that stopped more than one group.
     drawn: int
     drawn_on_many: int
 
@@ -39,18 +39,18 @@ class Drawing:
     process: str  # The model in a word or two.
     layout: JobLayout  # The job's GPUs and groups.
     mtbf_s: float  # The model's mean time between failures of the whole system, in seconds.
-    span_s: float  # How long was drawn, in seconds.
+    span_s: float  # Length of the drawn span, in seconds.
     failures: list[Failure]  # The failures, in the order of time.
     causes: list[CauseSummary]  # The causes, the most frequent first.
 
     @property
     def drawn_mtbf_s(self) -> float:
-        """Mean time between the failures drawn, in seconds; infinite where there are none."""
+        """Mean time between the drawn failures, in seconds; infinite if there are none."""
         return self.span_s / len(self.failures) if self.failures else inf
 
     @property
     def share_on_many(self) -> float:
-        """Share of the failures that took more than one group down."""
+        """Share of the failures that stopped more than one group."""
         on_many = sum(len(failure.groups) > 1 for failure in self.failures)
         return on_many / len(self.failures) if self.failures else 0.0
 
@@ -58,7 +58,7 @@ class Drawing:
 def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
     """Draw the failures of a scenario over a span, in seconds.
 
-    It is a UserError if its failure model is no good, or a million failures are to be expected.
+    It is a UserError if its failure model is invalid, or a million failures are expected.
     """
     model = failure_model(scenario)
     mean_s = _mean_s(model)
@@ -76,7 +76,7 @@ def draw(scenario: Scenario, span_s: float, seed: int) -> Drawing:
 
 
 def _mean_s(model: FailureModel) -> float:
-    """Return the mean time between failures in seconds; those that stop nothing count as well."""
+    """Return the mean time between failures in seconds, including those that stop no group."""
     if not (isinstance(model, CauseMix) and model.disturbance_causes):
         return model.mtbf_s
     excess = model.dependence.correlated_excess

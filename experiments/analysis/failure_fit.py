@@ -1,7 +1,7 @@
 """Rates, shapes, lemons and repair times from a log of failures; and a mix of causes from them.
 
-To the times between failures a Weibull distribution is fitted, and what speaks against it is told.
-Lemons are nodes that fail more than others: a gamma-distributed factor on the rate of each.
+The times between failures get a Weibull distribution and tests of its fit. Lemons are nodes that
+fail more than others: each node's rate has a gamma-distributed factor.
 
 References
 ----------
@@ -29,47 +29,47 @@ from faultline.simulator.failures.failure import Kind, Level
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
-# What a mix may have; the dispersion of a lesser shape is beyond all numbers.
+# Bounds of values in a mix; a smaller shape would have an infinite dispersion.
 _LEAST_SHAPE, _MOST_SHAPE = 0.1, 1000.0
 _LEAST_RATE, _MOST_RATE = 1e-9, 1e9
 _LEAST_S, _MOST_S, _MOST_SIGMA = 1e-6, 1e10, 10.0
 
 PER_1000_NODE_DAYS = 1000 * GPUS_PER_NODE * 86_400.0
-"""Times a rate a second and GPU: that for 1,000 days of a node of eight GPUs."""
+"""Factor from a rate per second and GPU to one per 1,000 days of a node of eight GPUs."""
 
 LEAST_FAILURES = 10
-"""Failures, and nodes, from which on their difference is fitted."""
+"""Least number of failures, and of nodes, for a fit of their difference."""
 
 LEAST_GAPS = 10
-"""Gaps from which on a shape is fitted."""
+"""Least number of gaps for a fit of a shape."""
 
 _WORST = 0.05
 _NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
 _DRAWS, _NEWTON_STEPS = 499, 12
 _MOST_DRAWN = 200
-"""Gaps from which on distances, times the root of their number, do not depend on it any more."""
+"""Number of gaps above which distances, times the root of the number, no longer depend on it."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Times between failures, and what is fitted to them."""
+    """Times between failures, and their fitted distribution."""
 
-    # The gaps, ascending, in seconds; failures of the same instant have none between them.
+    # The gaps, ascending, in seconds, without those between failures of the same instant.
     times_s: Floats
-    same_instant: int  # How many failures came at the same instant as the one before.
+    same_instant: int  # Failures at the same instant as the one before.
     shape: Interval | None  # Of a Weibull distribution; None for fewer than `LEAST_GAPS` gaps.
-    # Of that distribution, in seconds; the mean of the gaps where there is no shape.
+    # Scale of that distribution, in seconds; the mean gap if there is no shape.
     scale_s: float
-    # Probability that gaps of such a distribution look less like it (Kolmogorov and Smirnov,
+    # Probability that gaps drawn from such a distribution fit it worse (Kolmogorov and Smirnov,
     # parameters fitted, by simulation).
     p_exponential: float | None
     p_weibull: float | None
 
     @property
     def memoryless(self) -> bool:
-        """Whether nothing speaks against a shape of 1."""
+        """Whether the data do not contradict a shape of 1."""
         return self.shape is None or self.shape.low <= 1.0 <= self.shape.high
 
 
@@ -77,56 +77,56 @@ class Gaps:
 class Repair:
     """Times to repair, in seconds."""
 
-    count: int  # How many are known.
-    # Of these.
+    count: int  # Number of known repair times.
+    # Of these times.
     mean_s: float
     median_s: float
     # Median and width of a lognormal distribution fitted to them.
     scale_s: float
     sigma: float
-    times_s: Floats  # All of them, ascending.
+    times_s: Floats  # All known times, ascending.
 
 
 @dataclass(frozen=True, slots=True)
 class CauseFit:
-    """What is known of a cause, or of all failures together."""
+    """The fitted values of a cause, or of all failures together."""
 
     name: str  # The cause.
-    # What most of its failures strike, and of which kind they are.
+    # The most frequent level and kind of its failures.
     level: Level
     kind: Kind
     count: int  # Its failures.
-    rate_per_gpu_s: Interval  # Failures a second and GPU.
+    rate_per_gpu_s: Interval  # Failures per second and GPU.
     gaps: Gaps  # Times between its failures in the whole cluster.
-    repair: Repair | None  # How long repairs take, if the log says it.
+    repair: Repair | None  # Repair times, if the log has them.
 
     @property
     def per_1000_node_days(self) -> Interval:
-        """Failures in 1,000 days of a node of eight GPUs."""
+        """Failures per 1,000 days of a node of eight GPUs."""
         return Interval(*(PER_1000_NODE_DAYS * one for one in astuple(self.rate_per_gpu_s)))
 
 
 @dataclass(frozen=True, slots=True)
 class Lemons:
-    """How failures differ among nodes: rates times a gamma-distributed factor of mean 1."""
+    """Differences of failure rates among nodes: a gamma-distributed factor of mean 1."""
 
     counts: NDArray[np.int64]  # Failures of each node.
-    # Of the gamma distribution; the smaller, the more a few nodes fail. Infinite where nodes are as
-    # alike as chance allows.
+    # Shape of the gamma distribution; a smaller shape means that fewer nodes have more of the
+    # failures. Infinite if nodes are as alike as chance allows.
     shape: Interval
-    p_alike: float  # Probability of as much difference if all nodes were alike (likelihood ratio).
-    # Share of the failures that the worst 5 % of nodes have, by the fitted distribution.
+    p_alike: float  # Probability of as much difference if all nodes are alike (likelihood ratio).
+    # Share of the failures on the worst 5 % of nodes, by the fitted distribution.
     worst_share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """All that is fitted to a log."""
+    """All values fitted to a log."""
 
     log: FailureLog
     whole: CauseFit  # All failures together.
     causes: tuple[CauseFit, ...]  # By cause, the most frequent first.
-    lemons: Lemons | None  # None where too few failures tell their node.
+    lemons: Lemons | None  # None if too few failures name their node.
     bursts: Bursts | None  # None for too few failures.
 
 
@@ -148,7 +148,7 @@ def fit(failures: FailureLog) -> Fit:
 def _fit_cause(
     name: str, mine: Sequence[Logged], failures: FailureLog, gpu_s: float | None = None
 ) -> CauseFit:
-    """Fit failures of one cause; they are seen in the GPU-seconds of their kind, or in others."""
+    """Fit failures of one cause, by the observed GPU-seconds of their kind, or by `gpu_s`."""
     kind: Kind = Counter(one.kind for one in mine).most_common(1)[0][0]
     gaps = fit_gaps([one.time_s for one in mine], failures.span_s)
     dispersion = 1.0
@@ -169,8 +169,8 @@ def _fit_cause(
 def rate(count: int, exposure: float, dispersion: float = 1.0) -> Interval:
     """Return the rate of failures in an exposure with its exact Poisson interval (Garwood 1936).
 
-    The dispersion is variance over mean of the count, where gaps scatter more than memoryless ones:
-    so many failures tell as much as one. Less than 1 is taken as 1.
+    The dispersion is variance over mean of the count, if gaps scatter more than memoryless ones:
+    `dispersion` failures then count as one. Values below 1 count as 1.
     """
     spread = max(1.0, dispersion)
     worth = count / spread
@@ -180,7 +180,7 @@ def rate(count: int, exposure: float, dispersion: float = 1.0) -> Interval:
 
 
 def fit_repair(times_s: Sequence[float]) -> Repair | None:
-    """Fit times to repair; None where there are none."""
+    """Fit times to repair; None if there are none."""
     if not times_s:
         return None
     times = np.sort(np.asarray(times_s, dtype=float))
@@ -196,7 +196,7 @@ def fit_repair(times_s: Sequence[float]) -> Repair | None:
 
 
 def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
-    """Return how often each node failed, of failures of a node or of a GPU."""
+    """Return the number of failures of each node, of the levels node and GPU."""
     counts = np.zeros(len(failures.nodes), dtype=np.int64)
     for one in failures.failures:
         if one.level == "host":
@@ -207,7 +207,7 @@ def failures_of_nodes(failures: FailureLog) -> NDArray[np.int64]:
 
 
 def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
-    """Fit a gamma-distributed factor to failures by node; None for too few of either."""
+    """Fit a gamma-distributed factor to failures by node; None for too few failures or nodes."""
     if len(counts) < LEAST_FAILURES or counts.sum() < LEAST_FAILURES:
         return None
     values, nodes = np.unique(counts, return_counts=True)
@@ -226,7 +226,7 @@ def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
     drop = float(stats.chi2.ppf(CONFIDENCE, 1)) / 2
 
     def bound(best: float, at: float, end: float, otherwise: float) -> float:
-        """Return the shape between two at which the likelihood begins to be far below the best."""
+        """Return the end, on one side, of the shapes with a likelihood close to the best."""
         if likelihood(end) >= best - drop:
             return otherwise
         ends = min(at, end), max(at, end)
@@ -249,7 +249,7 @@ def fit_lemons(counts: NDArray[np.int64]) -> Lemons | None:
 
 
 def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
-    """Fit the times between failures; how long none came at the end counts as well."""
+    """Fit the times between failures; the time after the last one counts as censored."""
     ordered = np.sort(np.asarray(times_s, dtype=float))
     between = np.diff(ordered)
     gaps = np.sort(between[between > 0.0])
@@ -260,7 +260,7 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
     shape = weibull_shape(gaps, [span_s - float(ordered[-1])])
     longest_s = float(gaps[-1])
     scale_s = longest_s * float(np.mean((gaps / longest_s) ** shape) ** (1.0 / shape))
-    # Of the logarithm of the shape, by Fisher's information.
+    # Interval of the logarithm of the shape, by Fisher's information.
     half = _NORMAL * sqrt(6.0) / (np.pi * sqrt(len(gaps)))
     interval = Interval(shape, shape * exp(-half), shape * exp(half))
     weibull = _distance(-np.expm1(-((gaps / scale_s) ** shape)))
@@ -279,7 +279,7 @@ def fit_gaps(times_s: Sequence[float], span_s: float) -> Gaps:
 def weibull_shape(ended: ArrayLike, under_way: ArrayLike = ()) -> float:
     """Return the shape of greatest likelihood (Cohen 1965, equation 2.5) of positive times.
 
-    Times under way last at least so long. Equal times have an infinite shape: it is 1,000 at most.
+    Times under way are lower bounds. The shape is at most 1,000; equal times have that shape.
     """
     done, going = np.asarray(ended, dtype=float), np.asarray(under_way, dtype=float)
     every = np.concatenate([done, going[going > 0.0]])
@@ -294,7 +294,7 @@ def weibull_shape(ended: ArrayLike, under_way: ArrayLike = ()) -> float:
 
 
 def _distance(chances: Floats) -> float:
-    """Return Kolmogorov's distance of ascending chances from even ones, times the root of n."""
+    """Return Kolmogorov's distance of ascending chances from uniform ones, times the root of n."""
     number = len(chances)
     places = np.arange(number + 1) / number
     above, below = places[1:] - chances, chances - places[:-1]
@@ -303,7 +303,7 @@ def _distance(chances: Floats) -> float:
 
 @cache
 def _drawn_distances(number: int) -> tuple[Floats, Floats]:
-    """Return distances of so many memoryless gaps from an exponential, a Weibull fitted to them.
+    """Return distances of `number` memoryless gaps from fitted exponentials and Weibulls.
 
     They depend on neither mean nor shape.
     """
@@ -324,9 +324,9 @@ def _drawn_distances(number: int) -> tuple[Floats, Floats]:
 
 
 def mix_text(fitted: Fit) -> str:
-    """Write what was fitted as a mix of causes in TOML.
+    """Return the fitted values as a mix of causes in TOML, with lognormal repairs.
 
-    A shape is there where gaps are not memoryless, and no bursts explain it. Repairs are lognormal.
+    A cause has a shape if its gaps are not memoryless and no bursts explain that.
     """
     failures = fitted.log
     bursts = fitted.bursts if fitted.bursts is not None and fitted.bursts.found else None
@@ -376,7 +376,7 @@ def _cause_lines(cause: CauseFit, name: str, has_shape: bool) -> list[str]:
 
 def _repair_line(repair: Repair) -> str:
     median = f'"{min(_MOST_S, max(_LEAST_S, repair.scale_s)):.6g}s"'
-    # Beyond the longest repair a wide lognormal is a guess: it keeps the mean of the log.
+    # Beyond the longest repair a wide lognormal is a guess, so the mean of the log is kept.
     of_the_mean = sqrt(2.0 * max(0.0, log(repair.mean_s / repair.scale_s)))
     sigma = min(_MOST_SIGMA, repair.sigma, of_the_mean)
     time = f"{{ median = {median}, sigma = {sigma:.3g} }}" if sigma > 1e-3 else median
@@ -388,7 +388,7 @@ def _text_of(one: Interval) -> str:
 
 
 def _name(cause: str, taken: set[str]) -> str:
-    """Return a name that a mix may have: small letters, digits and hyphens, and none twice."""
+    """Return a unique name that a mix accepts: lower-case letters, digits and hyphens."""
     plain = re.sub(r"[^a-z0-9]+", "-", cause.lower()).strip("-")[:50] or "cause"
     name, number = plain, 1
     while name in taken:

@@ -1,4 +1,4 @@
-"""Means over seeds and shares that were counted, with their intervals."""
+"""Means over seeds and shares of counts, with their intervals."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def interval_of_mean(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the interval of a mean from `half` the width of Student's.
 
-    That of a share, which lies between 0 and 1, stays there: Student's interval is laid around the
-    logit of the mean and taken back, so that near a bound it is short towards that bound and long
-    away from it. It is the mean itself where that is 0 or 1: then every share of the sample is.
+    The interval of a share stays between 0 and 1: Student's interval is computed around the logit
+    of the mean and transformed back. Near a bound it is short towards that bound and long away
+    from it. If the mean is 0 or 1, all shares of the sample are, and the interval is the mean.
 
     Notes
     -----
@@ -57,10 +57,10 @@ def interval_of_mean(
 
 
 def interval_of_proportion(hits: float, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a probability, from how often something happened.
+    """Return the 95 % interval of a probability, from the number of hits.
 
     Wilson 1927, "Probable inference, the law of succession, and statistical inference": it stays
-    within 0 and 1, and has a width where nothing, or everything, happened.
+    within 0 and 1, and has a positive width even if no trial, or each trial, was a hit.
     """
     quantile = float(ndtri(0.5 + CONFIDENCE / 2))
     share = hits / trials
@@ -72,31 +72,31 @@ def interval_of_proportion(hits: float, trials: int) -> tuple[float, float]:
 
 
 def grouped_by(frame: pd.DataFrame, keys: Sequence[str], **how: Any) -> Any:
-    """Return the groups of a frame by some columns, missing values included; by none, all of it."""
+    """Return the groups of a frame by columns, missing values included; one group for no column."""
     return frame.groupby(list(keys) or (lambda _: 0), dropna=False, **how)
 
 
 def mean_over_seeds(frame: pd.DataFrame, keys: Sequence[str], metric: str) -> pd.DataFrame:
     """Return the mean of a metric and its 95 % interval over seeds, for each setting.
 
-    Seeds are what is independent: where `keys` leave other axes open, each seed first gives its
-    mean over those.
+    Only seeds are independent: if other axes than `keys` vary, each seed first gets its mean over
+    those.
 
     Parameters
     ----------
     frame : DataFrame
-        A row a run, with the column ``seed``.
+        A row per run, with the column ``seed``.
     keys : sequence of str
-        Columns that make a setting; missing values are values.
+        Columns that identify a setting; a missing value is a value too.
     metric : str
-        The column to be averaged; infinite values make an infinite mean without an interval, and
-        the interval of a share (`Column.share`) stays between 0 and 1.
+        The averaged column. Infinite values make an infinite mean without an interval; the
+        interval of a share (`Column.share`) stays between 0 and 1.
 
     Returns
     -------
     DataFrame
-        A row a setting, in ascending order: the keys, ``mean``, ``low``, ``high`` (equal to the
-        mean where there is one seed) and ``seeds``.
+        A row per setting, in ascending order: the keys, ``mean``, ``low``, ``high`` (equal to the
+        mean if there is one seed) and ``seeds``.
     """
     names = list(keys)
     per_seed = (
@@ -116,23 +116,23 @@ def paired_differences(pairs: pd.DataFrame, keys: Sequence[str], **more: Any) ->
     Parameters
     ----------
     pairs : DataFrame
-        A row a pair, with the columns ``seed``, ``ours`` and ``theirs``.
+        A row per pair, with the columns ``seed``, ``ours`` and ``theirs``.
     keys : sequence of str
-        Columns that make a setting; missing values are values.
+        Columns that identify a setting; a missing value is a value too.
     more
-        Further columns of the result: aggregations by name, as pandas' ``agg`` takes them.
+        Further columns of the result: aggregations by name, as for pandas' ``agg``.
 
     Returns
     -------
     DataFrame
-        A row a setting, in ascending order: the keys, ``mean`` and ``baseline_mean``,
-        ``difference`` of the two, its ``low`` and ``high`` (NaN where there are fewer than two
-        pairs, or where a value is infinite), ``change`` (the difference as a fraction of the
-        baseline's mean; NaN where that is zero or infinite), ``pairs``, and what `more` adds.
+        A row per setting, in ascending order: the keys, ``mean`` and ``baseline_mean``,
+        ``difference`` of the two, its ``low`` and ``high`` (NaN for fewer than two pairs or an
+        infinite value), ``change`` (the difference as a fraction of the baseline's mean; NaN if
+        that is zero or infinite), ``pairs``, and the columns of `more`.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         table = pairs.assign(difference=pairs["ours"] - pairs["theirs"])
-        # In the order of the seeds: sums of floats depend on theirs.
+        # Sorted by seed, because sums of floats depend on their order.
         table = grouped_by(table.sort_values("seed", kind="stable"), keys).agg(
             mean=("ours", "mean"),
             baseline_mean=("theirs", "mean"),
@@ -156,7 +156,7 @@ def paired_differences(pairs: pd.DataFrame, keys: Sequence[str], **more: Any) ->
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean or another estimate, and its interval; NaN where fewer than two values give none."""
+    """A mean or another estimate, and its interval; NaN for fewer than two values."""
 
     mean: float
     low: float
@@ -180,12 +180,12 @@ def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Inte
 def paired_change(
     ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval:
-    """Return by which fraction ours differ from theirs, paired by the seeds that both have.
+    """Return the relative difference of ours from theirs, paired by their common seeds.
 
-    Differences are taken seed by seed and divided by the mean of theirs, so that what a seed does
-    to both drops out. Where a value is infinite, so is the mean, and there is no interval.
+    Differences are taken seed by seed and divided by the mean of theirs, so effects that a seed
+    has on both cancel. An infinite value makes the mean infinite, without an interval.
 
-    Values are positive, of the same seeds in the same order; one of the two may have fewer.
+    Values are positive and in the order of their seeds; one side may have fewer.
     """
     shared = min(len(ours), len(theirs))
     ours, theirs = ours[:shared], theirs[:shared]
@@ -198,12 +198,12 @@ def paired_change(
 
 
 def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
-    """Return the factor on each one's values that makes all comparable over the same seeds.
+    """Return for each candidate a factor on its values, so that all cover the same seeds.
 
-    One that was decided early has fewer seeds, perhaps easier ones. Its factor is the mean of the
-    least that has all seeds, with all of them, over its mean with the fewer; as far as the values
-    of the one vary from seed to seed as much as those of the least do. So a scheme that hardly
-    feels which failures come keeps its time. What has an infinite value does not count.
+    A candidate that was decided early has fewer seeds, perhaps easier ones. The reference has all
+    seeds, finite values and the least mean. The factor is the reference's mean over all seeds
+    divided by that over the fewer seeds. It is nearer to 1 if the candidate's values vary less than
+    the reference's: a scheme that hardly depends on the seed keeps its time.
     """
     finished = [one for one in values if all(map(isfinite, one))]
     most = max(map(len, finished), default=0)
@@ -214,7 +214,7 @@ def factors_to_all_seeds(values: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _factor(values: Sequence[float], reference: Sequence[float]) -> float:
-    """Return the factor for one, beside the one that has all seeds."""
+    """Return the factor for one candidate, relative to the reference with all seeds."""
     shared = reference[: len(values)]
     whole = fmean(reference) / fmean(shared)
     spread = pstdev(shared) / fmean(shared)

@@ -1,7 +1,7 @@
 """Predicts the second part of a job's log from the first, by the training loop, and compares.
 
 Times and the distribution of starts are fitted on the first part alone. Each run of the second part
-draws them anew, as uncertain as the fit leaves them, and simulates the job for as long.
+draws them anew, within the uncertainty of the fit, and simulates a job of the same length.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from numpy.typing import NDArray
 from scipy import stats
 
 RUNS = 200
-"""Runs of a prediction, unless the user states another number."""
+"""Runs of a prediction by default."""
 
 BAND = 0.80
 _LEAST_S = 1e-3
 _AHEAD = 5.0
-"""Runs last for so many mean lives beyond the window: it begins with a start."""
+"""Simulated mean lives in addition to the window, because the window begins with a start."""
 
 Floats = NDArray[np.float64]
 OnDone = Callable[[], None] | None
 
 
 class Measures(NamedTuple):
-    """What a stretch of a job brought."""
+    """The results of a part of a job."""
 
     steps_kept: float
     goodput: float
     starts: float
-    lives_without_save: float  # Share of the lives that ended.
+    lives_without_save: float  # As a share of the lives that ended.
 
 
 MEASURES = {
@@ -64,12 +64,12 @@ class Prediction:
     """Simulated courses of a job over a window that begins with a start."""
 
     span_s: float  # Length of the window, in seconds.
-    measures: dict[str, Floats]  # Value of each run, by measure.
+    measures: dict[str, Floats]  # A value per run, by measure.
     times_s: Floats  # Times in the window, in seconds.
     kept: Floats  # Steps kept by these times: shape (runs, times).
 
     def band(self, measure: str) -> tuple[float, float, float]:
-        """Return the bounds of the 80 % band of a measure, and the median between them."""
+        """Return the lower bound, median and upper bound of the 80 % band of a measure."""
         low, middle, high = np.quantile(
             self.measures[measure], [(1 - BAND) / 2, 0.5, (1 + BAND) / 2]
         ).tolist()
@@ -78,13 +78,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Backtest:
-    """A prediction of the second part of a log beside what it brought."""
+    """A prediction of the second part of a log beside its measured results."""
 
-    fit: JobFit  # What was fitted on the first part.
+    fit: JobFit  # The fit of the first part.
     second: GoodputLog
     predicted: Prediction  # Of the second part.
-    measured: Measures  # What the second part brought.
-    changes: tuple[str, ...]  # What differs between the two parts beyond chance, in words.
+    measured: Measures  # The measured results of the second part.
+    changes: tuple[str, ...]  # Differences between the two parts beyond chance, in words.
 
     @property
     def first(self) -> GoodputLog:
@@ -98,9 +98,9 @@ class Backtest:
 
 
 def measures_of(log: GoodputLog, step_s: float) -> Measures:
-    """Return what a log brought, at a step time in seconds.
+    """Return the results of a log, at a step time in seconds.
 
-    Goodput is the time of the steps kept over the whole time, as in AI-Hypercomputer/resiliency.
+    Goodput is the time of kept steps over the whole time, as in AI-Hypercomputer/resiliency.
     """
     ended = log.lives[:-1]
     empty = sum(not life.saves for life in ended)
@@ -141,7 +141,7 @@ def predict(fit: JobFit, span_s: float, runs: int, seed: int, on_done: OnDone = 
 
 
 def kept_by(log: GoodputLog, times_s: Floats) -> Floats:
-    """Return the steps that a log has kept by times after its first start, in seconds."""
+    """Return the number of steps kept by each time in seconds after the first start."""
     saves = [(time_s - log.start_s, step) for life in log.lives for time_s, step in life.saves]
     if not saves:
         return np.zeros(len(times_s))
@@ -152,7 +152,7 @@ def kept_by(log: GoodputLog, times_s: Floats) -> Floats:
 
 
 def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> GoodputLog:
-    """Return the window of a run: from its first restart on."""
+    """Return the window of a run, which begins with its first restart."""
     rng = np.random.default_rng([number, 0])
     mean_s, shape = fit.between_starts.drawn(rng)
     draws_s = [
@@ -177,9 +177,9 @@ def _simulated(fit: JobFit, scenario: Scenario, span_s: float, number: int) -> G
 
 
 def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
-    """Return which times differ between two parts beyond chance (Mann and Whitney's test)."""
+    """Return the times that differ between two parts beyond chance (Mann and Whitney's test)."""
     changes = []
-    for what, times_of in (
+    for name, times_of in (
         ("loading", loads_of),
         ("a step", steps_of),
         ("the time between starts", between_starts),
@@ -190,5 +190,5 @@ def _changes(first: GoodputLog, second: GoodputLog) -> tuple[str, ...]:
         if stats.mannwhitneyu(early, late).pvalue < 0.01:
             ratio = float(np.median(late) / np.median(early))
             word = "longer" if ratio > 1.0 else "shorter"
-            changes.append(f"{what} is {abs(ratio - 1.0):.0%} {word} in the second part")
+            changes.append(f"{name} is {abs(ratio - 1.0):.0%} {word} in the second part")
     return tuple(changes)

@@ -1,9 +1,9 @@
-"""What the log of a job says of its times: phases of a life, steps, and the time between starts.
+"""The times of a job by its log: phases of a life, steps, and the time between starts.
 
-The time between starts gets a Weibull distribution by maximum likelihood; the last life, which is
-under way when the log ends, counts as censored (Cohen 1965, Technometrics 7). Intervals of its
-scale and shape are those of the likelihood's curvature, in logarithms. Other times are means with
-Student's interval.
+The time between starts gets a Weibull distribution by maximum likelihood. The last life is still
+under way at the end of the log and counts as censored (Cohen 1965, Technometrics 7). Intervals of
+scale and shape come from the curvature of the likelihood, in logarithms. Other times are means
+with Student's interval.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StartTimes:
         return _exponential(log(mean_s), float(slopes @ self.covariance @ slopes))
 
     def drawn(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Return a mean, in seconds, and a shape, as uncertain as the fit leaves them."""
+        """Return a mean, in seconds, and a shape, drawn from the uncertainty of the fit."""
         scale, shape = rng.multivariate_normal([self.log_scale, self.log_shape], self.covariance)
         return _mean_s(scale, shape), float(np.exp(shape))
 
@@ -64,12 +64,12 @@ class JobFit:
 
     log: GoodputLog
     step_s: Interval  # A step, with its share of a checkpoint.
-    step_spread_s: float  # Standard deviation of steps, from checkpoint to checkpoint.
+    step_spread_s: float  # Standard deviation of step times between checkpoints.
     interval_steps: int  # Steps between checkpoints.
     start_to_load_s: Interval  # From the start of the first node to the loaded checkpoint.
-    warm_up_s: Interval  # What the steps up to the first checkpoint take longer than later ones.
+    warm_up_s: Interval  # Extra time of the steps up to the first checkpoint.
     between_starts: StartTimes  # Times from start to start.
-    counts: dict[str, int]  # Values that each rests on.
+    counts: dict[str, int]  # Number of values behind each time.
 
     @property
     def restart_s(self) -> float:
@@ -123,7 +123,7 @@ def loads_of(log: GoodputLog) -> list[float]:
 
 
 def gaps_of(log: GoodputLog) -> list[tuple[tuple[float, int], tuple[float, int]]]:
-    """Return each two checkpoints that follow one another in a life: times in seconds and steps."""
+    """Return each two successive checkpoints of a life, as times in seconds and steps."""
     return [pair for life in log.lives for pair in pairwise(life.saves)]
 
 
@@ -133,12 +133,12 @@ def steps_of(log: GoodputLog) -> list[float]:
 
 
 def between_starts(log: GoodputLog) -> list[float]:
-    """Return the seconds from start to start, of lives that ended."""
+    """Return the seconds from start to start, for lives that ended."""
     return [life.duration_s for life in log.lives[:-1]]
 
 
 def _warm_up_s(life: Life, step_s: float) -> float | None:
-    """Return by how much the steps to a life's first checkpoint take longer than later ones."""
+    """Return the extra time of the steps up to a life's first checkpoint; later ones are faster."""
     if life.loaded is None or not life.saves:
         return None
     (loaded_s, loaded), (saved_s, saved) = life.loaded, life.saves[0]
@@ -146,7 +146,7 @@ def _warm_up_s(life: Life, step_s: float) -> float | None:
 
 
 def fit_start_times(ended_s: Sequence[float], under_way_s: Sequence[float]) -> StartTimes:
-    """Fit a Weibull distribution to times, of which some are still under way, all in seconds."""
+    """Fit a Weibull distribution to ended times and to times still under way, in seconds."""
     ended = np.maximum(np.asarray(ended_s, dtype=float), 1e-3)
     every = np.concatenate([ended, np.maximum(np.asarray(under_way_s, dtype=float), 1e-3)])
     shape = weibull_shape(ended, under_way_s)
@@ -170,7 +170,7 @@ def _covariance(
     of_both = shape * (ended - hazards.sum() - (scaled * hazards).sum())
     of_shape = (scaled * hazards).sum() + (scaled**2 * hazards).sum() - scaled[:ended].sum()
     information = np.array([[of_scale, of_both], [of_both, of_shape]])
-    # Equal times tell nothing of the shape: its variance is then zero.
+    # Equal times do not determine the shape: its variance is then zero.
     inverse: NDArray[np.float64] = np.linalg.pinv(information)
     return inverse
 

@@ -23,7 +23,7 @@ _FIRST = datetime(2025, 1, 1, tzinfo=timezone.utc)
 def lives_of(events: Iterable[Event], end_s: float, name: str = "simulated") -> GoodputLog:
     """Return the lives of a run of one group, from its events in order.
 
-    A life begins with the failure that ends the one before: restarts are part of lives.
+    A life begins with the failure that ends the previous one: restarts are part of lives.
     """
     lives: list[Life] = []
     start_s, saves = 0.0, list[tuple[float, int]]()

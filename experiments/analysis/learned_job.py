@@ -1,4 +1,4 @@
-"""The scenario of a job from what its log says."""
+"""The scenario of a job, derived from its log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from faultline.simulator.failures.failure import Failure
 _Z90_OVER_Z95 = 1.644854 / 1.959964
 _STEPS = 100_000
 _DRAWN_NODES = 0
-"""Seed of the nodes that stop a replayed job."""
+"""Seed for the node of each stop of a replayed job."""
 
 
 def learned_job(fit: JobFit) -> Scenario:
@@ -31,9 +31,9 @@ def learned_job(fit: JobFit) -> Scenario:
 
 
 def stops_of(log: GoodputLog) -> list[Failure]:
-    """Return the stops of a job as a trace has them, each on a node that is drawn.
+    """Return the stops of a job as failures of a trace, each on a randomly drawn node.
 
-    A goodput event log says when the job started again, and not which node had stopped it.
+    A goodput event log has the time of each restart, but not the node that had stopped the job.
     """
     nodes = np.random.default_rng(_DRAWN_NODES).integers(max(1, log.nodes), size=len(log.lives))
     return [
@@ -49,12 +49,12 @@ def scenario_text(
     mix: str = "",
     stops: str | None = None,
 ) -> str:
-    """Return the text of the scenario of a job from its logs, of which there is one at least.
+    """Return the text of the scenario of a job from its logs, of which there is at least one.
 
-    Without `times`, from its goodput event log, all times are left to the scenario's defaults.
-    Without `failures`, from its log of failures by node, groups fail as the job did; `mix` names
-    the file with their causes, beside the scenario. With `stops`, the name of a trace with the
-    stops of the goodput event log, the scenario replays that log.
+    `times` comes from the goodput event log; without it, all times have the scenario's defaults.
+    `failures` comes from the log of failures by node; without it, each group fails at the job's
+    rate. `mix` names the file of causes beside the scenario. `stops` names a trace with the stops
+    of the goodput event log; with it, the scenario replays that log.
     """
     nodes = times.log.nodes if times and times.log.nodes else 0
     nodes = nodes or (len(failures.log.nodes) if failures else 0)
@@ -104,12 +104,12 @@ def _replayed(log: GoodputLog, stops: str, gpus_per_node: int) -> list[str]:
 
 
 def _uncertain(priors: Sequence[str]) -> list[str]:
-    """Return the table of priors; none where a log is replayed."""
+    """Return the table of priors; it is empty if a log is replayed."""
     return ["[uncertain]                # 5 % and 95 % quantiles", *priors] if priors else []
 
 
 def _size_note(times: JobFit | None, nodes: int) -> str:
-    """Return the comment behind the GPUs of the job."""
+    """Return the comment after the GPUs of the job."""
     if not nodes:
         return "                   # not in the log: state your GPUs"
     return "" if times and times.log.nodes else "                # all nodes: state the job's"

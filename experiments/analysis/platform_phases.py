@@ -1,4 +1,4 @@
-"""How long the phases of a job take on one platform, and on another one."""
+"""The durations of a job's phases on one platform, compared with another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PhaseChange:
 
     @property
     def change(self) -> float:
-        """The difference as a fraction of what it was; 0 where both are the same."""
+        """The difference as a fraction of the first time; 0 if both are equal."""
         if abs(self.after_s - self.before_s) <= _SAME * max(self.before_s, self.after_s):
             return 0.0
         return self.after_s / self.before_s - 1.0 if self.before_s else float("inf")
@@ -43,7 +43,7 @@ class PhaseChange:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The differences of an edited platform: in the file, and in a job."""
+    """The differences of an edited platform: in its file, and in a job."""
 
     scenario: Scenario
     phases: tuple[PhaseChange, ...]
@@ -54,7 +54,7 @@ def compare_platforms(before: str, after: str, job: str | None, settings: list[s
     """Time the phases of a job on two platforms: files, or shipped clusters by name.
 
     The job is a scenario with changes, ``key=value``; by default each scale-up domain is a group.
-    No such platform or scenario, or a job that does not fit, is a UserError or PlatformError.
+    A missing platform or scenario, or a job that does not fit, is a UserError or PlatformError.
     """
     if job is None:
         job_table = {"groups": _domains(before)}

@@ -1,4 +1,4 @@
-"""Tables of texts for the screen; and a record in the words of the field."""
+"""Tables of text for the screen, and the summary of a record."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def text_table(
     columns: Iterable[Mapping[str, Any]],
     **look: Any,
 ) -> Table:
-    """Return a table of texts; None among the rows begins a section.
+    """Return a table of text; None among the rows begins a section.
 
-    Rows are cells; columns are as rich's ``add_column`` takes them, all else as its ``Table`` does.
+    Rows are cells. Columns are as for rich's ``add_column``, other arguments as for its ``Table``.
     """
     table = Table(title_justify="left", caption_justify="left", **look)
     for column in columns:
@@ -32,7 +32,7 @@ def text_table(
 
 
 def summary_title(record: Mapping[str, Any]) -> str:
-    """Return the title of a run: its scenario and settings, in a line."""
+    """Return the title of a run: its scenario and settings, in one line."""
     job = f"{record['strategy']}, r = {record['redundancy']}, {record['groups']:,} groups"
     return f"{record['scenario']}: {job}"
 
@@ -40,7 +40,7 @@ def summary_title(record: Mapping[str, Any]) -> str:
 def summary_rows(
     record: Mapping[str, Any], price_per_gpu_hour: float | None = None
 ) -> list[tuple[str, str]]:
-    """Return names and values of a record as people read them, what matters most first."""
+    """Return names and values of a record in readable form, the most important ones first."""
     ettr, mfu, cost = record.get("closed_form_ettr"), record.get("mfu"), []
     by_rsc = "  by RSC's form, if each failure restarts it"
     if price_per_gpu_hour is not None:
@@ -67,7 +67,7 @@ def summary_rows(
         ("engine, seed", f"{record['engine']}, {record['seed']}"),
         ("where the time went", ""),
         *(
-            # A difference of equal times may be below zero by rounding.
+            # Rounding may make a difference of equal times negative.
             (f"  {meaning}", f"{max(0.0, record[f'{cause}_s']) / record['time_s']:.2%}")
             for cause, meaning in MEANINGS.items()
             if record[f"{cause}_s"]

@@ -1,4 +1,4 @@
-"""Numbers as people read them: columns by name and unit, values rounded, times in fitting units."""
+"""Readable numbers: columns by name and unit, rounded values, times in fitting units."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNITS = (
 
 
 def unit_within(span_s: float) -> TimeUnit:
-    """Return the largest unit that a span has one or more of."""
+    """Return the largest unit of which a span has one or more."""
     return next((unit for unit in UNITS if span_s >= unit.seconds), TimeUnit("seconds", 1.0))
 
 
@@ -38,29 +38,29 @@ def unit_for(span_s: float, seconds: str = "s") -> TimeUnit:
 
 
 def time_unit(times_s: Iterable[float]) -> TimeUnit:
-    """Return the unit for the longest of some times in seconds, those that are infinite aside."""
+    """Return the unit for the longest finite time of some, in seconds."""
     return unit_for(max((time for time in times_s if math.isfinite(time)), default=0.0), "seconds")
 
 
 def time_text(span_s: float) -> str:
-    """Return a span of time, in seconds, as people write it: ``20.14 days``."""
+    """Return a span of time, in seconds, with its unit in words: ``20.14 days``."""
     unit = unit_for(span_s)
     return f"{span_s / unit.seconds:,.2f} {unit.name}"
 
 
 def duration_text(span_s: float) -> str:
-    """Return a time, in seconds, in a few letters: ``3.09 h``."""
+    """Return a time, in seconds, with the symbol of its unit: ``3.09 h``."""
     unit = unit_within(span_s)
     return f"{span_s / unit.seconds:.3g} {unit.symbol}"
 
 
 def counted(count: int, thing: str) -> str:
-    """Return a number of things: ``1 rack``, ``2 racks``."""
+    """Return a number and its noun: ``1 rack``, ``2 racks``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
 def steps_text(steps: int, span_s: float) -> str:
-    """Return an interval in steps with the time that they take: ``34 steps (39.2 minutes)``."""
+    """Return an interval in steps with its duration: ``34 steps (39.2 minutes)``."""
     unit = unit_for(span_s)
     return f"{counted(steps, 'step')} ({span_s / unit.seconds:,.1f} {unit.name})"
 
@@ -72,7 +72,7 @@ _BYTE_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether there is no value: None, NaN, or pandas' NA."""
+    """Return whether a value is missing: None, NaN, or pandas' NA."""
     # Slow to import: only tables need it.
     from pandas import isna
     from pandas.api.types import is_scalar
@@ -81,7 +81,7 @@ def is_missing(value: Any) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """Return a value of an axis as people write it; a dash where there is none."""
+    """Return a readable value of an axis; a dash if it is missing."""
     if is_missing(value):
         return MISSING
     if isinstance(value, (bool, np.bool_)):
@@ -111,7 +111,7 @@ def decimals_for(values: Iterable[float], digits: int = 4) -> int:
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """Write a number with that many decimals; infinity in words."""
+    """Write a number with `decimals` decimals; infinity in words."""
     if is_missing(value) or value is None:
         return MISSING
     if math.isinf(value):
@@ -121,7 +121,7 @@ def fixed(value: float | None, decimals: int) -> str:
 
 
 def plain(value: Any) -> str:
-    """Write any value of a scenario, exact but without the noise of binary fractions."""
+    """Write any value of a scenario exactly, but without the noise of binary fractions."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {plain(inner)}" for name, inner in value.items())
     if isinstance(value, (list, tuple)):
@@ -150,7 +150,7 @@ def _plain_float(value: float) -> str:
 def with_unit(value: Any, unit: str | None) -> str:
     """Write a value with its unit; "1" is the unit of counts and ratios.
 
-    Bytes get a prefix, and long times are told in larger units as well.
+    Bytes get a prefix. Long times are repeated in a larger unit.
     """
     if unit in (None, "1") or isinstance(value, (bool, str)) or is_missing(value):
         return plain(value)
@@ -171,8 +171,8 @@ def _in_larger_unit(time_s: float) -> str:
     return f" ({count} {unit.name.removesuffix('s') if count == '1' else unit.name})"
 
 
-# What is no column of a record, where its name alone does not say what it is: axes, by label and
-# symbol, and what only studies have. Units are those of the names.
+# Labels and symbols of axes, and of columns that only studies have, if the name alone is unclear.
+# Units are those of the names.
 _AXES = {
     "strategy.name": ("scheme", ""),
     "protection.name": ("protection", ""),
@@ -200,17 +200,17 @@ _SUFFIXES = {"_bytes_per_s": "B/s", "_bytes": "B", "_steps": "steps", "_s": "s"}
 
 
 def quantity(name: str) -> Column:
-    """Return how a column of a sweep is read: of a record as that defines it.
+    """Return the definition of a column of a sweep; columns of a record have their own.
 
-    Columns that nobody knows are named after themselves: underscores become blanks, and a unit at
-    the end of the name stays a unit.
+    An unknown column gets its own name as label: underscores become blanks, and a unit at the end
+    of the name becomes its unit.
     """
     if name in COLUMNS:
         return COLUMNS[name]
     if name == "job.parameter_bytes":
         in_tb: dict[str, Any] = {"shown_unit": "TB", "scale": 1e-12, "symbol": "model"}
         return Column(name, "number", "size of the model", "", **in_tb)
-    # The first table says where in the scenario to look; those below it name a scheme or a part.
+    # The first table is only a place in the scenario; those below it name a scheme or a part.
     *tables, last = name.split(".")
     suffix = next((suffix for suffix in _SUFFIXES if last.endswith(suffix)), "")
     words = " ".join((*tables[1:], last.removesuffix(suffix))).replace("_", " ")
@@ -226,10 +226,10 @@ def shown_value(column: str, value: Any) -> str:
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:
-    """Return a setting as people write it, such as ``r = 9, MTBF = 300 s``.
+    """Return a readable setting, such as ``r = 9, MTBF = 300 s``.
 
-    Axes without a value are left out: they do not exist in this setting. The scheme, and text in a
-    column that is no axis, stand for themselves.
+    Axes without a value are omitted: they do not exist in this setting. The scheme, and text in a
+    column that is not an axis, appear without a name.
     """
     parts = []
     for column, value in setting.items():

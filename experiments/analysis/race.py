@@ -1,13 +1,13 @@
-"""The race: which of several simulated alternatives is best, with as few runs as it takes.
+"""The race: the best of several simulated alternatives, with as few runs as possible.
 
-1. All run with the first seed, heat after heat. Those that take `hopeless` times as long as the
-   best of all are out.
+1. All run with the first seed, heat after heat. An alternative is out if it takes `hopeless` times
+   as long as the best.
 2. The others run with the first few seeds.
-3. While some may still be better than the best by more than `indifference`, these and the best get
-   twice as many seeds, up to `most_seeds`.
+3. While some may beat the best by more than `indifference`, these and the best get twice as many
+   seeds, up to `most_seeds`.
 
-Two are compared by the seeds that both have (common random numbers), with Student's interval of the
-paired differences. One that gets no more seeds gets them after all if it ties with another best.
+Two alternatives are compared by their common seeds (common random numbers), with Student's interval
+of the paired differences. One that was dropped gets more seeds again if it ties with another best.
 After Maron & Moore 1994, *Hoeffding races*; the indifference zone is that of Bechhofer 1954, *A
 single-sample multiple decision procedure*.
 """
@@ -35,12 +35,12 @@ Run = TypeVar("Run")
 class Rules:
     """When alternatives leave a race."""
 
-    # Seeds of all that are not out after the first seed, and most seeds of an undecided one.
+    # Seeds of each alternative left after the first seed; most seeds of an undecided one.
     first_seeds: int
     most_seeds: int
-    hopeless: float = inf  # Multiple of the best beyond which one is out.
-    confidence: float = CONFIDENCE  # Of the paired interval, each time that it is looked at.
-    indifference: float = 0.0  # What is surely better by no more than this fraction counts as none.
+    hopeless: float = inf  # Multiple of the best beyond which an alternative is out.
+    confidence: float = CONFIDENCE  # Confidence of the paired interval of each comparison.
+    indifference: float = 0.0  # A lead that is surely smaller than this fraction is ignored.
 
     def looks(self) -> list[int]:
         """Return the numbers of seeds after which undecided alternatives are compared."""
@@ -52,10 +52,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Entrant, Run]):
-    """What a race has run."""
+    """The runs of a race."""
 
-    runs: dict[Entrant, list[Run]]  # Of each alternative, one for each of the first seeds.
-    hopeless: frozenset[Entrant]  # Those that were out after the first seed.
+    runs: dict[Entrant, list[Run]]  # By alternative: a run for each of its first seeds.
+    hopeless: frozenset[Entrant]  # Alternatives that were out after the first seed.
 
 
 def race(
@@ -67,7 +67,7 @@ def race(
     *,
     incumbent: Entrant | None = None,
 ) -> Outcome[Entrant, Run]:
-    """Run alternatives with as many of the seeds as it takes to find the best.
+    """Run alternatives with as few of the seeds as needed to find the best.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def race(
         The alternatives. A heat runs with the first seed after the heats before it.
     simulate
         Runs alternatives with seeds, in order. It also gets the best value of the first seed so
-        far, by which it may stop a run.
+        far, and may stop a run by it.
     value
-        By which a run is judged: positive, and the smaller, the better; infinite if it did not
-        finish.
+        Returns the value of a run: positive, smaller is better, infinite if it did not finish.
     incumbent
-        What the others are compared with, instead of the best; the race ends when one is better.
+        The alternative to compare with, instead of the best. The race ends as soon as another one
+        is better.
     """
     runs: dict[Entrant, list[Run]] = {one: [] for heat in heats for one in heat}
     best = inf
@@ -107,7 +107,7 @@ def race(
 def changes_from(
     reference: Entrant, values: Mapping[Entrant, Sequence[float]], confidence: float = CONFIDENCE
 ) -> dict[Entrant, Interval]:
-    """Return by which fraction each of the others takes longer, paired by common seeds."""
+    """Return by which fraction each other alternative takes longer, paired by common seeds."""
     return {
         one: paired_change(mine, values[reference], confidence)
         for one, mine in values.items()
@@ -118,7 +118,7 @@ def changes_from(
 def _undecided(
     measured: Mapping[Entrant, Sequence[float]], rules: Rules, incumbent: Entrant | None
 ) -> Collection[Entrant]:
-    """Return those that may be better than the best, and the best itself."""
+    """Return the alternatives that may be better than the best, and the best itself."""
     finished = {one: mine for one, mine in measured.items() if all(map(isfinite, mine))}
     reference = _best(finished) if incumbent is None else incumbent
     if reference not in finished:
@@ -135,7 +135,7 @@ def _undecided(
 
 
 def _best(values: Mapping[Entrant, Sequence[float]]) -> Entrant | None:
-    """Return the one of least mean, over the seeds of all."""
+    """Return the alternative of the least mean, scaled to all seeds."""
     factors = factors_to_all_seeds(list(values.values()))
     means = {
         one: factor * fmean(mine)

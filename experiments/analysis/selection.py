@@ -1,4 +1,4 @@
-"""Which runs of a sweep count, which axes it has, and each scheme at its best."""
+"""Selection of the runs of a sweep: successful ones, their axes, and each scheme at its best."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER_KNOBS = ("checkpoint.interval_steps",)
 
 
 def axes_of(frame: pd.DataFrame) -> list[str]:
-    """Return the axes of a sweep, in order: its columns that are named after a scenario's key."""
+    """Return the axes of a sweep, in order: its columns that are keys of a scenario."""
     keys = {key.dotted for key in schema_keys(Scenario).values() if "." in key.dotted}
     return [name for name in frame.columns if name in keys]
 
@@ -39,7 +39,7 @@ def knobs_of(frame: pd.DataFrame) -> list[str]:
 
 
 def is_numeric_axis(frame: pd.DataFrame, axis: str) -> bool:
-    """Whether all values of an axis are numbers (those that are missing do not count)."""
+    """Return whether all values of an axis are numbers; missing values are ignored."""
     values = frame[axis].dropna().unique()
     return len(values) > 0 and all(
         isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
@@ -48,7 +48,7 @@ def is_numeric_axis(frame: pd.DataFrame, axis: str) -> bool:
 
 
 def metrics_of(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that can be averaged: numbers that are no axis, no seed."""
+    """Return the columns that can be averaged: numbers that are neither an axis nor the seed."""
     axes = axes_of(frame)
     return [
         name
@@ -79,7 +79,7 @@ def check_axis(frame: pd.DataFrame, axis: str, origin: str) -> None:
 
 
 def successful(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that gave a record; if there is none, that is a UserError."""
+    """Return the runs that have a record; if there is none, that is a UserError."""
     if "status" not in getattr(frame, "columns", ()):
         raise UserError("these are no runs of a sweep: they have no column 'status'")
     good = frame[frame["status"] == "ok"]
@@ -89,7 +89,7 @@ def successful(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def caveats(frame: pd.DataFrame) -> list[str]:
-    """Return what a reader must know of the runs behind a picture or a table, a sentence each."""
+    """Return caveats about the runs behind a figure or a table, one sentence each."""
     sentences = []
     failed = int((frame["status"] != "ok").sum())
     if failed:
@@ -119,7 +119,7 @@ def _are(count: int) -> str:
 
 
 def averaged_axes(frame: pd.DataFrame, kept: Collection[str]) -> list[str]:
-    """Return the axes that still vary where all of the `kept` columns are given."""
+    """Return the axes that still vary if all of the `kept` columns are fixed."""
     columns = list(kept)
     others = [axis for axis in varied_axes(frame) if axis not in columns]
     if not columns or not others:
@@ -133,12 +133,12 @@ def at_best(
 ) -> pd.DataFrame:
     """Return the runs with the best setting of `knobs` for each setting of `kept`.
 
-    The best is picked by the same seeds that it is judged by, so its mean flatters it a little; the
-    more settings lie near it, the more. Settings with fewer seeds than others of the same `kept`
-    are passed over: where runs failed, the mean over the others would flatter. Settings under which
-    jobs gave up come after those under which fewer did: a job that gave up has not trained.
+    The best setting is selected and judged by the same seeds, so its mean is slightly optimistic,
+    and more so if many settings are close. Settings with fewer seeds than others of the same
+    `kept` are skipped: if runs failed, the mean over the rest would be optimistic. Settings are
+    first sorted by the number of jobs that gave up, because such a job has not trained.
 
-    Runs are successful ones, a row each, with the column ``seed``; their order stays.
+    Runs are successful ones, a row per run, with the column ``seed``; their order stays.
     """
     if not knobs:
         return runs
@@ -151,7 +151,7 @@ def at_best(
     gave_up = runs[[*names, *knobs]].assign(gave_up=gave_up_rows(runs).astype(int))
     gave_up = gave_up.groupby([*names, *knobs], dropna=False)["gave_up"].sum().reset_index()
     table = table.merge(gave_up, on=[*names, *knobs], how="left")
-    # Sorted by mean, stably: of equal ones the first in the order of the knobs is taken.
+    # A stable sort by mean: the first of equal settings, in the order of the knobs, is taken.
     ordered = table.sort_values(["gave_up", "mean"], kind="stable")
     chosen = grouped_by(ordered, names).head(1)[[*names, *knobs]]
     positions = pd.Series(range(len(runs)), name="position")
@@ -163,10 +163,10 @@ def at_best(
 def without_other_knobs(
     frame: pd.DataFrame, drawn: Collection[str | None], metric: str
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Put the knobs that a picture does not show to their best in a metric.
+    """Set the knobs that a figure does not show to their best values in a metric.
 
-    The frame has the runs with the best setting for each setting of all other axes, and the failed
-    runs, without the columns of those knobs. If there are such knobs, a sentence says so.
+    The frame has the best runs for each setting of all other axes, and the failed runs. It lacks
+    the columns of those knobs. A sentence names such knobs, if there are any.
     """
     knobs = [knob for knob in knobs_of(frame) if knob not in drawn]
     if not knobs:

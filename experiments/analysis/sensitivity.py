@@ -1,4 +1,4 @@
-"""Which uncertain inputs decide between the advised candidate and its rivals."""
+"""Uncertain inputs that decide between the advised candidate and its rivals."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def total_effects(
     names
         The inputs.
     function
-        From inputs of shape (points, inputs) to values of shape (points,).
+        Maps inputs of shape (points, inputs) to values of shape (points,).
     bounds
         Least and greatest value of each input: shape (2, inputs); 0 and 1 by default.
     samples
-        Base samples, a power of 2; each costs as many evaluations as there are inputs, and one.
+        Base samples, a power of 2; each costs one evaluation per input, and one more.
     seed
-        Of the scrambled sequence and of the intervals.
+        Seed of the scrambled sequence and of the intervals.
     """
     ranges = np.array([[0.0] * len(names), [1.0] * len(names)]) if bounds is None else bounds
     problem = {"num_vars": len(names), "names": list(names), "bounds": ranges.T.tolist()}
@@ -66,7 +66,7 @@ def total_effects(
 
 
 def decisive_effects(emulator: Emulator, first: str, seed: int = 0) -> dict[str, list[Effect]]:
-    """Return what decides between a candidate and each rival.
+    """Return the effects of inputs on the decision between a candidate and each rival.
 
     The quantity is the difference of logarithmic expected times, evaluated by the emulator of all
     candidates, from the advised candidate, `first`.

@@ -50,7 +50,7 @@ _STEPS = 30
 _SEEDS = (1, 2)
 _TOLERANCE = 1e-6
 _LIMIT_S = 4e4
-"""Limit of simulated time: a scheme that masks nothing never finishes at these failure rates."""
+"""Limit of simulated time: a scheme without masking never finishes at these failure rates."""
 
 _PLAYED_GROUPS = 4
 _PLAYED_TOLERANCE = 1e-5
@@ -200,7 +200,7 @@ def _hits(missing: Sequence[int], draws: np.random.Generator) -> list[Hit]:
 
 
 def _lives(subject: Subject, redundancy: int, seed: int) -> Iterator[tuple[Strategy, Any]]:
-    """Yield a scheme and its verdict for many failures, some of them of several groups at once."""
+    """Yield a scheme and its verdict for many failures, some of several groups at once."""
     draws, strategy = np.random.default_rng(seed), subject.built(redundancy)
     contract = Contract(strategy, subject.groups)
     restarts = steps = 0
@@ -403,7 +403,7 @@ def _check_events(
     traffic = simulated_traffic(scenario, path, simulated=with_ranks)
     where = f"scheme {build().name!r}, seed {seed}{', job with a model' if with_ranks else ''}"
     try:
-        # Only a fork of this process surely finds the scheme's class.
+        # Only a fork of this process is sure to find the scheme's class.
         with OwnProcess(forked=True) as process:
             simulated = process.call(simulate_here, job, build(), path, traffic, True)
     except SimulationError as error:
@@ -429,7 +429,7 @@ def _check_booked(where: str, progress: Progress, events: list[Event], steps: in
     missing = any(event.kind is EventKind.MISSING for event in events)
     _require(progress.failures > 0 and missing, where, "nothing failed in its job")
     batches = progress.completed_batches
-    # The last step may train more than the rest of the job.
+    # The last step may train more than the remaining work.
     _require(0 <= batches < steps + 1, where, f"{batches} of {steps} batches are trained")
 
 

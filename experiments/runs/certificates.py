@@ -1,4 +1,4 @@
-"""Certificates by which the processes of a Dask cluster authenticate one another.
+"""Certificates that authenticate the processes of a Dask cluster to one another.
 
 A scheduler or worker executes any code that a client sends. Outside this machine both therefore
 require a certificate of one authority, which Dask's configuration names.
@@ -49,7 +49,7 @@ def security_for(address: str) -> Security:
 
 
 def _has_port(address: str) -> bool:
-    """Return whether an address has a valid port or none; Dask tries an invalid one for long."""
+    """Return whether an address has a valid port or none; Dask retries an invalid one for long."""
     try:
         return urlsplit(address if "://" in address else f"tcp://{address}").port != 0
     except ValueError:

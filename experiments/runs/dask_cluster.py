@@ -36,7 +36,7 @@ from faultline.experiments.runs.local import ForkServer
 from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
-# Runs in flight: enough that each thread of a large cluster has its next run.
+# Runs in flight: enough to keep each thread of a large cluster busy.
 _IN_FLIGHT = 2_000
 # Time limit for connecting, and for reconnecting.
 _CONNECT_S = 15.0
@@ -63,9 +63,9 @@ class DaskExecutor:
     def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests; see `Executor`.
 
-        Other workers execute the runs of a lost worker. A run whose workers keep failing has a
-        result with an error. It is a UserError if the scheduler is missing or permanently lost, or
-        if the environment of a worker differs from that of this machine.
+        Other workers retry the runs of a lost worker. A run whose workers keep failing has a result
+        with an error. It is a UserError if the scheduler is missing or permanently lost, or if the
+        environment of a worker differs from that of this machine.
         """
         address, directory, expected = self.scheduler_address, str(Path.cwd()), environment()
         assignments = (Assignment(request, limits, directory) for request in requests)
@@ -120,10 +120,10 @@ def _connected(address: str, security: Security) -> Iterator[Client]:
 
 
 def _check_scheduler(address: str, security: Security) -> None:
-    """Refuse an address without a scheduler, or with a scheduler of another version."""
+    """Refuse an address without a scheduler, or whose scheduler has another version."""
     try:
         kind, there = asyncio.run(asyncio.wait_for(_identify(address, security), _CONNECT_S))
-    except Exception as error:  # An invalid address, no answer, or not Dask's protocol.
+    except Exception as error:  # An invalid address, no reply, or not Dask's protocol.
         timed_out = f"no answer in {_CONNECT_S:g} s"
         reason = timed_out if isinstance(error, asyncio.TimeoutError) else _reason(error)
         raise UserError(f"scheduler {address}: {reason}; {_REMEDY}") from error
@@ -165,7 +165,7 @@ def _wait_until_connected(client: Client, address: str) -> None:
 
 
 def _result_of(future: Future[Result], run_id: str, address: str) -> Result | None:
-    """Return the result of a run; None if the scheduler was lost, with all that it knew."""
+    """Return the result of a run; None if the scheduler was lost with all its state."""
     try:
         return future.result()
     except KilledWorker as error:
@@ -185,8 +185,8 @@ def _reason(error: BaseException) -> str:
 def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
     """Execute a run in the fork server of this thread of a worker.
 
-    The run ends if the task, which Dask calls `key`, is cancelled. It is a UserError that names the
-    worker if that cannot execute runs, or has not the expected environment of the sweep.
+    The run ends if its Dask task, `key`, is cancelled. It is a UserError, which names the
+    worker, if the worker cannot execute runs or lacks the expected environment of the sweep.
     """
     worker = get_worker()
 

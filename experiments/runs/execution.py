@@ -34,7 +34,7 @@ from rich.progress import BarColumn, MofNCompleteColumn
 def progress_of_runs(
     console: Console, name: str, total: int, before: int
 ) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of `total` runs, of which `before` exist already.
+    """Show the progress of `total` runs, of which `before` already exist.
 
     Yields a function of the number of finished runs, and of the failed ones among them.
     """
@@ -83,13 +83,13 @@ def simulate(
     Parameters
     ----------
     tasks : sequence of Point or Call
-        The tasks; put the longest last, since the last is started first.
+        The tasks; put the longest last, since the last starts first.
     store : Path, optional
         Folder that keeps each result as soon as it arrives. The same call then executes only tasks
         whose result is missing or was made by other source code.
     workers : int, optional
-        Runs at a time on this machine; by default one per core. A single run needs no process of
-        its own.
+        Number of concurrent runs on this machine; by default one per core. A single run needs no
+        process of its own.
     on_done : callable, optional
         Called in this process for each finished task, including those found in the store.
 
@@ -130,7 +130,7 @@ def simulate(
 
         def keep(result: Result) -> None:
             code = codes[by_name[result.run_id].source]
-            # After the round trip, the value is the same as one read from the store.
+            # After the round trip through JSON, it equals a value read from the store.
             value = unseal(seal({"value": result.simulated.value}))["value"]
             kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
 

@@ -1,8 +1,8 @@
 """A process that has imported everything and forks a child for each run.
 
-It has one thread and creates no SimGrid engine, so each child starts from the same clean state, in
-milliseconds. The fork server of `multiprocessing` does not fit: its children outlive a killed
-owner, and Dask's workers, which are daemons, cannot start one.
+It has one thread and creates no SimGrid engine. So each child starts from the same clean state,
+within milliseconds. The fork server of `multiprocessing` does not fit: its children outlive a
+killed owner, and Dask's workers, which are daemons, cannot start one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MEMORY_INTERVAL_S = 0.25
 _BINARY_SIZE = replace(SIZE, written=("GiB", "MiB", "KiB", "B"))
 _OWN_ENTRY = Path("/proc/self")
 _KILLED = "ended by SIGKILL: perhaps the machine ran out of memory"
-# A run that is killed before it can have filled the memory is retried.
+# A run killed before it can have filled the memory is retried.
 _START_S = 1.0
 _STARTS = 5
 
@@ -65,14 +65,14 @@ class Assignment:
 def serve(descriptor: int) -> None:
     """Send this process's environment, then execute one assignment after the other.
 
-    `descriptor` is the connection to the owner. If it closes, this process ends with all that it
-    started. So nothing outlives an owner, even one that was killed.
+    `descriptor` is the connection to the owner. If it closes, this process ends, with all that it
+    started. So no process outlives an owner, even a killed one.
     """
     owner = Connection(descriptor)
     _start_resource_tracker()
     fork_from_here()
     known = KnownDurations()
-    # If SimGrid is missing, runs on it report that.
+    # If SimGrid is missing, its own runs report that.
     with suppress(ImportError):
         import_module("faultline.simulator.simgrid_engine.warm_process")
     # Schemes and packages import parts on first use: once here instead of in each child.
@@ -92,7 +92,7 @@ def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) 
     try:
         os.chdir(assignment.directory)
     except OSError:
-        # This machine lacks the directory. A relative path must not name some other file here.
+        # If the directory is missing here, a relative path must not name some other file.
         os.chdir("/")
     began_s = monotonic()
     if isinstance(request.task, Point):
@@ -130,9 +130,9 @@ def _start_resource_tracker() -> None:
 def supervise(simulate: Callable[[], RunOutcome], limits: Limits, owner: Connection) -> RunOutcome:
     """Execute one run in a forked process group, and end the whole group afterwards.
 
-    The calling process must have a single thread. Limits are those of the child, which calls
-    `simulate`, and of all that it starts. The connection to the owner becomes readable if the owner
-    ends: then the run has been ended too, and an OwnerGoneError is raised.
+    The calling process must have a single thread. Limits apply to the child, which calls
+    `simulate`, and to all that it starts. The connection to the owner becomes readable if the owner
+    ends: then this ends the run and raises an OwnerGoneError.
     """
     receiving, sending = Pipe()
     child = os.fork()
@@ -167,7 +167,7 @@ def _be_the_child(
         for stream in (0, 1, 2):
             os.dup2(null, stream)
         os.close(null)
-        # Out of memory, the kernel shall kill a run and its children rather than the sweep.
+        # Out of memory, the kernel should kill a run and its children rather than the sweep.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
         sending.send(simulate())
@@ -196,7 +196,7 @@ def _watch(child: int, receiving: Connection, owner: Connection, limits: Limits)
         if limits.time_s is not None and monotonic() >= deadline:
             return RunOutcome(None, f"exceeded its time limit of {limits.time_s:.10g} s")
         if limits.memory_bytes is not None and _resident_bytes(child) > limits.memory_bytes:
-            # The shorter of GB and GiB is most likely the unit that the user wrote.
+            # The shorter of GB and GiB is most likely the user's unit.
             sizes = (format_quantity(limits.memory_bytes, kind) for kind in (SIZE, _BINARY_SIZE))
             return RunOutcome(None, f"exceeded its memory limit of {min(sizes, key=len)}")
 

@@ -1,7 +1,7 @@
 """Runs on this machine: the owner's side of fork servers, one per worker.
 
-A fork server is a plain subprocess, so that Dask's workers can start one too. It leads its own
-session, by which its owner finds all that it started.
+A fork server is a plain subprocess, so Dask's workers can start one too. It leads its own session,
+so its owner can find all processes that it started.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ class ForkServer:
     def simulate(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
         """Execute a run; retry a few times if the fork server fails meanwhile.
 
-        `wanted` is called periodically; the run ends if it returns False. A run that this or `stop`
-        ended is a RunAbandonedError. It is a UserError if no process can be started here, or its
-        environment differs.
+        `wanted` is called periodically; the run ends if it returns False. A run ended by this or by
+        `stop` is a RunAbandonedError. It is a UserError if no process can be started here, or if
+        its environment differs.
         """
         if assignment.limits.memory_bytes is not None and process_numbers() is None:
             raise UserError(
@@ -194,7 +194,7 @@ class ForkServer:
                 if self._process is not None:
                     return self._process
                 process = self._process = _Process()
-            # The start takes a while, in which `stop` needs the lock.
+            # The start takes a while, and `stop` needs the lock meanwhile.
             try:
                 process.check(self.expected)
                 return process

@@ -24,7 +24,7 @@ _BEFORE_CONTENT = len('{"checksum":""') + 64
 
 
 class DamagedError(ValueError):
-    """A file differs from the one that was written; the message is the reason in a few words."""
+    """A file differs from the written one; the message is the reason in a few words."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
@@ -62,8 +62,8 @@ def _plain(value: object) -> object:
 def read_own(path: Path | str) -> bytes:
     """Return the content of a file of a results folder.
 
-    It is a DamagedError if that is a link, not a regular file, or too large, and an OSError if it
-    is missing or cannot be read.
+    A link, another irregular file or one that is too large is a DamagedError. A missing or
+    unreadable file is an OSError.
     """
     try:
         return read_file(path, _LARGEST_BYTES, follow=False)
@@ -88,7 +88,7 @@ class Manifest:
     engine: EngineName  # The engine of the runs (one of "replay", "simgrid").
     fixed: dict[str, Any]  # Dotted keys and values of the scenario before any of `keys` is set.
     keys: list[str]  # The dotted keys that differ between points.
-    # Those of `keys` that take more than one value, and their values in order.
+    # The keys with more than one value, and their values in order.
     axes: dict[str, list[Any]]
     points: list[list[Any]]  # A list for each point: its values of `keys`.
     seeds: list[int]  # The seeds of every point.
@@ -200,7 +200,7 @@ def _is_of_toml(value: Any) -> bool:
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Yield the differences by which the new plan loses runs of the old one."""
+    """Yield the differences that make the new plan lose runs of the old one."""
     if old.engine != new.engine:
         yield f"engine was {old.engine!r} and is {new.engine!r}"
     if old.fixed["name"] != new.fixed["name"]:

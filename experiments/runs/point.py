@@ -31,7 +31,7 @@ class Limits:
     """Limits of a single run; None is no limit."""
 
     time_s: float | None = None  # Seconds of real time.
-    # Resident memory of its process and that process's children, in bytes.
+    # Resident memory of its process and the children of that process, in bytes.
     memory_bytes: int | None = None
 
 
@@ -193,8 +193,8 @@ class Executor(Protocol):
     def simulate(self, requests: Iterable[Request], limits: Limits) -> Results:
         """Execute the requests, and yield each result as it arrives, in any order.
 
-        Requests are consumed as results are, so there may be any number of them. A run that crashes
-        or exceeds its limits has a result with an error; the others continue. Closing the iterator
+        Requests are consumed lazily, so there may be any number of them. A run that crashes or
+        exceeds its limits has a result with an error; the others continue. Closing the iterator
         stops the runs in flight and leaves no process behind.
         """
         ...

@@ -57,7 +57,7 @@ def code_digest(source: str = "faultline.experiments.runs.single_run") -> str:
         (path.relative_to(experiments.parent) if path.is_relative_to(experiments) else path, path)
         for path in _imported(experiments, first)
     ]
-    # A scenario names shipped mixes of failures, so no import leads to them.
+    # Scenarios name shipped mixes of failures, so no import leads to these files.
     mixes = experiments / "config" / "mixes"
     sources += [(path.relative_to(experiments.parent), path) for path in _below(mixes)]
     # The folder of a plugged-in file may differ between machines, so only its name counts.

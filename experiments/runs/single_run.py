@@ -111,9 +111,9 @@ def stated_hash(scenario: Scenario) -> str:
     return _digest(scenario, {})
 
 
-def _digest(scenario: Scenario, parts_down: dict[str, set[str]]) -> str:
-    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **parts_down}
-    left_out["failures"] = {*parts_down.get("failures", ()), "kinds"}
+def _digest(scenario: Scenario, excluded: dict[str, set[str]]) -> str:
+    left_out: dict[str, Any] = {"name": True, "description": True, "uncertain": True, **excluded}
+    left_out["failures"] = {*excluded.get("failures", ()), "kinds"}
     left_out["recovery"] = {"time_factor"}
     content, kinds = scenario.model_dump_json(exclude=left_out), scenario.failures.kinds
     digest = hashlib.sha256(content.encode())

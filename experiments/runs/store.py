@@ -35,7 +35,7 @@ from faultline.platforms.files import check_replaceable, is_draft, write_file
 FOLDER = "runs"
 LOCK = ".lock"
 NAMED_AT_MOST = 20
-"""Damaged files that are named; further ones are counted."""
+"""Number of damaged files listed by name; further ones are only counted."""
 _SUFFIX = ".json"
 _NO_FOLDER = "not a folder"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -123,7 +123,7 @@ def _without_collector() -> Iterator[None]:
 
 def _read(folder: Path, name: str) -> StoredRun:
     content = unseal(read_own(f"{folder}/{name}"))
-    # A sweep may have 100,000 of these files, so this check is a fast one.
+    # A sweep may have 100,000 of these files, so this check must be fast.
     if {key: type(value) for key, value in content.items() if key != "record"} not in _TYPES:
         raise DamagedError("not the file of a run")
     run = StoredRun(**content)
@@ -334,8 +334,8 @@ def locked(directory: Path, print_line: PrintLine) -> Iterator[bool]:
     """Hold a directory's lock; wait if another process has it.
 
     The kernel releases the lock when its holder ends, even if the holder is killed. Yields whether
-    the lock is held: some network file systems have no locks. Concurrent sweeps then execute some
-    runs twice, but files are still whole.
+    the lock is held, as some network file systems have no locks. Without one, concurrent sweeps
+    execute some runs twice, but files stay whole.
     """
     descriptor = _open_lock(directory / LOCK)
     try:

@@ -1,4 +1,4 @@
-"""From a grid to its tables: validate all points, name all runs, execute the missing ones."""
+"""From a grid to its tables: validate all points, name all runs, execute the missing runs."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Plan:
     def requests(self, wanted: Collection[str]) -> Iterator[Request]:
         """Yield the requests of the wanted runs.
 
-        All points come with the first seed before any comes with the second, so that an unfinished
-        sweep already shows the whole grid.
+        All points come with the first seed before any point comes with the second. So an unfinished
+        sweep already covers the whole grid.
         """
         manifest = self.manifest
         seeds = manifest.seeds

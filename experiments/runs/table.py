@@ -99,7 +99,7 @@ def _manifest(directory: Path) -> Manifest:
 
 
 def _table_is_youngest(directory: Path) -> bool:
-    """Return whether no run was added to or removed from the folder after the table was written."""
+    """Return whether the table is newer than the last run added to or removed from the folder."""
     try:
         table_ns = (directory / PARQUET).stat().st_mtime_ns
     except OSError:
@@ -263,9 +263,9 @@ def tables_stand(directory: Path, manifest: Manifest) -> bool:
 def parquet_from(content: bytes, most_rows: int) -> pa.Table:
     """Return the table of a Parquet file.
 
-    Arrow starts no thread: one that releases a Python object after Python's end causes a SIGABRT.
-    Rows are counted before they are read, as a file of 1 MB may have 50 million. It is an OSError
-    or a pyarrow.ArrowException if the file is not Parquet, has a wrong checksum, or too many rows.
+    Arrow starts no thread: a thread that releases a Python object after Python's end causes a
+    SIGABRT. Rows are counted before they are read, as a file of 1 MB may have 50 million. It is an
+    OSError or a pyarrow.ArrowException if the file is invalid or has too many rows.
     """
     file = pq.ParquetFile(
         pa.BufferReader(content), page_checksum_verification=True, pre_buffer=False

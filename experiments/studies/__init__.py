@@ -1,4 +1,4 @@
-"""Published comparisons, simulated again: a folder each, found by its `study.py`."""
+"""Published comparisons, simulated again: a folder per study, found by its `study.py`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # To list the studies, nothing of them is imported but their summaries.
+    # Listing the studies imports only their summaries.
     from faultline.experiments.studies.base import Study
 
 
 def all_studies() -> dict[str, str]:
-    """Return what each study is about, by its name."""
+    """Return the summary of each study, by its name."""
     found = {}
     for module in pkgutil.iter_modules(__path__):
         named = f"{__name__}.{module.name}"
         if module.ispkg and find_spec(f"{named}.study"):
             found[module.name.replace("_", "-")] = (
-                # Python can be told to leave docstrings out.
+                # Python's option -OO leaves docstrings out.
                 (import_module(named).__doc__ or "").strip().removesuffix(".")
             )
     return dict(sorted(found.items()))

@@ -1,16 +1,16 @@
 """A study: a published comparison that is simulated again, or a question of our own.
 
-A study says what is to be simulated and what becomes of it; the runner (`studies.runner`) does the
-rest: progress, going on where it was killed, CSV, the screen, JSON. A study's life::
+A study defines its simulations and its results. The runner (`studies.runner`) does the rest:
+progress, resumption after a kill, CSV, the screen, JSON. It calls these methods in order::
 
     run(stage)              runs and computes everything; tables and other results, by name
     row_tables(results)      the tables of which ``data/rows.csv`` lists the rows
-    rows(results)            every result; ``data/published_values.csv`` has what is published
-    tables(results)          what is written as CSV, by name
-    figures(results)         what is drawn, by file name
-    shown(results, rows)     what people read on the screen: the rows beside published values
-    headline(results, rows)  what came out, in a sentence or two
-    records(results, rows)   what programs read as JSON: the rows
+    rows(results)            every result; ``data/published_values.csv`` has published values
+    tables(results)          tables for CSV, by name
+    figures(results)         figures, by file name
+    shown(results, rows)     tables for the screen: the rows beside published values
+    headline(results, rows)  the main result, in a sentence or two
+    records(results, rows)   rows for programs, as JSON
 
 A subclass in ``studies/NAME/study.py`` joins the registry; the docstring of ``studies/NAME`` is its
 summary.
@@ -35,7 +35,7 @@ from faultline.experiments.studies.stage import Stage
 from matplotlib.figure import Figure
 
 Results = dict[str, Any]
-"""What a study has simulated and computed, by name."""
+"""Simulated and computed results of a study, by name."""
 Tables = dict[str, pd.DataFrame]
 """Tables of a study by name; each becomes a CSV file of that name."""
 Verdicts = Mapping[tuple[str, str, str], str]
@@ -43,15 +43,15 @@ Verdicts = Mapping[tuple[str, str, str], str]
 Kind = Literal[
     "prediction", "input", "arithmetic", "calibrated", "same constant", "other simulator"
 ]
-"""What a row that is met is evidence of. "prediction": of the model. The others are none, or less:
-"input": the published value goes in; "arithmetic": it follows from inputs whatever is simulated, as
-an input times a share that is a row already; "calibrated": something was chosen by this very value;
-"same constant": another row tests the same constant already; "other simulator": the published value
-is another simulator's or formula's, and not a measurement."""
+"""Whether a met row is evidence. Only a "prediction" of the model is. Other kinds are not, or less:
+"input": the published value is an input; "arithmetic": it follows from inputs whatever is
+simulated, such as an input times a share that has its own row; "calibrated": a constant was chosen
+by this value; "same constant": another row tests the same constant; "other simulator": the value
+comes from another simulator or formula instead of a measurement."""
 Kinds = Mapping[tuple[str, str, str], Kind]
 """Kinds of rows, by quantity, scheme and setting."""
 Draw = Callable[[], Figure]
-"""Draws a figure, in the style that all have."""
+"""Draws a figure in the common style."""
 
 _SHOWN: Columns = {
     "quantity": "quantity",
@@ -69,7 +69,7 @@ _SHOWN: Columns = {
 class Row:
     """One number beside its published counterpart."""
 
-    # What was measured, of which scheme, where.
+    # The measured quantity, its scheme and its setting.
     quantity: str
     scheme: str
     setting: str
@@ -93,7 +93,7 @@ def row_of(
     values: Sequence[float],
     unit: str,
 ) -> Row:
-    """Return the row of a quantity measured once a seed."""
+    """Return the row of a quantity with one measurement per seed."""
     mean = fmean(values)
     low = high = mean
     if len(values) > 1:
@@ -104,7 +104,7 @@ def row_of(
 
 
 def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield rows, each with its published value where the study lists one."""
+    """Yield rows, each with its published value if the study lists one."""
     for row in rows:
         known = value_if_published(study, row.quantity, row.scheme, row.setting)
         yield row if known is None else replace(row, published=known)
@@ -113,18 +113,18 @@ def beside_published(study: str, rows: Iterable[Row]) -> Iterator[Row]:
 def listed_rows(study: str, tables: Mapping[str, Any]) -> Iterator[Row]:
     """Yield the rows that ``data/rows.csv`` of a study lists for some tables, in its order.
 
-    Each group of a table has a row for each measured column; the group's values are its seeds, and
-    a column without a value gives no row. Columns of that list:
+    Each group of a table has a row per measured column. The group's values are its seeds. A column
+    without a value has no row. Columns of that list:
 
-    - ``table``; ``only``: the rows of it that are used, as ``column=value|value`` parted by "; "
-      (all if empty); ``keys``: columns that make a group, parted by "; ".
-    - ``columns``: measured columns, parted by "; "; ``unit``: a unit for each, or one for all.
+    - ``table``; ``only``: a filter of its rows, as ``column=value|value`` separated by "; " (all
+      rows if empty); ``keys``: columns that identify a group, separated by "; ".
+    - ``columns``: measured columns, separated by "; "; ``unit``: a unit for each, or one for all.
     - ``quantity``, ``scheme``, ``setting``: texts of the row, as format strings of the keys and of
-      ``column``. Quantities may be several, as units; they are the columns' names if empty.
-    - ``low``, ``high``: columns with the ends of the interval, one or several; those over seeds if
-      empty.
-    - ``published``: the key that is the published value, one or several, as format strings of
-      ``column``; without such a key, or a value, nothing is published.
+      ``column``. Several quantities are possible, as for units; empty means the columns' names.
+    - ``low``, ``high``: columns with the ends of the interval, one or several; empty means the
+      interval over seeds.
+    - ``published``: the key with the published value, one or several, as format strings of
+      ``column``. Without such a key or value, the row has no published value.
     """
     for line in rows_if_any(study, "rows"):
         if line["table"] in tables:
@@ -170,8 +170,8 @@ def _chosen(frame: pd.DataFrame, only: str) -> pd.DataFrame:
 def shown_rows(title: str, rows: Iterable[Row], note: str = "") -> Table:
     """Return a table of rows for the screen, with errors as shares of positive published values.
 
-    A quantity, scheme or unit that all rows share is in the note. Published values, errors and ends
-    that no row has are left out.
+    A quantity, scheme or unit common to all rows moves into the note. Columns for published values,
+    errors and ends are omitted if no row has any.
     """
     frame = pd.DataFrame(row.as_dict() for row in rows)
     published = frame.published.astype(float)
@@ -190,13 +190,13 @@ class Study(ABC):
 
     default_seeds: ClassVar[int] = 3
     scaled_by: ClassVar[frozenset[str]] = frozenset({"full", "seeds"})
-    """Options of the command that have an effect: those by which its stage is larger."""
+    """Options of the command that have an effect: they make the stage larger."""
     float_format: ClassVar[str | None] = None
-    """How numbers are written as CSV; None for all their digits."""
+    """Number format of the CSV; None for all digits."""
     charts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """Figures by file name: the function that draws one, and the results that it is given."""
+    """Figures by file name: the drawing function, and the names of its results."""
     within: ClassVar[float] = 0.05
-    """How far off a value may be that meets a claim, as a share of the published one."""
+    """Tolerance of claims, as a share of the published value."""
 
     @classmethod
     def folder(cls) -> str:
@@ -205,7 +205,7 @@ class Study(ABC):
 
     @classmethod
     def claims(cls) -> tuple[dict[str, Any], ...]:
-        """Return all that is claimed: ``data/claims.csv`` of the study (`studies.claims`)."""
+        """Return all claims: ``data/claims.csv`` of the study (`studies.claims`)."""
         return rows_if_any(cls.folder(), "claims")
 
     def verdicts(self, results: Results) -> Verdicts:
@@ -229,26 +229,26 @@ class Study(ABC):
         return listed_rows(self.folder(), self.row_tables(results))
 
     def compared(self, results: Results) -> list[Row]:
-        """Return the rows, each with its published value where one is listed."""
+        """Return the rows, each with its published value if one is listed."""
         return list(beside_published(self.folder(), self.rows(results)))
 
     def records(self, results: Results, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """Return what programs read: by default the rows."""
+        """Return the rows for JSON: by default all."""
         return [row.as_dict() for row in rows]
 
     def tables(self, results: Results) -> Tables:
-        """Return what is written as CSV: by default all results that are tables."""
+        """Return the tables for CSV: by default all results that are tables."""
         return {name: one for name, one in results.items() if isinstance(one, pd.DataFrame)}
 
     def figures(self, results: Results) -> Mapping[str, Draw]:
-        """Return what is drawn, by file name: by default the study's `charts`."""
+        """Return the figures by file name: by default the study's `charts`."""
         return {
             name: partial(draw, *(results[each] for each in given))
             for name, (draw, *given) in self.charts.items()
         }
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Any]:
-        """Return what is printed, in order: tables, sentences, anything that rich prints.
+        """Return all screen output, in order: tables, sentences, anything that rich prints.
 
         By default this is one table of the rows that have a published value.
         """
@@ -256,5 +256,5 @@ class Study(ABC):
         yield shown_rows("Published and simulated", compared)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what came out."""
+        """Return the main result, in sentences."""
         return ()

@@ -1,19 +1,19 @@
-"""What is claimed, beside what a study makes of it: ``data/claims.csv`` of each study.
+"""Published claims, compared with the results of a study: ``data/claims.csv`` of each study.
 
-Columns of a list, of which all but the first may be left out:
+Columns of a list; all but the first are optional:
 
-- ``claim``: what is claimed, in our words; ``source``: where, as a section or table of the paper;
-  ``system``: whose, where a study has several; ``published``: the value.
-- ``beside``: what stands beside it, parted by "; ": quantities of the study's rows, its tables
-  (``plans.csv``), or a page, a test or a command. ``scheme``, ``setting``: which of these rows, as
-  patterns (``*`` is anything) parted by "; ".
-- ``test``: how the rows are judged (`Test`, `SWEPT`); "band" if it is left out.
-- ``kind``: what the rows are evidence of (`base.Kind`); "prediction" if it is left out. A study
-  whose rows differ within a claim states their kinds itself (`Study.kinds`).
-- ``not_simulated``: why nothing stands beside it, or what to know of it.
+- ``claim``: the claim in our words; ``source``: its section or table in the paper; ``system``: the
+  system it is about, if a study has several; ``published``: the value.
+- ``beside``: evidence, separated by "; ": quantities of the study's rows, its tables
+  (``plans.csv``), or a page, a test or a command. ``scheme``, ``setting``: a selection of these
+  rows, as patterns (``*`` matches anything) separated by "; ".
+- ``test``: the test of the rows (`Test`, `SWEPT`); by default "band".
+- ``kind``: the kind of evidence (`base.Kind`); by default "prediction". A study states the kinds
+  itself if its rows differ within a claim (`Study.kinds`).
+- ``not_simulated``: why there is no evidence, or a caveat.
 
-Verdicts are counted from the rows when these have been simulated. Only predictions are evidence:
-`tally` counts them apart from all else.
+Verdicts are counted from simulated rows. Only predictions are evidence: `tally` counts them apart
+from all others.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from faultline.experiments.studies.data import parts_of
 
 Claims = Sequence[Mapping[str, Any]]
 Test = Literal["point", "band", "at least", "at most"]
-"""How a value is judged: "point": it is near the published one; "band": that one is between its
-ends, or near them; "at least", "at most": that one is a bound."""
+"""The test of a value: "point": it is near the published one; "band": the published one is between
+its ends, or near them; "at least", "at most": the published one is a bound."""
 
 MOST_WIDE = 3.0
-"""From this factor between its ends on a band says too little to hold a value."""
+"""A band is too wide for a verdict if its ends differ by this factor."""
 
 SWEPT = "swept"
-"""The test of a claim whose rows are one band: they sweep what is not stated."""
+"""The test of a claim whose rows form one band: they sweep unstated inputs."""
 
 ELSEWHERE = ("docs/", "tests/", "faultline ")
-"""How what stands beside a claim begins that is neither a row nor a table."""
+"""Prefixes of evidence that is neither a row nor a table."""
 
 _OF_PUBLISHED = ("inside", "outside", "partly", "too wide")
 
@@ -61,14 +61,14 @@ _COLUMNS = ("system", "claim", "source", "published", "test", "kind", "beside", 
 
 
 def verdict_of(row: Row, test: Test, within: float) -> tuple[str, float]:
-    """Return what is to be said of a row whose value is published.
+    """Return the verdict of a row with a published value, and its distance.
 
-    That is "inside", "outside", "partly" (a bound that holds for part of what is between the ends)
-    or "too wide" (the value is between ends that are a factor of `MOST_WIDE` apart, or of different
-    sign); and by how much the nearest allowed value is missed, in the row's unit.
+    The verdict is "inside", "outside", "partly" (the bound holds for a part of the row's range) or
+    "too wide" (the row's ends differ by a factor of `MOST_WIDE`, or in sign). The distance is that
+    to the nearest allowed value, in the row's unit.
 
-    The row's ends are those of what is swept, or of the interval over seeds. A value may be off by
-    `within`, in the row's unit; bounds are taken as they are.
+    The row's ends are those of a sweep, or of the interval over seeds. `within` is the tolerance in
+    the row's unit; bounds have none.
     """
     published = row.published
     if published is None:
@@ -93,7 +93,7 @@ def _is_narrow(row: Row) -> bool:
 
 
 def labelled(verdict: str, kind: Kind) -> str:
-    """Return a verdict as it is counted: those of predictions as they are, others by their kind."""
+    """Return the counted form of a verdict: unchanged for predictions, otherwise with its kind."""
     if kind == "prediction" or verdict not in _OF_PUBLISHED:
         return verdict
     return kind if verdict == "inside" else f"{kind}, {verdict}"
@@ -104,9 +104,9 @@ def judged_rows(
 ) -> pd.DataFrame:
     """Return the rows of a study, each with its ``kind`` and its ``verdict``.
 
-    The first claim that names a row says how it is judged. The study has stated the verdicts and
-    the kinds of some rows itself. Other values may be off by `within`, as a share of the published
-    one.
+    The first claim that names a row determines its test. The study has stated the verdicts and the
+    kinds of some rows itself. For other values, `within` is the tolerance as a share of the
+    published one.
     """
     first: dict[Row, Mapping[str, Any]] = {}
     for claim in claims:
@@ -122,7 +122,7 @@ def judged_rows(
 
 
 def tally(judged: pd.DataFrame) -> dict[str, int]:
-    """Return how many rows of `judged_rows` have each verdict, as `labelled`."""
+    """Return the number of rows of `judged_rows` by verdict, as `labelled`."""
     labels = [
         labelled(verdict, kind)
         for verdict, kind in zip(judged["verdict"], judged["kind"], strict=True)
@@ -131,7 +131,7 @@ def tally(judged: pd.DataFrame) -> dict[str, int]:
 
 
 def tally_text(judged: pd.DataFrame) -> str:
-    """Write how many predictions are met, and how much else there is."""
+    """Return the numbers of met predictions and of all other rows, as text."""
     counts = tally(judged)
     of_predictions = [name for name in counts if name in _OF_PUBLISHED]
     met, judged_ones = counts.get("inside", 0), sum(counts[name] for name in of_predictions)
@@ -145,7 +145,7 @@ def tally_text(judged: pd.DataFrame) -> str:
 
 
 def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that stand beside a claim."""
+    """Return the rows that are evidence for a claim."""
     patterns = [parts_of(claim.get(name)) for name in ("beside", "scheme", "setting")]
     return [
         row
@@ -157,16 +157,16 @@ def rows_of(claim: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
 
 
 Judge = Callable[[Claims, Sequence[Row]], pd.DataFrame]
-"""`judged_rows` with what a study states itself."""
+"""`judged_rows` with the verdicts and kinds that a study states itself."""
 
 
 def judged(
     claims: Claims, rows: Sequence[Row], judge: Judge, tables: Collection[str]
 ) -> pd.DataFrame:
-    """Return the claims of a study, which has tables of some names, with their verdicts.
+    """Return the claims of a study, with their verdicts; `tables` names its tables.
 
     ``verdict`` counts the rows of `judged_rows` by their verdict, with the largest error of those
-    outside.
+    that are outside.
     """
     frame = pd.DataFrame(
         {**claim, "verdict": _counted(claim, rows_of(claim, rows), judge, tables)}
@@ -179,8 +179,8 @@ def printed_claims(table: pd.DataFrame | None) -> Iterator[Table]:
     """Yield a table of judged claims for each system; none without claims."""
     if table is None:
         return
-    whose = table["system"] if "system" in table else pd.Series("", index=table.index)
-    for system, mine in table.fillna("").groupby(whose.fillna(""), sort=False):
+    systems = table["system"] if "system" in table else pd.Series("", index=table.index)
+    for system, mine in table.fillna("").groupby(systems.fillna(""), sort=False):
         columns = {name: how for name, how in _SHOWN.items() if name in mine and any(mine[name])}
         yield columns_of(f"What is claimed: {system}".removesuffix(": "), mine, columns)
 

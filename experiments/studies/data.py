@@ -1,4 +1,4 @@
-"""Tables that a study keeps beside its code, in ``studies/NAME/data``: what is published, say."""
+"""Tables beside the code of a study, in ``studies/NAME/data``, such as published values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, cast
 
 @cache
 def read_rows(study: str, table: str) -> tuple[dict[str, Any], ...]:
-    """Return the rows of a table of a study; lines that begin with # say where they come from.
+    """Return the rows of a table of a study; lines that begin with # name the sources.
 
-    Numbers are numbers, ``yes`` is true, ``no`` is false, and an empty cell is left out: a row is
-    keywords of a call, and what it does not say is left to the default.
+    Numbers are numbers, ``yes`` is true, ``no`` is false, and an empty cell is omitted. A row has
+    the keyword arguments of a call; an omitted one keeps its default.
     """
     path = files("faultline.experiments.studies").joinpath(study, "data", f"{table}.csv")
     text = path.read_text("utf-8")
@@ -26,7 +26,7 @@ def read_rows(study: str, table: str) -> tuple[dict[str, Any], ...]:
 
 
 def rows_if_any(study: str, table: str) -> tuple[dict[str, Any], ...]:
-    """Return the rows of a table as `read_rows` does, none if the study has no such table."""
+    """Return the rows of a table as `read_rows` does; none if the study has no such table."""
     try:
         return read_rows(study, table)
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def settings_of(study: str, part: str) -> dict[str, Any]:
 
 
 def published_value(study: str, quantity: str, scheme: str, setting: str) -> float:
-    """Return what is published of a row that ``data/published_values.csv`` of a study lists."""
+    """Return the published value of a row in ``data/published_values.csv`` of a study."""
     value = value_if_published(study, quantity, scheme, setting)
     if value is None:
         raise KeyError((quantity, scheme, setting))
@@ -48,10 +48,10 @@ def published_value(study: str, quantity: str, scheme: str, setting: str) -> flo
 
 
 def value_if_published(study: str, quantity: str, scheme: str, setting: str) -> float | None:
-    """Return what is published of a row: the first line of ``data/published_values.csv`` that fits.
+    """Return the published value of a row: the first matching line of the study's table.
 
-    Columns of that table are ``quantity``, ``scheme``, ``setting`` and ``published``; texts are
-    patterns (``*`` is anything), and an empty one fits all rows. None if no line fits.
+    Columns of ``data/published_values.csv`` are ``quantity``, ``scheme``, ``setting`` and
+    ``published``; texts are patterns (``*`` matches anything, empty all). None if no line matches.
     """
     row = {"quantity": quantity, "scheme": scheme, "setting": setting}
     for line in rows_if_any(study, "published_values"):
@@ -61,12 +61,12 @@ def value_if_published(study: str, quantity: str, scheme: str, setting: str) -> 
 
 
 def parts_of(text: Any) -> list[str]:
-    """Return the parts of a cell that "; " separates; none of a cell that is empty."""
+    """Return the parts of a cell that "; " separates; an empty cell has none."""
     return str(text).split("; ") if text not in (None, "") else []
 
 
 def value_of(text: str) -> Any:
-    """Return what a cell means: a number, yes or no, or the text itself."""
+    """Return the value of a cell: a number, yes or no, or the text itself."""
     if text in ("yes", "no"):
         return text == "yes"
     try:

@@ -1,4 +1,4 @@
-"""Runs a study and puts what comes of it where people and programs find it."""
+"""Runs a study, prints its results, and writes them to files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultline.platforms.files import write_file
 def run_study(study: Study, stage: Stage) -> list[dict[str, Any]]:
     """Run a study: tables and figures into the stage's directory, the rest on its console.
 
-    Returned is what programs read: every result beside its published value.
+    Returns the records for programs: every result beside its published value.
     """
     with stage:
         results = study.simulate(stage)

@@ -1,4 +1,4 @@
-"""Where a study runs: how much, how often, on how many cores, and what is kept of it."""
+"""The resources of a study: its size, seeds, workers, folder and console."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Result = TypeVar("Result")
 
 @dataclass
 class Stage:
-    """What a study is given to run on."""
+    """The resources that a study runs with."""
 
-    # Where tables and figures go, and the runs: a study that was killed goes on where it was.
+    # Folder of tables, figures and runs; a killed study resumes from it.
     directory: Path
-    # Where people read what came of it; not the standard output if that carries JSON.
+    # Console for results; not the standard output if that carries JSON.
     console: Console
-    seeds: int = 3  # Seeds a cell.
-    full: bool = False  # Everything that was published, however long it takes.
-    workers: int | None = None  # Worker processes; as many as there are cores if None.
+    seeds: int = 3  # Seeds per cell.
+    full: bool = False  # Whether to simulate everything that was published, however long it takes.
+    workers: int | None = None  # Worker processes; one per core if None.
     _progress: WorkProgress = field(init=False, repr=False)
     _open: ExitStack = field(init=False, repr=False, default_factory=ExitStack)
 
@@ -53,18 +53,18 @@ class Stage:
         self._open.close()
 
     def pick(self, quick: Result, full: Result) -> Result:
-        """Return how much is simulated: `full` if everything was asked for."""
+        """Return the size of a simulation: `full` if the user requested everything."""
         return full if self.full else quick
 
     def folder(self, name: str) -> Path:
-        """Return a folder inside of the study's own, made unless it is there, and no link."""
+        """Return a folder inside the study's own, created if missing; a link is refused."""
         return own_folder(self.directory / name)
 
     def runs(self, title: str, points: Iterable[Point]) -> pd.DataFrame:
-        """Run points; a row a run, in their order, with the labels before the record's columns."""
-        asked, kept = list(points), self.folder("runs")
-        with self.step(title, len(asked)) as advance:
-            return pd.DataFrame(simulate(asked, kept, workers=self.workers, on_done=advance))
+        """Run points; return a row per run, in order, with labels before the record's columns."""
+        requested, kept = list(points), self.folder("runs")
+        with self.step(title, len(requested)) as advance:
+            return pd.DataFrame(simulate(requested, kept, workers=self.workers, on_done=advance))
 
     def calls(
         self,
@@ -75,9 +75,9 @@ class Stage:
     ) -> list[Result]:
         """Return ``[function(argument) for argument in arguments]``, from all cores.
 
-        `function` is one of a module, so that other processes find it; what takes longest is best
-        put last, as that is begun first. Results that JSON knows may be kept in a folder, by its
-        name: a study that was killed goes on where it was.
+        `function` belongs to a module, so that other processes find it. Put the longest call last,
+        since the last starts first. A folder, by name, may keep results that JSON can represent; a
+        killed study then resumes.
         """
         with self.step(title, len(arguments)) as advance:
             tasks: list[Any] = Call.each(function, arguments)
@@ -86,7 +86,7 @@ class Stage:
 
     @contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Callable[[], None]]:
-        """Show a part of the study; what is yielded tells of each piece that is done."""
+        """Show a part of the study; yields a function to call after each finished piece."""
         task = self._progress.add_task(title, total=total)
         yield lambda: self._progress.advance(task)
         self._progress.update(task, completed=total)

@@ -1,8 +1,8 @@
 """Checkpoints in the host memory of peers (GEMINI, Wang et al. 2023, SOSP), in closed form.
 
-Whether memory still holds all state after lost machines: the published probabilities, their lower
-bound and the exact value. And what the paper does not study: failures that take a whole scale-up
-domain, on 16,384 GPUs with the shipped mixes of causes, for GEMINI and REFT.
+Whether memory still holds all state after machines are lost: the published probabilities, their
+lower bound and the exact value. Beyond the paper: failures of whole scale-up domains, on 16,384
+GPUs with the shipped mixes of causes, for GEMINI and REFT.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SCHEMES = {
     "gemini-2": (2, 1),
     "gemini-3": (3, 2),
 }
-"""Hosts of a group, and losses that a group survives."""
+"""Hosts of a group, and the number of losses that it survives."""
 PLACEMENTS: tuple[Placement, ...] = ("across-domains", "neighbours")
 MIXES = ("llama3", "rsc-1", "rsc-2")
 WINDOWS_H = (1, 24)
@@ -56,25 +56,25 @@ LOST_MACHINES = (2, 3, 4, 8, 16)
 PUBLISHED_RECOVERY = {(16, 2, 2): 93.3, (16, 2, 3): 80.0}
 """Per cent, by machines, replicas and lost machines (Wang et al. 2023 (GEMINI), SOSP)."""
 
-# A job and the links that its checkpoints go over: inputs of the study, not measurements.
+# A job and the links that carry its checkpoints: inputs of the study, not measurements.
 _PARAMETERS = 100e9
 _MACHINES, _MACHINES_PER_DOMAIN, _REPLICAS = 16, 8, 2
 _ITERATION_S = 60.0
 _STORAGE_INTERVAL_S = 3 * 3600.0
-"""Time between checkpoints on storage if they are not taken as often as possible."""
+"""Time between checkpoints on storage if they are less frequent than possible."""
 _STATE_BYTES = _PARAMETERS * 12.0
 """Single-precision weights and two Adam moments take 12 bytes per parameter."""
 _STORAGE_S = _STATE_BYTES / (20e9 / 8)
 """Time to write or read the whole state on storage, at 20 Gb/s."""
 _PEER_S = _STATE_BYTES / _MACHINES / (400e9 / 8)
-"""Time to bring one machine's share from a peer, at 400 Gb/s."""
+"""Time to copy one machine's share from a peer, at 400 Gb/s."""
 IN_MEMORY_S = wasted_time_s(_ITERATION_S, _ITERATION_S, _PEER_S)
 """Time that a failure wastes if memory holds all state. The copies are spread over the idle times
 of the network in an iteration, and complete at its end: ``t_ckpt = 1/f = T_iter``."""
 
 
 def groups_of(scheme: str, placement: Placement) -> NodeGroups:
-    """Return which hosts keep each other's state."""
+    """Return the groups of hosts that keep each other's state."""
     return NodeGroups(HOSTS, *SCHEMES[scheme], placement)
 
 
@@ -117,9 +117,9 @@ def domain_table() -> pd.DataFrame:
 
 
 def failure_rates_per_s(mix: str, domain_share: float) -> tuple[float, float]:
-    """Return the rates, in 1/s, of a host's and of a domain's failures that take memory away.
+    """Return the rates, in 1/s, of a host's and of a domain's failures that erase its memory.
 
-    Causes of kind hardware take memory away; software and networks that fail leave it. The shipped
+    Causes of kind hardware erase memory; failures of software and networks do not. The shipped
     mixes have no failures of scale-up domains: a share of each cause's failures, from 0 to 1,
     strikes the whole domain instead. The number of failures stays the same.
     """
@@ -172,7 +172,7 @@ def placement_table() -> pd.DataFrame:
     """Return the mean seconds that a failure wastes, a row per placement and share of domains.
 
     All copies are whole before each failure. One machine is lost, or a domain with all its
-    machines. If memory does not survive, the job goes back to storage.
+    machines. If memory does not survive, the job restarts from storage.
     """
     rows = []
     lost_s = on_storage_s(_STORAGE_INTERVAL_S)
@@ -204,7 +204,7 @@ class GeminiStudy(Study):
             }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what placement decides."""
+        """Return the effect of the placement, in sentences."""
         day = {place: survival(MIXES[0], 0.1, 24, "gemini-2", place) for place in PLACEMENTS}
         placed = results["placement"]
         tenth = placed[placed.domain_share == 0.1].set_index("placement").wasted_s / 60

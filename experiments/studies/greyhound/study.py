@@ -1,9 +1,9 @@
-"""Greyhound (Wu et al. 2025, USENIX ATC): what is left of slow parts once something is done.
+"""Greyhound (Wu et al. 2025, USENIX ATC): the slowdown left by stragglers after mitigation.
 
-One replica of some that takes 1.7 times as long, a slow link, and 12 injections into 256 H800. Of
-these the speeds without injections and without remedies are published, and are inputs: they say
-how slow the job was on average. How it was cut, how many injections held at once, how long, and how
-many were of links is not known here, and is swept.
+One replica of several takes 1.7 times as long; a link is slow; 256 H800 get 12 injections. The
+speeds without injections, and with injections but no mitigation, are published and are inputs: they
+give the mean slowdown. These are unknown and swept: the parallel layout, concurrent injections,
+their duration, and the number on links.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 SLOW, LEFT = 1.7, {2: 1.3, 4: 1.1, 8: 1.2}
-"""A replica's factor, and what is published to be left of it, by replicas."""
+"""The slow replica's factor; the published factor after mitigation, by number of replicas."""
 
 MICRO_BATCHES = (16, 32, 64, 128)
-"""Of the whole job, whatever its replicas: swept."""
+"""Micro-batches of the whole job, for any number of replicas: swept."""
 
 SOUND, WITHOUT, WITH = 37.4, 18.9, 29.8
-"""Steps a minute of 256 H800: without injections, with 12 and no remedy, with them and remedies."""
+"""Steps per minute of 256 H800: without injections, with 12 and no mitigation, with mitigation."""
 
 LINK_GAIN, LINK_SLOWS = 1.23, (0.28, 0.46)
-"""At most so many times as fast after a swap; what slow links take of the speed."""
+"""The greatest speed-up by a swap; the shares of speed lost to slow links."""
 
 INJECTIONS, GPUS = 12, 256
 REACTIONS = ("ignore", "redeal", "swap", "restart", "ski-rental")
 USUAL = (8, 8, 4, 1, 24)
-"""Replicas, micro-batches of each, injections of links, at once, minutes of each."""
+"""Replicas, micro-batches of each, injections on links, concurrent ones, minutes of each."""
 
 SWEPT = tuple(product((4, 8, 16), (4, 8, 16), (0, 4, 8), (1, 3), (10, 72)))
-"""Minutes: the means of slow nodes and of jobs of 512 to 1,024 GPUs (same paper)."""
+"""The same, swept. Minutes: means of slow nodes, and of jobs of 512 to 1,024 GPUs (same paper)."""
 
 REDUCING_SHARE = 0.2
-"""Of a sound step: an assumption, and so much that links can slow it as published."""
+"""Share of an undisturbed step: an assumption; links can then slow a step as much as published."""
 
 _SOUND_COMPUTE_S = 60.0 / SOUND * (1.0 - REDUCING_SHARE)
 _RESTART_S = 230.0
-"""Megatron on 256 GPUs (TrainMover, arXiv 2412.12636)."""
+"""Restart of Megatron on 256 GPUs, in seconds (TrainMover, arXiv 2412.12636)."""
 
 
 Rows = Sequence[tuple[float, str, float, float]]
-"""When what is slow, for how long, and how many times as long it takes; in seconds."""
+"""Stragglers: begin in seconds, component, duration in seconds, factor on its time."""
 
 
 def _trace(path: Path, rows: Rows) -> Path:
-    lines = [f"{begin:g},{what},slow,{lasts:g},{factor:.9g}" for begin, what, lasts, factor in rows]
+    lines = [f"{begin:g},{name},slow,{lasts:g},{factor:.9g}" for begin, name, lasts, factor in rows]
     write_file(path, "\n".join(["time,component,kind,lasts,factor", *lines]) + "\n")
     return path
 
@@ -65,7 +65,7 @@ def _trace(path: Path, rows: Rows) -> Path:
 def _point(
     trace: Path, reaction: str, replicas: int, gpus: int, micro_batches: int, **labels: object
 ) -> Point:
-    """Return a job on servers of eight GPUs, a stage each, that meets what a trace says."""
+    """Return a job on servers of eight GPUs, one per stage, with the failures of a trace."""
     changes = {
         "strategy.name": "checkpoint",
         "platform.file": "hgx-h100",
@@ -95,10 +95,10 @@ def _point(
 
 
 def injections(links: int, at_once: int, minutes: float) -> Rows:
-    """Return the injections: so many hold at any time, each for so long.
+    """Return the injections: `at_once` of them hold at any time, each for `minutes`.
 
-    Each strikes a server of its own, seven further on; those of links come evenly between those of
-    nodes. All lengthen a sound step by as much as the published speed without remedies asks for.
+    Each strikes another server, seven further on. Those on links are evenly spaced among those on
+    nodes. Each lengthens an undisturbed step so much that the job has the published speed.
     """
     lasts_s, found = minutes * 60.0, []
     for number in range(INJECTIONS):
@@ -106,20 +106,20 @@ def injections(links: int, at_once: int, minutes: float) -> Rows:
         begin_s = max(0, number - at_once + 1) * lasts_s / at_once
         gpu = 8 * (7 * number % (GPUS // 8))
         found.append((begin_s, f"{'adapter' if is_link else 'gpu'}-{gpu}", lasts_s))
-    longer = _longer([(begin_s, what[:3]) for begin_s, what, _ in found], lasts_s)
+    longer = _longer([(begin_s, component[:3]) for begin_s, component, _ in found], lasts_s)
     share = {"ada": REDUCING_SHARE, "gpu": 1.0 - REDUCING_SHARE}
     return [(*one, 1.0 + longer / share[one[1][:3]]) for one in found]
 
 
-def _longer(begun: Sequence[tuple[float, str]], lasts_s: float) -> float:
-    """Return by how much of a sound step each kind lengthens it, where nothing is done.
+def _longer(starts: Sequence[tuple[float, str]], lasts_s: float) -> float:
+    """Return by which share of an undisturbed step each kind lengthens it, without mitigation.
 
-    Of several of a kind the worst counts, and a step with both is longer by both.
+    Several injections of one kind count as one; a step with both kinds is longer by both.
     """
-    moments = sorted({end_s for begin_s, _ in begun for end_s in (begin_s, begin_s + lasts_s)})
+    moments = sorted({end_s for begin_s, _ in starts for end_s in (begin_s, begin_s + lasts_s)})
     spans = []
     for begin_s, end_s in pairwise(moments):
-        kinds = {kind for since_s, kind in begun if since_s <= begin_s < since_s + lasts_s}
+        kinds = {kind for since_s, kind in starts if since_s <= begin_s < since_s + lasts_s}
         spans.append((end_s - begin_s, len(kinds)))
 
     def too_fast(longer: float) -> float:
@@ -140,7 +140,7 @@ def injected(folder: Path, setting: tuple[int, ...], reaction: str) -> Point:
 
 
 def one_slow(folder: Path) -> Iterator[Point]:
-    """Yield runs with one slow replica of some, dealt anew and not."""
+    """Yield runs with one slow replica, with and without new shares of the batch."""
     for replicas, total in product(LEFT, MICRO_BATCHES):
         trace = _trace(folder / "one.csv", [(0.0, "gpu-0", 1e9, SLOW)])
         for reaction in ("ignore", "redeal"):
@@ -149,16 +149,16 @@ def one_slow(folder: Path) -> Iterator[Point]:
 
 
 def left_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with what a step took over a sound one, and what is published of it."""
+    """Return runs with the ratio of a step to an undisturbed one, and the published ratio."""
     published = runs.replicas.map(LEFT).where(runs.reaction == "redeal", SLOW)
     left = runs.time_s / runs.completed_steps / _SOUND_COMPUTE_S
     return runs.assign(left=left, published=published)
 
 
 def speed_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with their steps per minute, and what is published of them.
+    """Return runs with their steps per minute, and the published values.
 
-    ``inputs`` says which are of the usual setting, and which of those that are swept.
+    ``inputs`` separates the runs of the usual setting from swept ones.
     """
     inputs = pd.Series("swept", runs.index)
     inputs.iloc[: len(REACTIONS)] = "usual"
@@ -174,7 +174,7 @@ def band_table(table: pd.DataFrame, column: str, keys: list[str]) -> pd.DataFram
 
 
 def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
-    """Draw what is left by replicas, and speeds by reaction, with what is published."""
+    """Draw the slowdown left by replicas, and speeds by reaction, with published values."""
     figure, (one, other) = plt.subplots(1, 2, figsize=(10.0, 3.8))
     for colour, total in zip(OKABE_ITO, MICRO_BATCHES, strict=False):
         mine = left[(left.reaction == "redeal") & (left.total == total)]
@@ -209,7 +209,7 @@ def draw(left: pd.DataFrame, speeds: pd.DataFrame) -> Figure:
 
 
 class GreyhoundStudy(Study):
-    """What is left of slow parts, by what is done about them."""
+    """The slowdown left by stragglers, by mitigation."""
 
     default_seeds = 1
     scaled_by: ClassVar = frozenset()
@@ -234,7 +234,7 @@ class GreyhoundStudy(Study):
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Set the swept speed beside the published one."""
+        """Compare the swept speed with the published one."""
         speeds = results["speeds"]
         speed = speeds.speed[speeds.inputs == "swept"]
         near = float(((speed / WITH - 1.0).abs() <= 0.15).mean())

@@ -1,8 +1,8 @@
 """The published ablation of one 7B pipeline, technique by technique: slowdown and memory.
 
-One constant of the memory is calibrated: the overhead, on the node without a fault. Where the
-failed stage was is not stated; all places in the pipeline are averaged, and the spread over them
-is given.
+One constant of the memory is calibrated: the overhead, on the node without a fault. The paper does
+not state which stage failed. So results are means and ranges over all positions in the
+pipeline.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from faultline.strategies.takeover.node_costs import (
 )
 
 _ASSUMED_RANK = 1024
-"""Not stated; a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, arXiv 2403.03507)."""
+"""Unstated; a quarter of the width, as GaLore has for 7B (Zhao et al. 2024, arXiv 2403.03507)."""
 ABLATION: tuple[tuple[str, Techniques, Measured], ...] = (
     ("none", Techniques(), NO_TECHNIQUE),
     ("skip", Techniques(True), SKIP),
     ("skip + recompute", Techniques(True, True), SKIP_RECOMPUTE),
     ("full", Techniques(True, True, LowRank(_ASSUMED_RANK)), FULL),
 )
-"""Rows of the ablation: name, what the node with two tasks uses, what was measured."""
+"""Rows of the ablation: name, techniques of the node with two tasks, measured values."""
 _OPTIONS: dict[str, Literal["none", "skip", "skip-recompute", "all"]] = {
     "none": "none",
     "skip": "skip",
@@ -54,18 +54,18 @@ _OPTIONS: dict[str, Literal["none", "skip", "skip-recompute", "all"]] = {
     "full": "all",
 }
 TOKENS = 256 / MICRO_BATCHES * SHAPE_7B.sequence_tokens
-"""Tokens of a micro-batch at a batch of 256 sequences."""
+"""Tokens of a micro-batch with a batch of 256 sequences."""
 MODEL = replace(LLAMA2_7B, sequence_tokens=SHAPE_7B.sequence_tokens)
 _COST_MODELS: dict[str, Literal["flop", "calibrated"]] = {
     "slowdown by FLOP": "flop",
     "slowdown, calibrated": "calibrated",
 }
 _PROJECTION_BYTES = 4.0
-"""Bytes of a number of a projection: a decomposition is in 32 bits."""
+"""Bytes per number of a projection: decompositions use 32 bits."""
 
 
 def slowdown_table() -> pd.DataFrame:
-    """Return how much one failed stage slows its pipeline, by FLOP and calibrated."""
+    """Return the slowdown of a pipeline with one failed stage, by FLOP and calibrated."""
     return pd.DataFrame(
         {
             "quantity": quantity,
@@ -91,9 +91,9 @@ def memory_table() -> pd.DataFrame:
     """Return the memory of a node by batch and technique, in GB.
 
     ``technique`` ("no fault": a node with one task), ``batch`` (sequences of the pipeline),
-    ``predicted``, ``least`` and ``most`` (mean and range over the places of the node in its
-    pipeline), ``measured`` (missing where it is not published, or ran out of memory) and
-    ``ran_out`` (whether it did).
+    ``predicted``, ``least`` and ``most`` (mean and range over the node's positions in its
+    pipeline), ``measured`` (missing if unpublished or out of memory) and ``ran_out`` (whether it
+    ran out of memory).
     """
     overhead = overhead_from(NO_FAULT.memory_bytes_256, ablation_stage(256), fmean(_held(STAGES)))
     rows = []
@@ -114,16 +114,16 @@ def memory_table() -> pd.DataFrame:
 
 
 def ablation_stage(batch: Batch) -> StageMemory:
-    """Return what a stage of the pipeline needs at a batch."""
+    """Return the memory of a stage of the pipeline at a batch."""
     return stage_memory(MODEL, LAYERS_7B // STAGES, batch / MICRO_BATCHES)
 
 
 def stage_memory(model: Transformer, layers: int, sequences: float) -> StageMemory:
-    """Return what a stage of some layers needs, for micro-batches of some sequences.
+    """Return the memory of a stage with `layers` layers and micro-batches of `sequences`.
 
-    Halves of the activations: attention has its norm's input, the input of its projections, a mask,
-    and what is inside it (Korthikanti et al. 2022, section 4.1, without scores: 13 bytes a number);
-    the rest of `layer_activation_bytes` is the feed-forward network's.
+    Activations have two parts. Attention: its norm's input, the input of its projections, a mask,
+    and its inner values (Korthikanti et al. 2022, section 4.1, without scores: 13 bytes a number).
+    The rest of `layer_activation_bytes` belongs to the feed-forward network.
     """
     precision = Precision()
     each = precision.parameter_bytes + precision.gradient_bytes + precision.optimizer_bytes
@@ -142,5 +142,5 @@ def stage_memory(model: Transformer, layers: int, sequences: float) -> StageMemo
 
 
 def _held(nodes: int) -> list[int]:
-    """Return the micro-batches that each node of a pipeline holds at once."""
+    """Return the number of micro-batches that each node of a pipeline has in flight."""
     return [micro_batches_in_flight(node, nodes, MICRO_BATCHES) for node in range(nodes)]

@@ -1,10 +1,10 @@
 """The published setting, and its runs: a system, a model, a failure scenario, and a seed.
 
-MeCeFO (NeurIPS 2025): 4 nodes of 8 A100, four pipelines of eight stages, a GPU a stage. Throughput
-without failures is input, and so is the ablation of one pipeline; drops are not.
+MeCeFO (NeurIPS 2025): 4 nodes of 8 A100, four pipelines of eight stages, one GPU per stage.
+Throughput without failures and the ablation of one pipeline are inputs; drops are not.
 
-Drops come from runs of a set time: the share of the batches that would have been trained without
-failures and was not.
+Runs have a fixed length. A drop is the share of the batches that were not trained, of those that
+would have been trained without failures.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Model:
     layers: int
     sequences: int  # Sequences of a global batch.
     no_fault_tokens_per_s: dict[str, float]  # Published throughput without failures, by system.
-    # Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines), and for
-    # smaller models as many as their parameters are to those, at least one.
+    # Nodes of the shortest pipeline: 8 for 6.7B (published: 16 nodes, two pipelines); smaller
+    # models need fewer, in proportion to their parameters, at least one.
     oobleck_least_nodes: int
 
     @property
@@ -68,9 +68,9 @@ class Model:
 
     @property
     def bamboo_work_share(self) -> float:
-        """Share of Bamboo's step that is as long as MeCeFO's, of the same work on the same GPUs.
+        """Bamboo's share of a step that equals MeCeFO's step: same work on the same GPUs.
 
-        What its step has beyond that is not work that nodes share.
+        Nodes cannot share the remaining time of its step.
         """
         return self.no_fault_tokens_per_s["bamboo"] / self.no_fault_tokens_per_s["mecefo"]
 
@@ -96,9 +96,9 @@ MODELS = {
 class Failures:
     """A failure scenario."""
 
-    mtbf_s: float  # Seconds from one failure of any GPU to the next, on average.
-    repair_s: float  # Seconds until a failed GPU is back.
-    hours: float  # Hours that a run is long.
+    mtbf_s: float  # Mean time between failures of any GPU, in seconds.
+    repair_s: float  # Seconds until a failed GPU returns.
+    hours: float  # Length of a run, in hours.
 
 
 SCENARIOS = {
@@ -110,10 +110,10 @@ SCENARIOS = {
 
 
 def all_reduce_s(model: Model) -> float:
-    """Return the seconds by which four pipelines' step is longer than one pipeline's.
+    """Return the seconds by which a step of four pipelines is longer than that of one.
 
-    For 7B: of a quarter of the batch on one pipeline (ablation) against the batch on four. For
-    others in proportion to their weights.
+    For 7B this compares the batch on four pipelines with a quarter of it on one (ablation). Other
+    models are in proportion to their weights.
     """
     known = MODELS["7B"]
     one_pipeline_s = known.batch_tokens / GROUPS / NO_FAULT.tokens_per_s_256
@@ -121,7 +121,7 @@ def all_reduce_s(model: Model) -> float:
 
 
 def doubled_cost(model: Model) -> float:
-    """Return what a node with two stages costs, over one with one.
+    """Return the cost of a node with two stages, relative to one with one.
 
     Measured for 7B. The feed-forward network's share of another model's time follows from its FLOP
     at the same speed and from that model's throughput without failures.
@@ -137,7 +137,7 @@ def doubled_cost(model: Model) -> float:
 CALIBRATED = "calibrated"
 FLOP = "FLOP model"
 ALL_SHARED = "all of the step shared"
-"""Bamboo's nodes share all of its step: of what its slow steps of 7B consist is not published."""
+"""Bamboo's nodes share all of its step: the paper does not explain its slow steps of 7B."""
 
 _VARIANTS: dict[str, dict[str, object]] = {
     CALIBRATED: {},
@@ -147,7 +147,7 @@ _VARIANTS: dict[str, dict[str, object]] = {
 _MOST_DOWN = 8
 _BIN_S = 300.0
 
-# Short steps make slow runs, and the drops of smaller models and of other systems vary less.
+# Short steps make runs slow to simulate; drops of smaller models and other systems vary less.
 _LENGTHS = {"350M": 0.3, "1B": 0.5, "7B": 1.0}
 _LENGTHS_OF_SYSTEMS = {"mecefo": 1.5, "bamboo": 0.5, "oobleck": 0.5}
 _LENGTHS_OF_VARIANTS = {FLOP: 0.2}
@@ -159,11 +159,11 @@ class Cell(NamedTuple):
     system: str
     model: str
     scenario_name: str
-    variant: str = CALIBRATED  # How the system is modelled.
+    variant: str = CALIBRATED  # Model of the system.
 
 
 def cells() -> Iterator[Cell]:
-    """Return what is run."""
+    """Return all simulated cells."""
     for scenario, model, system in product(SCENARIOS, MODELS, SYSTEMS):
         yield Cell(system, model, scenario)
     for scenario in ("low", "mid", "high"):
@@ -185,10 +185,10 @@ def drop_table(stage: Stage) -> pd.DataFrame:
 
 
 def with_drops(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with what is compared of their ``drop``, the lost share of the throughput.
+    """Return runs with ``drop``, the lost share of the throughput, and its compared values.
 
-    ``quantity`` (a variant's drop is a quantity of its own), ``drop_percent``, and ``throughput``
-    in thousand tokens per second, of published systems as they are modelled.
+    These are ``quantity`` (each variant has its own), ``drop_percent``, and ``throughput`` in
+    thousand tokens per second, for published systems as they are modelled.
     """
     no_fault = no_fault_table().set_index(["model", "system"]).throughput
     whole = no_fault.reindex(pd.MultiIndex.from_frame(runs[["model", "system"]])).to_numpy()
@@ -202,7 +202,7 @@ def with_drops(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def no_fault_table() -> pd.DataFrame:
-    """Return throughputs without failures, which are input, in thousand tokens per second."""
+    """Return throughputs without failures, which are inputs, in thousand tokens per second."""
     return pd.DataFrame(
         {"model": name, "system": system, "throughput": tokens_per_s / 1000}
         for name, model in MODELS.items()
@@ -218,7 +218,7 @@ def hours_of(cell: Cell) -> float:
 
 
 def scenario_of(cell: Cell) -> Scenario:
-    """Return the scenario that a cell is."""
+    """Return the scenario of a cell."""
     model, failures = MODELS[cell.model], SCENARIOS[cell.scenario_name]
     reduce_s = all_reduce_s(model)
     changes = {
@@ -257,11 +257,11 @@ def _own_keys(system: str, model: Model) -> dict[str, object]:
 
 
 def resilience_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return how many times MeCeFO's drop others' drops are, for 7B and frequent failures.
+    """Return the ratios of other systems' drops to MeCeFO's, for 7B and frequent failures.
 
-    The published headline is that of ``drop over MeCeFO's``. The other quantities put a published
-    drop in the place of a simulated one, or let Bamboo's nodes share all of the step: they part
-    what each drop adds to the distance from the headline.
+    ``drop over MeCeFO's`` is the published headline. The other quantities replace one simulated
+    drop by the published one, or let Bamboo's nodes share all of the step. They separate the
+    contributions of the drops to the difference from the headline.
     """
     mine = runs[(runs.model == "7B") & (runs.scenario_name == "high")]
     means = (100 * mine.groupby(["system", "variant"])["drop"].mean()).to_dict()
@@ -284,10 +284,10 @@ def resilience_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def plateau_table() -> pd.DataFrame:
-    """Return what Oobleck's 7B loses while some GPUs are ``down``, in per cent.
+    """Return the loss of Oobleck's 7B while some GPUs are ``down``, in per cent.
 
-    Reconfigurations are left out. ``drop`` is the mean over all ways to place them, ``low`` and
-    ``high`` are the least and the most.
+    Reconfigurations are excluded. ``drop`` is the mean over all placements of these GPUs; ``low``
+    and ``high`` are the extremes.
     """
     options = scheme_options(scenario_of(Cell("oobleck", "7B", "high")))
     rows = []
@@ -302,7 +302,7 @@ def plateau_table() -> pd.DataFrame:
 
 
 def _oobleck_pace(options: StrategyOptions, lost: Sequence[int]) -> float:
-    """Return the time of a step over that with all nodes, with so many lost in each pipeline."""
+    """Return the time of a step, relative to all nodes, with `lost` nodes missing per pipeline."""
     scheme = Oobleck(len(lost), 1, options)
     for group, stages in enumerate(lost):
         for stage in range(stages):
@@ -316,13 +316,13 @@ class Course:
 
     hours: NDArray[np.float64]  # Middle of each bin (shape (bins,)).
     relative: NDArray[np.float64]  # Throughput over that without failures (shape (bins,)).
-    failures_h: NDArray[np.float64]  # When groups were found missing, in hours.
+    failures_h: NDArray[np.float64]  # Detection times of missing groups, in hours.
 
 
 def course_of(cell: Cell, seed: int, hours: float) -> Course:
     """Run a cell for some hours and count its steps.
 
-    A step is dealt out to the bins in proportion to the time that it spent in them.
+    A step is distributed over bins in proportion to the time that it spent in them.
     """
     events: list[Event] = []
     scenario = scenario_of(cell).with_({"job.time_limit_s": hours * 3600.0})

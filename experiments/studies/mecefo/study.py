@@ -1,8 +1,8 @@
 """MeCeFO, Bamboo and Oobleck on 32 GPUs that keep failing (MeCeFO, NeurIPS 2025).
 
-Throughput without failures is input; what failures take of it is simulated: 350M and 7B beside
-published values, 1B predicted. The ablation of one pipeline and its memory come with it; what
-approximate gradients do to training is a study of its own (`studies.mecefo_convergence`).
+Throughput without failures is an input. Losses by failures are simulated: 350M and 7B beside
+published values, 1B predicted. The ablation of one pipeline and its memory are included. The effect
+of approximate gradients on training is a study of its own (`studies.mecefo_convergence`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _course_of(system: str) -> Course:
 
 
 def draw_drops(simulated: pd.DataFrame) -> Figure:
-    """Draw drops by model, scenario and system, published ones beside those simulated."""
+    """Draw drops by model, scenario and system, published and simulated."""
     figure, axes = plt.subplots(1, len(MODELS), figsize=(11.5, 4.4), sharey=True)
     rows = beside_published("mecefo", listed_rows("mecefo", {"runs": simulated}))
     drops = {(row.scheme, row.setting): row for row in rows if row.quantity == "drop"}
@@ -90,7 +90,7 @@ def _interval(failures: Failures) -> str:
 
 
 def draw_courses(courses: Mapping[str, Course]) -> Figure:
-    """Draw throughput over time, a panel a system; failures are marked above."""
+    """Draw throughput over time, a panel per system; failures are marked above."""
     figure, axes = plt.subplots(
         len(courses), 1, figsize=(10.5, 1.9 * len(courses) + 0.8), sharex=True, sharey=True
     )
@@ -139,7 +139,7 @@ class MecefoStudy(Study):
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what becomes of the published headline: how many times MeCeFO's drop others' are."""
+        """Return the published headline as simulated: the others' drops over MeCeFO's."""
         times = ", ".join(
             f"under {title_of(one.system)} {one.times:.1f} times (published {one.published:.1f})"
             for one in results["resilience"].itertuples()

@@ -1,13 +1,13 @@
-"""A decoder-only language model in JAX, some of whose layers go backward approximately.
+"""A decoder-only language model in JAX with an approximate backward pass for some layers.
 
-The data-parallel ranks are an axis of the batch, so that one backward pass gives the gradient that
-an all-reduce would: `gradients` is the mean over all sequences of exact gradients, and of those of
-MeCeFO (NeurIPS 2025) where a rank's layer is done by a node with several tasks. Its backward pass
-goes past attention along the residual connection, attention's weights are averaged over the other
-ranks, and gradients of feed-forward matrices are projected on a few directions of their inputs.
+The data-parallel ranks are an axis of the batch, so one backward pass gives the gradient that an
+all-reduce would. `gradients` is the mean over all sequences. The gradient is exact, or that of
+MeCeFO (NeurIPS 2025) if a node with several tasks computes a rank's layer. Its backward pass
+bypasses attention along the residual connection. Attention's weights are averaged over the other
+ranks; gradients of feed-forward matrices are projected on a few directions of their inputs.
 
-Importing this module imports JAX, held to one core: sums of floating-point numbers depend on how
-many share them. What it compiles is kept, for each machine by itself.
+Importing this module imports JAX, limited to one core: floating-point sums depend on the number of
+cores. Compiled code is cached, separately for each machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Weights = dict[str, Array]
 """Weights of the model by name; those of layers have the layers as their first axis."""
 
 ATTENTION_WEIGHTS = ("attention_norm", "query", "key", "value", "output")
-"""Weights without a gradient where attention's backward pass is skipped."""
+"""Weights without a gradient if attention's backward pass is skipped."""
 FFN_MATRICES = ("gate", "up", "down")
 _LAYER_WEIGHTS = (*ATTENTION_WEIGHTS, *FFN_MATRICES, "ffn_norm")
 _NORM_EPSILON = 1e-6
@@ -53,16 +53,16 @@ TINY = Transformer(32, 88, heads=2, layers=8, sequence_tokens=32, vocabulary=256
 
 
 class TakeOver(NamedTuple):
-    """Layers that go backward approximately."""
+    """Layers with an approximate backward pass."""
 
-    approximate: Array  # 1 for a rank's layer that does, 0 for others, shape (layers, ranks).
-    # For each feed-forward matrix, orthonormal directions of its inputs on which its gradient is
+    approximate: Array  # 1 for an approximate layer of a rank, 0 for others, shape (layers, ranks).
+    # For each feed-forward matrix: orthonormal directions of its inputs, on which its gradient is
     # projected, shape (layers, ranks, inputs, rank); empty for exact gradients.
     directions: dict[str, Array]
 
 
 def initial_weights(shape: Transformer, rng: np.random.Generator) -> Weights:
-    """Return random weights; matrices that end in the residual stream begin smaller."""
+    """Return random weights; matrices that write to the residual stream start smaller."""
     hidden, layers = shape.hidden, shape.layers
     shapes = dict.fromkeys(("query", "key", "value", "output"), (hidden, hidden))
     shapes |= dict.fromkeys(("gate", "up"), (hidden, shape.ffn_hidden))
@@ -83,10 +83,10 @@ def initial_weights(shape: Transformer, rng: np.random.Generator) -> Weights:
 def losses(
     weights: Weights, tokens: NDArray[Any] | Array, heads: int, take_over: TakeOver | None = None
 ) -> Array:
-    """Return the mean loss of each sequence in nats a token, shape (ranks, sequences).
+    """Return the mean loss of each sequence in nats per token, shape (ranks, sequences).
 
-    Text are integers, shape (ranks, sequences, sequence_tokens + 1); the last token is only
-    predicted. What goes backward approximately changes no loss.
+    Text is integers, shape (ranks, sequences, sequence_tokens + 1); the last token is only
+    predicted. An approximate backward pass does not change the loss.
     """
     read, wanted = tokens[..., :-1].astype(int), tokens[..., 1:].astype(int)
     layers = {name: weights[name] for name in _LAYER_WEIGHTS}
@@ -116,10 +116,10 @@ def gradients(
     counts: Array,
     take_over: TakeOver | None = None,
 ) -> Weights:
-    """Return the gradients of the mean loss over sequences, as they come from an all-reduce.
+    """Return the gradients of the mean loss over sequences, as after an all-reduce.
 
-    Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a sequence that is
-    trained, and 0 for one of an idle or dropped rank.
+    Arguments are those of `losses`; `counts`, shape (ranks, sequences), is 1 for a trained
+    sequence, and 0 for one of an idle or dropped rank.
     """
 
     def mean_loss(weights: Weights) -> Array:
@@ -140,7 +140,7 @@ def gradients(
 def directions_of(matrix: Array, rank: int) -> Array:
     """Return the strongest directions of a matrix's inputs: its first left singular vectors.
 
-    `matrix` has the shape (inputs, outputs), and they have the shape (inputs, rank).
+    `matrix` has the shape (inputs, outputs), the directions have the shape (inputs, rank).
     """
     return jnp.linalg.svd(matrix, full_matrices=False)[0][:, :rank]
 
@@ -166,7 +166,7 @@ def _attention(inputs: Array, weights: Weights, heads: int) -> Array:
 
 
 def _rotated(by_head: Array) -> Array:
-    """Turn pairs of numbers by angles that grow with the place of their token."""
+    """Turn pairs of numbers by angles that grow with the position of their token."""
     tokens, width = by_head.shape[-3], by_head.shape[-1] // 2
     angles = np.outer(np.arange(tokens), _ROTATION_BASE ** -(np.arange(width) / width))
     cosine, sine = (jnp.asarray(of(angles), jnp.float32)[:, None, :] for of in (np.cos, np.sin))
@@ -198,7 +198,7 @@ def _product(inputs: Array, matrix: Array, *_of_gradients: Array) -> Array:
 def _gradients_of_product(kept: Any, gradient: Array) -> tuple[Array, Array, None, None]:
     """Return the exact gradient of the inputs, and ``P ((x P)^T g)`` for the matrix.
 
-    Where a rank is not approximate its part is ``x^T g``.
+    For a rank that is not approximate, the second part is ``x^T g``.
     """
     inputs, matrix, approximate, directions = kept
     ranks = inputs.shape[0]

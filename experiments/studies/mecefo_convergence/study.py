@@ -1,9 +1,8 @@
 """MeCeFO's convergence: progress of an approximate gradient against that of an exact one.
 
-A small language model is trained on real text with the approximate backward pass, under the plans
-that the loop makes for the published failure scenarios. The share that an approximate gradient
-trains less is what ``strategy.approximation_loss`` charges. Published perplexities under faults are
-not known here.
+A small language model is trained on real text with the approximate backward pass, under the loop's
+plans for the published failure scenarios. ``strategy.approximation_loss`` charges the share by
+which an approximate gradient trains less. Published perplexities under faults were unavailable.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ from matplotlib.figure import Figure
 _HOURS_S = 20_000 * MODELS["1B"].step_s("mecefo")
 """The published run of 1B has 20,000 steps (MeCeFO, arXiv 2510.16415)."""
 _REFRESH_SHARE = 100 / 6_000
-"""Share of a run from one refresh of projections to the next: every 100 steps of the 6,000 of 350M,
-the most that is published."""
+"""Share of a run between refreshes of projections: every 100 of the 6,000 steps of 350M, the
+longest published interval."""
 
 NO_FAULTS = "none"
 RATES = (NO_FAULTS, *SCENARIOS)
 """Fault rates: none, and those of the published scenarios by name."""
 
 STEADY = "steady"
-"""No failures: some of the four pipelines work with half of their nodes, always.
+"""No failures: some of the four pipelines always work with half of their nodes.
 
-The same few GPUs then stand in for each other all the time, and a larger share is approximate than
-by failures.
+The same few GPUs then take over for each other all the time, so a larger share is approximate than
+with failures.
 """
 
 LOSSES = ("mecefo", "idle", "replica-drop", "dp-drop", "ntp")
-"""Treatments of a failed GPU, parts of ``data/settings.csv``: approximate gradients, or a smaller
-batch in four ways."""
+"""Treatments of a failed GPU, parts of ``data/settings.csv``: approximate gradients, or four ways
+to train a smaller batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +64,19 @@ class Cell:
     """A training."""
 
     loss: str  # One of `LOSSES`, or "steady".
-    rate: str  # One of `RATES`; for "steady" the pipelines that work with half of their nodes.
-    seed: int  # Of the failures, the first weights and the order of the text.
+    rate: str  # One of `RATES`; for "steady" the number of pipelines with half of their nodes.
+    seed: int  # Seed of the failures, the first weights and the order of the text.
     steps: int
     small: bool  # Whether the model is the small one or the tiny one.
 
 
 def plans_of(cell: Cell) -> tuple[list[StepPlan], int]:
-    """Return the plan of each step of a run, and how many GPUs were lost.
+    """Return the plan of each step of a run, and the number of lost GPUs.
 
-    The loop simulates the published cluster for as many hours as the published run of 1B: a run of
-    fewer steps has longer ones, and so the same failures, and stages that are taken over for the
-    same share of it. Of a step that a restart takes back, the plan by which it was done at last
-    counts. The seed names the failures: the same for all of `LOSSES`.
+    The loop simulates the published cluster for as many hours as the published run of 1B. A run of
+    fewer steps has longer steps, so it has the same failures and the same share of take-overs. If a
+    restart undoes a step, the plan of its last execution counts. The failures depend only on the
+    seed: they are equal for all of `LOSSES`.
     """
     if cell.loss == STEADY:
         taken = product(range(int(cell.rate)), range(STAGES))
@@ -127,9 +126,9 @@ def trained(cell: Cell) -> list[dict[str, float]]:
 _DROPPED_AT = "low"
 _ALL = "and under steady take-overs"
 _TARGET_SHARE = 0.5
-"""The loss to be reached is that of the run without faults after this share of its steps."""
+"""The target is the loss of the run without faults after this share of its steps."""
 
-# Okabe and Ito (2008), a palette for all kinds of colour vision.
+# Okabe and Ito (2008), a palette that is safe for colour-blind readers.
 _RATES = {
     ("mecefo", NO_FAULTS): LineLook("no faults", "#000000", ""),
     ("mecefo", "low"): LineLook("low", "#56B4E9", "o"),
@@ -157,8 +156,8 @@ def run_table(curves: pd.DataFrame) -> pd.DataFrame:
     """Compare each run with the one without faults of the same seed.
 
     A row per run: ``share``, the share of its gradients that was approximate or missing until it
-    reached the loss, ``inflation``, the steps that took over those without faults (missing where it
-    did not), ``taken``, 1 - 1 / inflation, ``final_share`` and ``change``: the share and the
+    reached the loss; ``inflation``, its steps to the loss over those without faults (missing if not
+    reached); ``taken``, 1 - 1 / inflation; ``final_share`` and ``change``: the share and the
     difference of the held-out loss at the end, in nats per byte.
     """
     rows = []
@@ -187,12 +186,12 @@ def steps_to(target: float, steps: Iterable[float], held_out: Iterable[float]) -
     best = np.minimum.accumulate(np.fromiter(held_out, float))
     if best[-1] > target:
         return float("nan")
-    # Ascending, as interpolation wants it.
+    # Ascending, as interpolation requires.
     return float(np.interp(-target, -best, np.fromiter(steps, float)))
 
 
 def loss_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return ``taken`` over ``share`` by least squares.
+    """Return the slope of ``taken`` over ``share`` by least squares.
 
     A row per seed, for each loss under the loop's plans, and for MeCeFO with steady take-overs.
     """
@@ -222,7 +221,7 @@ def _draw_losses(losses: Axes, differences: Axes, curves: pd.DataFrame) -> None:
     """Draw the mean loss of each rate, and beside it its difference from the run without faults."""
     exact = curves[curves.rate == NO_FAULTS].set_index(["seed", "steps"]).held_out
     differences.axhline(0.0, color="black", lw=1.0)
-    # Intervals at the end, beside each other: bands would hide the lines.
+    # Only intervals at the end, side by side: bands would hide the lines.
     place = last = curves.samples[curves.rate == NO_FAULTS].max()
     for (loss, rate), look in _RATES.items():
         mine = curves[(curves.loss == loss) & (curves.rate == rate)]
@@ -268,7 +267,7 @@ def _draw_inflation(axis: Axes, runs: pd.DataFrame) -> None:
 
 
 class MecefoConvergenceStudy(Study):
-    """Curves, steps to a loss, and how much less an approximate gradient trains."""
+    """Curves, steps to a loss, and the lost progress per approximate gradient."""
 
     default_seeds = 5
     charts: ClassVar = {"convergence.png": (draw_convergence, "curves", "runs")}
@@ -294,7 +293,7 @@ class MecefoConvergenceStudy(Study):
         return {"curves": curves, "runs": run_table(curves)}
 
     def row_tables(self, results: Results) -> Results:
-        """Return all runs with faults, those that reached the loss, and what they lost to it."""
+        """Return all runs with faults, those that reached the loss, and their lost progress."""
         runs = results["runs"]
         faulty = runs[runs.rate != NO_FAULTS]
         reached = faulty.dropna(subset="inflation")

@@ -31,7 +31,7 @@ from faultline.strategies.stage_work import LowRank
 from numpy.typing import NDArray
 
 _RATE, _DECAYS, _WEIGHT_DECAY, _TINY = 3e-3, (0.9, 0.999), 0.01, 1e-8
-"""AdamW of MeCeFO's runs: the rate after 10 % of warm-up, and before a cosine to 10 %."""
+"""Learning rate of AdamW in MeCeFO's runs: after 10 % of warm-up, before a cosine to 10 %."""
 _HELD_OUT_SEQUENCES, _HELD_OUT_ONE_IN = 32, 10
 _EVALUATIONS = 20
 """Of a training, after its first."""
@@ -41,10 +41,10 @@ Bytes = NDArray[np.uint8]
 
 @cache
 def library_text() -> tuple[Bytes, Bytes]:
-    """Return text that every machine with a Python has: to train on, and of other files, held out.
+    """Return text that every machine with Python has: for training, and held out from other files.
 
-    The sources of all modules at the top of the standard library, as bytes, in the order of their
-    digests, which also select the held-out files, one in ten. The same Python has the same text.
+    The text is the source of all top-level modules of the standard library, as bytes, ordered by
+    digest. Digests also select the held-out files, one in ten. Equal Pythons have equal texts.
     """
     folder = Path(sysconfig.get_paths()["stdlib"])
     sources = (path.read_bytes() for path in folder.glob("*.py"))
@@ -67,17 +67,17 @@ def sequences(text: Bytes, count: int, tokens: int, rng: np.random.Generator) ->
 class Settings:
     """Settings of a training."""
 
-    shape: Transformer  # The model; its layers are dealt out evenly to the stages of the plans.
+    shape: Transformer  # The model; its layers are evenly divided among the stages of the plans.
     ranks: int  # Data-parallel ranks.
-    sequences_per_rank: int  # Of a whole batch.
+    sequences_per_rank: int  # Sequences of a rank in a whole batch.
     steps: int
     low_rank: LowRank  # Projections of a node with several tasks.
 
 
 class TakeOvers:
-    """Layers that plans make approximate, with projections as old as their nodes have them.
+    """Layers that plans make approximate, with projections as old as on their nodes.
 
-    Projections are computed when a stage comes to a node, and every so many steps from then on.
+    Projections are computed when a node takes over a stage, and periodically from then on.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -119,7 +119,7 @@ class TakeOvers:
 
 
 class Batches:
-    """The sequences of each step; shares of a sequence add up over steps to whole ones."""
+    """The sequences of each step; fractions of a sequence add up to whole ones over steps."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self._settings, self._seed = settings, seed
@@ -128,7 +128,7 @@ class Batches:
         self.given = 0
 
     def of(self, step: int, plan: StepPlan) -> tuple[Bytes, NDArray[np.float32]]:
-        """Return the text of all ranks, and 1 for each sequence that is trained."""
+        """Return the text of all ranks, and 1 for each trained sequence, 0 for others."""
         ranks, each = self._settings.ranks, self._settings.sequences_per_rank
         tokens = self._settings.shape.sequence_tokens
         rng = stream(self._seed, Purpose.TRAINING_TEXT, step)
@@ -145,12 +145,12 @@ class Batches:
 def train(
     settings: Settings, plans: Sequence[StepPlan], seed: int
 ) -> tuple[Weights, list[dict[str, float]]]:
-    """Train a model, a step per plan; one seed is the same text and the same first weights.
+    """Train a model, a step per plan; the seed determines the text and the first weights.
 
-    Returns the weights at the end, and a row per evaluation, before the first step and up to the
-    last: ``steps``, ``samples`` (sequences trained), ``held_out`` (loss on text of other files,
-    nats per byte); ``approximate`` and ``missing``, the shares of the gradients of stages that were
-    approximate and of batches that were not trained, on average so far.
+    Returns the final weights, and a row per evaluation, from before the first step to the last:
+    ``steps``, ``samples`` (sequences trained), ``held_out`` (loss on text of other files, nats per
+    byte), ``approximate`` and ``missing``. These two are running means: the share of approximate
+    gradients of stages, and the share of the batches that was not trained.
     """
     heads, tokens = settings.shape.heads, settings.shape.sequence_tokens
     weights = initial_weights(settings.shape, stream(seed, Purpose.MODEL_WEIGHTS))
@@ -164,7 +164,7 @@ def train(
     compiled = jax.jit(step_of)
     mean_loss = jax.jit(lambda weights, text: losses(weights, text, heads).mean())
     batches, take_overs = Batches(settings, seed), TakeOvers(settings)
-    # Text that is not trained on, the same for all seeds, as one rank's.
+    # Held-out text, the same for all seeds, shaped like that of one rank.
     rng = stream(0, Purpose.HELD_OUT_TEXT)
     held_out = sequences(library_text()[1], _HELD_OUT_SEQUENCES, tokens, rng)[None]
     looks = set(np.linspace(0, settings.steps, _EVALUATIONS + 1).astype(int))

@@ -1,6 +1,6 @@
 """Random failures of single GPUs: sets at one moment, and days of failures and repairs.
 
-What they do to throughput, and how many spare domains make up for them.
+The module also computes their effect on throughput, and the spare domains that compensate it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 FRACTIONS = tuple(round(0.00025 * number, 5) for number in range(17))
 """Failed fractions of the figure: 0 to 0.4 %."""
 DOMAIN_SIZES = (8, 16, 32, 64, 72)
-"""GPUs of a domain: those that the paper compares."""
+"""GPUs of a domain: the sizes that the paper compares."""
 
 
 def random_counts(
     rng: np.random.Generator, sets: int, failures: int, domains: int, domain_gpus: int
 ) -> NDArray[np.int16]:
-    """Draw sets of failed GPUs, uniform over the cluster; their numbers, shape (sets, domains)."""
+    """Draw sets of failed GPUs, uniform over the cluster; their counts, shape (sets, domains)."""
     gpus = domains * domain_gpus
     drawn = [rng.choice(gpus, failures, replace=False, shuffle=False) for _ in range(sets)]
     domain = np.array(drawn, dtype=np.int64).reshape(sets, failures) // domain_gpus
@@ -60,7 +60,7 @@ def lost_shares(
     """Return the share of throughput lost in each state: a row of failed GPUs by domain.
 
     Hit domains are packed into the fewest replicas, unless domains are used in order (`in_order`).
-    If whole replicas reshard for reduced ones (`resharded`), they wait for all of it.
+    If whole replicas reshard for reduced ones (`resharded`), the full time counts as lost.
     """
     stages = job.layout.pipeline
     if in_order:
@@ -76,10 +76,10 @@ def lost_shares(
 def loss_table(
     job: StudyJob, fractions: Sequence[float], seeds: Sequence[int], sets: int
 ) -> pd.DataFrame:
-    """Return a row a seed, failed fraction, scheme and packing: loss over random sets.
+    """Return a row per seed, failed fraction, scheme and packing: loss over random sets.
 
     Columns `loss` and `high` are the mean and the 95th percentile over the sets, `resharded` the
-    mean with all resharding charged. All schemes see the same sets.
+    mean with the full time of resharding. All schemes have the same sets.
     """
     gpus, rows = job.domains * job.domain_gpus, []
     for seed, (index, fraction) in product(seeds, enumerate(fractions)):
@@ -99,24 +99,24 @@ def loss_table(
 
 DAY_S = 86_400.0
 SOFTWARE_REPAIR_S = 3 * 3_600.0
-"""How long a GPU is gone whose hardware is whole."""
+"""Down time of a GPU with intact hardware."""
 LLAMA3_FAILURES_PER_GPU_S = 419 / (54 * DAY_S * 16_384)
 """Llama 3's rate (Grattafiori et al. 2024, table 5): 419 unexpected interruptions in 54 days of
-pretraining on 16,384 GPUs, each taken for one GPU."""
+pretraining on 16,384 GPUs, each counted as one GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Events in the order of time."""
 
-    times_s: NDArray[np.float64]  # When a GPU fails or comes back (shape (events,)).
-    gpus: NDArray[np.int64]  # Which one (shape (events,)).
-    changes: NDArray[np.int16]  # 1 if it fails, -1 if it comes back (shape (events,)).
-    duration_s: float  # When the trace ends.
+    times_s: NDArray[np.float64]  # Times of failures and returns (shape (events,)).
+    gpus: NDArray[np.int64]  # GPU of each event (shape (events,)).
+    changes: NDArray[np.int16]  # 1 if the GPU fails, -1 if it returns (shape (events,)).
+    duration_s: float  # End of the trace.
 
     @property
     def failed(self) -> NDArray[np.int64]:
-        """Failed GPUs from each event on, shape (events,)."""
+        """Number of failed GPUs after each event, shape (events,)."""
         total: NDArray[np.int64] = np.cumsum(self.changes, dtype=np.int64)
         return total
 
@@ -124,14 +124,14 @@ class Trace:
     def local_peaks(self) -> NDArray[np.bool_]:
         """Whether the next event is a repair, or there is none, shape (events,).
 
-        States in which less has failed than in the one before or behind are no worse than it.
+        A state with fewer failures than a neighbouring state is never worse than that one.
         """
         following = np.append(self.changes[1:], np.int16(-1))
         return np.asarray((self.changes == 1) & (following == -1))
 
     @property
     def lengths_s(self) -> NDArray[np.float64]:
-        """How long the state after each event lasts, shape (events,)."""
+        """Length of the state after each event, shape (events,)."""
         return np.diff(self.times_s, append=self.duration_s)
 
     def domain_counts(self, domains: int, domain_gpus: int) -> NDArray[np.int16]:
@@ -155,12 +155,12 @@ def simulate_trace(
     failures_per_gpu_s: float = LLAMA3_FAILURES_PER_GPU_S,
     hardware_share: float = 0.78,
 ) -> Trace:
-    """Run failures and repairs of GPUs that are all healthy at the start.
+    """Simulate failures and repairs of GPUs that are all healthy at the start.
 
-    Failures of the whole cluster come at the summed rate of all GPUs; one that would hit a GPU
-    which is being repaired does not happen, so every healthy GPU fails at its own rate. A share of
-    the failures needs a repair of the hardware, which takes one of some times, each as likely as
-    the others; all other repairs take `SOFTWARE_REPAIR_S`.
+    Failures of the whole cluster come at the summed rate of all GPUs. A failure on a GPU under
+    repair is discarded, so every healthy GPU fails at its own rate. A share of the failures needs a
+    hardware repair, which takes one of several equally likely times. All other repairs take
+    `SOFTWARE_REPAIR_S`.
     """
     mean_s = 1 / (gpus * failures_per_gpu_s)
     back_s: dict[int, float] = {}
@@ -192,15 +192,15 @@ REPAIRS_DAYS: Mapping[str, tuple[float, ...]] = {
     "3 days": (3.0,),
     "3 or 5 days": (3.0, 5.0),
 }
-"""How long a hardware repair takes, by name."""
+"""Duration of a hardware repair, by name."""
 RATE_FACTORS = (1, 3)
 """Failure rates over Llama 3's."""
 THRESHOLD = 0.001
-"""Failed fraction that the paper counts the time above."""
+"""Failed fraction that the paper uses as threshold."""
 MOST_SPARES = 256
 """Spare domains of the cluster: more than any trace needs."""
 SPARES_REPAIR = "5 days"
-"""How long repairs take in the traces that spares are counted in."""
+"""Repair time of the traces for which spares are counted."""
 
 
 def traces(
@@ -220,10 +220,10 @@ def traces(
 
 
 def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
-    """Return a row a setting, seed and trace.
+    """Return a row per setting, seed and trace.
 
-    Columns: `share_above` (of time, above `THRESHOLD`), `peak_gpus`, and
-    `least_availability_tp32` and `..._tp64` (of whole domains, at the worst moment).
+    Columns: `share_above` (time above `THRESHOLD`), `peak_gpus`, and `least_availability_tp32` and
+    `..._tp64` (share of whole domains at the worst moment).
     """
     rows: list[dict[str, Any]] = []
     for repair, factor, seed in product(REPAIRS_DAYS, RATE_FACTORS, seeds):
@@ -241,10 +241,10 @@ def trace_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
 
 
 def spares_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
-    """Return a row a seed, trace and scheme: the spare domains that keep the batch, `spares`.
+    """Return a row per seed, trace and scheme: the spare domains that keep the batch, `spares`.
 
-    Spares come in whole replicas. Either they never fail, or they are part of the cluster: they
-    fail at the rate of all GPUs, and are repaired like them (`how`).
+    Spares come in whole replicas. `how` is one of two modes: spares never fail, or they fail and
+    are repaired like all other GPUs.
     """
     job = study_job()
     domains = job.domains + MOST_SPARES
@@ -263,9 +263,9 @@ def spares_table(seeds: Sequence[int], count: int) -> pd.DataFrame:
 
 
 def spares_needed(counts: Counts, job: StudyJob, scheme: Scheme) -> int:
-    """Return the fewest spare domains, in whole replicas, with which every state keeps the batch.
+    """Return the fewest spare domains, in whole replicas, that keep the batch in every state.
 
-    States are rows of failed GPUs by domain, spares last; it is a ValueError if all spares together
+    States are rows of failed GPUs by domain, spares last. It is a ValueError if all spares together
     are not enough.
     """
     plans = job.plans(scheme)

@@ -1,9 +1,9 @@
 """The schemes in the training loop, through 15 days of failures, repairs and restarts.
 
-The job of the study as a scenario, with traces as files that it can read; and the same on scale-up
-domains of other sizes, through the same failures. Larger domains leave less to the slower network,
-and lose more with each GPU that breaks. Each size trains as its model of a step says, with its own
-resharding, and as many stages as the memory needs.
+The job of the study is a scenario, with traces as files. Other jobs are on scale-up domains of
+other sizes, with the same failures. Larger domains use the slower network less, and lose more with
+each broken GPU. Each size has the step time of its model, its own resharding, and as many stages as
+the memory needs.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from faultline.strategies.nonuniform.replica_plan import Scheme
 
 SCENARIO = "ntp-32k"
 REPAIR = "3 or 5 days"
-"""How long hardware takes to repair in the loop; one of `failures.REPAIRS_DAYS`."""
+"""Repair time of hardware in the loop; one of `failures.REPAIRS_DAYS`."""
 VARIANTS = {
     row["variant"]: str(row["settings"]).split("; ") if "settings" in row else []
     for row in read_rows("ntp", "variants")
 }
-"""Settings of what is run, by name: a scheme, and after a comma how it runs."""
+"""Settings by variant: a scheme, and its mode after a comma."""
 DOMAIN_SCHEMES = ("checkpoint", *SCHEMES)
-"""The first has new hardware at once for all that breaks."""
+"""Schemes of the domain runs; the first replaces all broken hardware at once."""
 
 
 def variant_name(variant: str) -> str:
-    """Return a variant in words: "NTP, resharding hidden"."""
+    """Return the display name of a variant: "NTP, resharding hidden"."""
     scheme, comma, how = variant.partition(", ")
     return ("all replaced" if scheme == "checkpoint" else title_of(scheme)) + comma + how
 
 
 def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
-    """Return values of the shipped scenario, by key, as the model of its job has them."""
+    """Return values for the shipped scenario, by key, from the model of its job."""
     job = job or study_job()
     iteration = iteration_time(NTP_480B, job.layout, B200, 1, job.rules.local_batch)
     compute_s = iteration.total_s - iteration.gradient_sync_s
@@ -70,7 +70,7 @@ def modelled_settings(job: StudyJob | None = None) -> dict[str, float]:
 def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
     """Return the failures of a job's GPUs in a trace, each with its repair.
 
-    A repair that ends behind the trace is given the trace's length.
+    A repair that ends after the trace gets the trace's length.
     """
     events = pd.DataFrame({"time_s": trace.times_s, "gpu": trace.gpus, "change": trace.changes})
     known_s = events.groupby("gpu").time_s.shift(-1) - events.time_s
@@ -86,7 +86,7 @@ def failures_of(trace: failures.Trace, job: StudyJob) -> list[Failure]:
 
 
 def scenario_of(trace: failures.Trace, path: Path, variant: str, *more: str) -> Scenario:
-    """Return the job under one of the `VARIANTS`, with a trace that is in a file.
+    """Return the job under one of the `VARIANTS`, with a trace from a file.
 
     `more` are further settings, ``key=value``.
     """
@@ -103,10 +103,10 @@ def _points(
     jobs: Mapping[StudyJob, Sequence[str]],
     variants: Iterable[str],
 ) -> Iterator[Point]:
-    """Yield 15 days of `count` traces a seed, at Llama 3's rate, for each job and variant.
+    """Yield 15 days of `count` traces per seed, at Llama 3's rate, for each job and variant.
 
-    Jobs have settings of the scenario. Traces are written into the directory, as files that
-    scenarios can name.
+    Jobs have settings of the scenario. Traces are written into the directory, because scenarios
+    name files.
     """
     for seed in range(seeds):
         for index, trace in enumerate(failures.traces(REPAIR, 1, seed, count)):
@@ -132,10 +132,10 @@ def domain_points(directory: Path, seeds: int, count: int) -> Iterator[Point]:
 
 
 def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs of the loop with ``goodput``, ``degraded``, and ``how`` a variant runs.
+    """Return runs of the loop with ``goodput``, ``degraded``, and ``how``, the variant's mode.
 
-    Goodput is the batches trained over those of as long a time without failures and checkpoints;
-    degraded, the share of the training time lost to smaller batches and resharding.
+    Goodput is the trained batches over those of the same time without failures and checkpoints.
+    Degraded is the share of the training time lost to smaller batches and resharding.
     """
     trained_s = runs.compute_s + runs.all_reduce_s + runs.degraded_s
     return runs.assign(
@@ -148,7 +148,7 @@ def loop_table(runs: pd.DataFrame) -> pd.DataFrame:
 def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return `loop_table` with ``batches_per_day``, of 1,024 sequences.
 
-    Goodput is that of a job of this size without failures.
+    Goodput is relative to a job of this size without failures.
     """
     found = loop_table(runs)
     full_batches = [
@@ -159,7 +159,7 @@ def domain_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _domain_settings(job: StudyJob) -> list[str]:
-    """Return what a scenario of the study's job sets on domains of another size."""
+    """Return the settings of a scenario of the study's job on domains of another size."""
     modelled = modelled_settings(job)
     cut = {
         "job.groups": job.replicas,

@@ -1,6 +1,6 @@
-"""The job of the study, 480B parameters on 32,768 B200: its model, streams, and what is published.
+"""The job of the study, 480B parameters on 32,768 B200: model, streams, published values.
 
-And what it costs that replicas reshard for reduced ones, by formula.
+It includes the formula for the cost of resharding whole replicas for reduced ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIPELINE_STAGES = 8
 BATCH_SEQUENCES = 1_024
 """16M tokens in sequences of 16K."""
 MEMORY_BYTES = 180e9
-"""Of a B200 in an HGX board (NVIDIA HGX B200 datasheet: 1.44 TB in eight)."""
+"""Memory of a B200 in an HGX board (NVIDIA HGX B200 datasheet: 1.44 TB in eight)."""
 
 B200 = Machine(
     peak_flop_per_s=2.25e15,
@@ -43,8 +43,8 @@ B200 = Machine(
     scale_up=Hop(1e-6, 900e9),
     scale_out=Hop(5e-6, 100e9),
 )
-"""Dense BF16 peak of the HGX B200 datasheet; NVLink at 1.8 TB/s both ways together; InfiniBand at
-800 Gb/s. Efficiency and latencies are assumptions of a usual size."""
+"""Dense BF16 peak of the HGX B200 datasheet; NVLink at 1.8 TB/s, both directions together;
+InfiniBand at 800 Gb/s. Efficiency and latencies are assumed to be usual ones."""
 
 SCHEMES = tuple(scheme.value for scheme in Scheme)
 _plans = cache(replica_plans)
@@ -55,18 +55,18 @@ MACHINES = {
         12,
     ),
 }
-"""Machines, and parts of a stage, by the pace of an iteration; the study's jobs use the first."""
+"""Machines, and parts of a stage, by name of a pace; the study's jobs use the first."""
 
 
 @dataclass(frozen=True)
 class StudyJob:
     """The job on domains of one size."""
 
-    # GPUs of a scale-up domain, and how many whole domains there are.
+    # GPUs of a scale-up domain, and the number of whole domains.
     domain_gpus: int
     domains: int
     layout: Layout  # Data-parallel replicas of pipelines of domains.
-    rules: ReplicaRules  # What the schemes decide by.
+    rules: ReplicaRules  # Inputs of the schemes' decisions.
 
     @property
     def replicas(self) -> int:
@@ -89,7 +89,7 @@ class StudyJob:
         return self.replicas * self.rules.local_batch
 
     def plans(self, scheme: Scheme) -> tuple[ReplicaPlan, ...]:
-        """Return what a replica does for 0, 1, ... failed GPUs in its worst domain."""
+        """Return the plan of a replica for 0, 1, ... failed GPUs in its worst domain."""
         return _plans(scheme, self.rules)
 
 
@@ -128,7 +128,7 @@ def _iteration_s(layout: Layout) -> IterationTime:
 
 
 class Purpose(Enum):
-    """What a stream is for; the numbers are part of what a seed means and never change."""
+    """Purpose of a stream; the numbers are part of the meaning of a seed and never change."""
 
     PLACEMENTS = 1
     TRACE = 2
@@ -136,7 +136,7 @@ class Purpose(Enum):
 
 
 _STUDY = 0x4E5450
-"""Keeps these streams apart from those of runs, which have keys of two numbers."""
+"""Separates these streams from those of runs, whose keys have two numbers."""
 
 
 def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
@@ -148,9 +148,9 @@ def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
 def utilisation_table() -> pd.DataFrame:
     """Return the share of compute in a step by GPUs, domain size and pace, at the best layout.
 
-    Tensor parallelism spans a domain; pipeline and data parallelism share the rest, as the memory
-    of a GPU and whole sequences of 8K allow. Smaller domains need more stages or more replicas:
-    bubbles, or less to hide the all-reduce behind.
+    Tensor parallelism spans a domain. Pipeline and data parallelism share the rest, within the
+    memory of a GPU and whole sequences of 8K. Smaller domains need more stages or more replicas:
+    longer bubbles, or less compute that hides the all-reduce.
     """
     model = replace(NTP_480B, sequence_tokens=8192)
     sequences = BATCH_SEQUENCES * NTP_480B.sequence_tokens // model.sequence_tokens
@@ -176,22 +176,22 @@ def utilisation_table() -> pd.DataFrame:
 
 
 class Resharding(NamedTuple):
-    """What resharding from a healthy degree to a reduced one costs a healthy replica."""
+    """The cost to a healthy replica of resharding to a reduced degree."""
 
-    degree: int  # The reduced one.
-    # By which share the backward pass is longer, and a step, if nothing hides it.
+    degree: int  # The reduced degree.
+    # Relative increase of the backward pass, and of a step if nothing hides it.
     backward_slowdown: float
     iteration_slowdown: float
 
 
 @cache
 def resharding(job: StudyJob, degree: int) -> Resharding:
-    """Return what it costs that some replica of a job is at a degree."""
+    """Return the cost of a replica of a job at a reduced degree."""
     flop = token_flop(NTP_480B)
     tokens = job.rules.local_batch * NTP_480B.sequence_tokens
     backward = NTP_480B.layers * (flop.input_gradient.total + flop.weight_gradient.total)
     backward_flop = tokens * (backward + 2 * flop.vocabulary) / job.replica_gpus
-    # Of the fullest stage, over all its ranks.
+    # Load of the fullest stage, over all its ranks.
     gradient_bytes = Precision().gradient_bytes * max(stage_parameters(NTP_480B, job.layout))
     moved = resharding_bytes(gradient_bytes, job.domain_gpus, degree)
     slowdown = backward_slowdown(
@@ -202,16 +202,16 @@ def resharding(job: StudyJob, degree: int) -> Resharding:
 
 
 def step_slowdowns(job: StudyJob, scheme: Scheme) -> NDArray[np.float64]:
-    """Return by which share a step is longer, by failed GPUs in the worst domain of any replica.
+    """Return the relative increase of a step, by failed GPUs in the worst domain of any replica.
 
-    For 0, 1, ... failed GPUs, with nothing hidden.
+    The array has values for 0, 1, ... failed GPUs; no resharding is hidden.
     """
     degrees = [plan.degree or job.domain_gpus for plan in job.plans(scheme)]
     return np.array([resharding(job, degree).iteration_slowdown for degree in degrees])
 
 
 def resharding_table() -> pd.DataFrame:
-    """Return what resharding costs, a row a degree that one to four failed GPUs leave."""
+    """Return the cost of resharding, a row per degree that one to four failed GPUs leave."""
     job = study_job()
     degrees = sorted({plan.degree for plan in job.plans(Scheme.NTP)[1:5]}, reverse=True)
     return pd.DataFrame([resharding(job, degree) for degree in degrees])

@@ -1,8 +1,8 @@
 """Nonuniform tensor parallelism (Arfeen et al. 2025, arXiv 2504.06095).
 
-A 480B model on 32,768 B200 in NVLink domains of 32: what single failed GPUs cost if they take
-their replica with them (DP-DROP), if it runs at a lower tensor-parallel degree (NTP), and if its
-GPUs draw more power instead (NTP-PW). The same schemes in the training loop, through 15 days of
+A 480B model on 32,768 B200 in NVLink domains of 32. A single failed GPU can stop its replica
+(DP-DROP), lower the replica's tensor-parallel degree (NTP), or let the replica's other GPUs draw
+more power (NTP-PW). The study compares the costs, also in the training loop through 15 days of
 failures, repairs and restarts.
 """
 
@@ -24,11 +24,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 _SHOWN = ("degraded", "repeated", "checkpoint", "restart")
-"""Causes that come to more than a hairline; all others are useful, or next to nothing."""
+"""Causes large enough to be visible; all others are useful time or negligible."""
 
 
 def draw_loop(table: pd.DataFrame) -> Figure:
-    """Draw what 15 days of each variant lose, by cause; the goodput stands behind the bars."""
+    """Draw the losses of each variant in 15 days, by cause; the goodput is behind the bars."""
     shares = pd.DataFrame({cause: table[f"{cause}_s"] / table.time_s for cause in _SHOWN})
     means = shares.groupby(table.variant, sort=False).mean()
     goodput = table.groupby("variant", sort=False).goodput.mean()
@@ -52,7 +52,7 @@ def draw_loop(table: pd.DataFrame) -> Figure:
 
 
 def draw_domains(table: pd.DataFrame) -> Figure:
-    """Draw what is lost, and what is trained, over the size of domains."""
+    """Draw losses and trained batches over the size of domains."""
     looks = {
         scheme: replace(look_of(scheme), label=loop.variant_name(scheme))
         for scheme in loop.DOMAIN_SCHEMES
@@ -75,7 +75,7 @@ def draw_domains(table: pd.DataFrame) -> Figure:
 
 
 class NtpStudy(Study):
-    """Throughput lost to single GPUs, the spares that save it, and both in the training loop."""
+    """Throughput lost to single GPUs, the spares that prevent it, and both in the training loop."""
 
     charts: ClassVar = {
         "goodput.png": (draw_loop, "loop"),
@@ -105,16 +105,16 @@ class NtpStudy(Study):
         with stage.step("traces"):
             results["traces"] = failures.trace_table(seeds, count)
             results["spares"] = failures.spares_table(seeds, count)
-        asked = stage.folder("failures"), stage.seeds, stage.pick(1, 10)
-        runs = stage.runs("training loop", loop.loop_points(*asked))
-        of_domains = stage.runs("domain sizes", loop.domain_points(*asked))
+        sample = stage.folder("failures"), stage.seeds, stage.pick(1, 10)
+        runs = stage.runs("training loop", loop.loop_points(*sample))
+        of_domains = stage.runs("domain sizes", loop.domain_points(*sample))
         return results | {"loop": loop.loop_table(runs), "domains": loop.domain_table(of_domains)}
 
     def row_tables(self, results: Results) -> Mapping[str, Any]:
-        """Return what rows are made of."""
+        """Return the tables of which ``data/rows.csv`` lists rows."""
         return tables.row_tables(results)
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say what the schemes come to: of throughput and spares, and in the loop."""
+        """Return the schemes' throughput and spares, and their goodput in the loop."""
         placed = tables.placement_sentence(results["losses"], results["spares"])
         return placed, tables.loop_sentence(results["loop"])

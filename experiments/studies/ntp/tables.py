@@ -1,4 +1,4 @@
-"""What rows and sentences are made of: failed GPUs at one moment, 15 days, the training loop."""
+"""Tables behind rows and sentences: failed GPUs at one moment, 15 days, the training loop."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from faultline.strategies.nonuniform.replica_plan import (
 from faultline.strategies.nonuniform.throughput import available_fraction
 
 _TDP_W = 1200.0
-"""Of a GPU of GB200, in watts: a rack is fed for all of its GPUs."""
+"""Power of a GPU of GB200, in watts: a rack has the supply for all of its GPUs."""
 PUBLISHED_PEAK_GPUS = 72
-"""The most failed GPUs of the published trace."""
+"""The peak of failed GPUs in the published trace."""
 
 
 def plan_table() -> pd.DataFrame:
-    """Return what each scheme does with failed GPUs in a domain."""
+    """Return the plan of each scheme for failed GPUs in a domain."""
     plans = [
         (scheme.value, failed, plan.degree, plan.sequences, plan.power)
         for scheme in Scheme
@@ -36,7 +36,7 @@ def plan_table() -> pd.DataFrame:
 
 
 def row_tables(results: Results) -> Results:
-    """Return the results as ``data/rows.csv`` names them: with texts, and means of each seed."""
+    """Return the results in the form of ``data/rows.csv``: with texts, and means by seed."""
     losses, traces = results["losses"], results["traces"]
     bounded = losses.packed & (losses.failed_fraction == 0.004)
     how = losses.packed.map({True: "packed", False: "not packed"})
@@ -69,7 +69,7 @@ def availability_table() -> pd.DataFrame:
 
 
 def peak_ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """Return by what three times the rate multiplies the most failed GPUs, a row a seed."""
+    """Return the ratio of peaks of failed GPUs at three times the rate, a row per seed."""
     means = by_seed(table, ["repair", "rate_factor"])
     peaks = means.set_index(["repair", "rate_factor", "seed"]).peak_gpus.sort_index()
     repairs, found = list(table.repair.unique()), []
@@ -80,7 +80,7 @@ def peak_ratios(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def spares_by_seed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return spare domains that keep the batch through a trace, a row a seed and statistic."""
+    """Return spare domains that keep the batch through a trace, a row per seed and statistic."""
     of_seeds = table.groupby(["how", "scheme", "seed"], sort=False).spares
     statistics = {
         "mean of traces": of_seeds.mean(),
@@ -91,9 +91,9 @@ def spares_by_seed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def tried_table() -> pd.DataFrame:
-    """Return what would give published numbers that are missed, or not stated in full.
+    """Return alternative settings for published numbers that are missed, or not fully stated.
 
-    Shares of hit domains are by the formula (`available_fraction`), failures uniform over GPUs.
+    Shares of hit domains follow the formula (`available_fraction`): failures uniform over GPUs.
     """
     found: list[tuple[str, str, str, float]] = []
     for size in (64, 72):
@@ -118,7 +118,7 @@ def tried_table() -> pd.DataFrame:
 
 
 def power_table() -> pd.DataFrame:
-    """Return what more power costs, and what NTP-PW draws."""
+    """Return the cost of more power, and the power of NTP-PW."""
     plans = study_job().plans(Scheme.NTP_PW)
     found = []
     for power in (1.1, 1.2):
@@ -128,7 +128,7 @@ def power_table() -> pd.DataFrame:
     for plan in (plans[1], plans[3]):
         setting = f"TP{plan.degree}, {plan.sequences} sequences"
         found.append(("power_over_tdp", setting, "1", plan.power))
-        # What failed GPUs leave unused is all that a rack can add, fed for 32.
+        # The unused supply of failed GPUs is all that a rack can add.
         over = f"TP{plan.degree}, fed for {32 * _TDP_W / 1000:g} kW"
         found.append(("power of a domain", over, "kW", plan.degree * plan.power * _TDP_W / 1000))
         kept = performance_within_budget(plan.degree, 32) * plan.degree / 32
@@ -137,7 +137,7 @@ def power_table() -> pd.DataFrame:
 
 
 def placement_sentence(losses: pd.DataFrame, spares: pd.DataFrame) -> str:
-    """Say what throughput and spares the schemes come to."""
+    """Return the schemes' throughput and spares, as a sentence."""
     packed = losses[losses.packed & (losses.failed_fraction == 0.004)]
     loss = packed.groupby("scheme").loss.mean()
     failing = spares.spares[(spares.scheme == "dp-drop") & (spares.how == "spares fail too")]
@@ -150,7 +150,7 @@ def placement_sentence(losses: pd.DataFrame, spares: pd.DataFrame) -> str:
 
 
 def loop_sentence(table: pd.DataFrame) -> str:
-    """Say what the schemes come to in the training loop."""
+    """Return the schemes' results in the training loop, as a sentence."""
     goodput = table.groupby("variant").goodput.mean()
     return (
         f"Through 15 days with restarts of ten minutes, DP-DROP trains {goodput['dp-drop']:.1%} of "

@@ -1,16 +1,16 @@
-"""A job that loses a node every so often, by the rules of the artifact's simulators.
+"""A job that loses nodes at a fixed interval, by the rules of the artifact's simulators.
 
-A run is fifteen intervals of equal length. The job starts after `START_S`; at the end of each
-interval a node goes, at the last one the run is over. Nobody has to notice a loss, and nothing
-comes back. What a system does at a loss is all that the three differ in:
+A run has fifteen intervals of equal length. The job starts after `START_S`. At the end of each
+interval a node fails; the last failure ends the run. Detection takes no time, and no node returns.
+The systems differ only in their reaction to a loss:
 
-- Oobleck re-forms its pipelines and does the broken step again.
-- Varuna restarts, and goes back to its last checkpoint; it waits for one every ten steps.
-- Bamboo loses no step: a neighbour has the lost stage. Its pipeline meets (local rendezvous), the
-  rest of the step takes half as long again, and all pipelines are formed anew (global one). That is
-  after each loss, as twice one node is more than 5 % of 30.
+- Oobleck rebuilds its pipelines and repeats the broken step.
+- Varuna restarts from its last checkpoint; it waits for one every ten steps.
+- Bamboo loses no step: a neighbour has the lost stage. Its pipeline reconfigures (local
+  rendezvous), the rest of the step takes half as long again, and all pipelines are rebuilt (global
+  rendezvous). The last is needed after each loss, as twice one node is more than 5 % of 30.
 
-A loss during any of this begins it anew.
+A loss during any of this restarts it.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ from faultline.strategies.takeover.published_oobleck import (
 System = Literal["oobleck", "varuna", "bamboo"]
 
 _TIMES_BOOKED = {"varuna": 2}
-"""How often the artifact books a step that is lost. Once explains all that is printed of Oobleck's
-6.7B, the model whose speeds are printed too; twice explains Varuna's BERT-large. Why it is twice is
-not known. Other models are predicted."""
+"""Number of times that the artifact books a lost step. One explains all printed values of Oobleck's
+6.7B, the model whose speeds are printed too; two explains Varuna's BERT-large, for unknown reasons.
+Other models are predicted."""
 
 
 @dataclass(slots=True)
 class LossRun:
-    """A run: what becomes of it, and the step under way."""
+    """A run: its result, and the step under way."""
 
     system: System
     costs: ArtifactCosts
-    takes_back: bool  # Whether Varuna goes back to its last checkpoint.
-    steps: int = 0  # Steps that count at its end.
-    elapsed_s: float = 0.0  # How long it was.
-    useful_s: float = 0.0  # Time of the steps that count.
-    # Time of all steps that were begun, each with its whole length, whatever came of it.
+    takes_back: bool  # Whether Varuna returns to its last checkpoint.
+    steps: int = 0  # Kept steps at its end.
+    elapsed_s: float = 0.0  # Length of the run.
+    useful_s: float = 0.0  # Time of the kept steps.
+    # Time of all started steps, each with its whole length, finished or not.
     begun_s: float = 0.0
-    # Of these, the steps that were broken by a loss or taken back at one, with whole lengths.
+    # Time of those that a loss broke or undid, with whole lengths.
     lost_s: float = 0.0
     paid_s: float = 0.0  # Checkpoints, restarts, rendezvous, pipelines re-formed.
-    unsaved_s: list[float] = field(default_factory=list)  # Steps that a loss may take back.
-    # The step that a loss has broken, and what was left of it.
+    unsaved_s: list[float] = field(default_factory=list)  # Steps that a loss may undo.
+    # The step that a loss has broken, and its remaining time.
     broken_s: float = 0.0
     left_s: float = 0.0
 
     @property
     def effective(self) -> float:
-        """Effective time as the artifact counts it: steps begun, over these, lost ones and costs.
+        """Effective time as in the artifact: steps begun, over these, lost ones and costs.
 
-        A lost step is on both sides: as one that was begun, and as what was lost.
+        A lost step counts on both sides: as a started one, and as a lost one.
         """
         lost_s = _TIMES_BOOKED.get(self.system, 1) * self.lost_s
         return self.begun_s / (self.begun_s + lost_s + self.paid_s)
 
     @property
     def goodput(self) -> float:
-        """Time of the steps that count over all of it."""
+        """Time of the kept steps over the whole time."""
         return self.useful_s / self.elapsed_s
 
     def step(self, now_s: float, step_s: float, end_s: float) -> float:
-        """Do a step; returns when it is done, or the end where it is broken."""
+        """Do a step; returns its end, or that of the interval if a loss breaks it."""
         self.begun_s += step_s
         if now_s + step_s > end_s:
             self.broken_s, self.left_s = step_s, now_s + step_s - end_s
@@ -85,7 +85,7 @@ class LossRun:
         return self.pay(now_s, self.costs.varuna_save_s, end_s)
 
     def lose(self, now_s: float, until_s: float) -> float:
-        """Go on after a loss; returns when training does, at most until the next loss."""
+        """React to a loss; returns the time at which training resumes, at most the next loss."""
         if self.system == "bamboo":
             now_s = self.pay(now_s, self.costs.bamboo_local_s, until_s)
             now_s = self.pay(now_s + self.left_s, (BAMBOO_SLOWDOWN - 1.0) * self.left_s, until_s)
@@ -105,13 +105,13 @@ class LossRun:
         return self.pay(now_s, cost_s, until_s)
 
     def keep(self) -> None:
-        """Let the steps done so far count, whatever comes."""
+        """Mark the finished steps as kept, safe from later losses."""
         self.steps += len(self.unsaved_s)
         self.useful_s += sum(self.unsaved_s)
         self.unsaved_s.clear()
 
     def pay(self, now_s: float, cost_s: float, until_s: float) -> float:
-        """Spend time on something that the next loss cuts short."""
+        """Spend time on an overhead, which the next loss interrupts."""
         spent_s = max(0.0, min(cost_s, until_s - now_s))
         self.paid_s += spent_s
         return now_s + spent_s
@@ -127,8 +127,8 @@ def simulate(
 ) -> LossRun:
     """Simulate a run.
 
-    There is a time of a step for the nodes of each interval. Whether Varuna goes back to its last
-    checkpoint is a switch of the artifact.
+    `steps_s` has the step time of each interval. Whether Varuna returns to its last checkpoint is
+    a switch of the artifact.
     """
     run, now_s = LossRun(system, costs, takes_back), START_S
     for step_s in steps_s:

@@ -1,8 +1,8 @@
-"""Oobleck's public artifact: what losing 15 of 30 nodes costs Oobleck, Varuna and Bamboo.
+"""Oobleck's public artifact: the cost of losing 15 of 30 nodes for Oobleck, Varuna and Bamboo.
 
-Five models, a loss every 6 h to every 10 min, with the constants of the artifact's simulators (Jang
-et al. 2023, Oobleck, SOSP 2023): effective time and throughput beside what its code prints. And the
-planner: the speed of 6.7B by nodes from FLOP alone, beside the speeds that the artifact has.
+Five models lose nodes every 6 h to every 10 min, with the constants of the artifact's simulators
+(Jang et al. 2023, Oobleck, SOSP 2023). Effective time and throughput are compared with the
+artifact's output. So is the planner's speed of 6.7B by number of nodes, from FLOP alone.
 
 Dimensions: Devlin et al. 2019 (BERT-large), Radford et al. 2019 (GPT-2, 345M), Brown et al. 2020,
 table 2.1 (GPT-3 medium, 2.7B, 6.7B).
@@ -43,16 +43,16 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 INTERVALS = {"6 h": 21_600.0, "3 h": 10_800.0, "1 h": 3_600.0, "30 min": 1_800.0, "10 min": 601.2}
-"""Seconds from one loss of a node to the next. Fifteen nodes are lost, one at a time."""
+"""Seconds between losses of a node. Fifteen nodes are lost, one at a time."""
 
 NODES = range(MOST_NODES, LEAST_NODES - 1, -1)
 """Live nodes of the fifteen intervals."""
 
 GPU_BYTES = 48e9
-"""An A40: assumed, as nothing that is known here states it."""
+"""An A40: assumed, as no available source states it."""
 
 FAILURES = 1
-"""Losses at once that templates provide for: two pipelines of 8 are the least for 6.7B."""
+"""Concurrent losses that templates provide for: 6.7B needs at least two pipelines of 8."""
 
 _CALIBRATED_ON = "6 h"
 _ROUNDS = 25
@@ -65,11 +65,11 @@ class Model:
     """A model."""
 
     shape: Transformer  # Its dimensions.
-    # Samples of a step. Of BERT-large and 6.7B it follows from what is printed (a step of 22 s;
-    # 1,024). Of the others it is the power of two whose effective time under Oobleck at 10 min
-    # comes nearest to what is printed: that one cell is no prediction.
+    # Samples per step. For BERT-large and 6.7B it follows from printed values (a step of 22 s;
+    # 1,024). For others it is the power of two whose effective time under Oobleck at 10 min is
+    # closest to the printed one: that single cell is not a prediction.
     batch: int
-    # Nodes of the shortest pipeline; None: by the memory of a GPU. 6.7B trains on 16 nodes and not
+    # Nodes of the shortest pipeline; None: by the memory of a GPU. 6.7B trains on 16 nodes but not
     # on 15, so a pipeline has 8.
     least_nodes: int | None = None
 
@@ -90,7 +90,7 @@ MODELS = {
 
 
 def least_nodes_by_memory(model: Model, recompute: Recompute = "full") -> int:
-    """Return the nodes of the shortest pipeline whose fullest GPU holds what it needs.
+    """Return the nodes of the shortest pipeline that fits into the memory of its fullest GPU.
 
     Micro-batches of one sequence; the optimizer state is not sharded.
     """
@@ -126,7 +126,7 @@ def oobleck_times(name: str) -> tuple[float, ...]:
 
 @cache
 def varuna_times(name: str) -> tuple[float, ...]:
-    """Return the same for pipelines of equal length; nodes that are left over idle."""
+    """Return the same for pipelines of equal length; remaining nodes are idle."""
     templates, batch = templates_of(name), MODELS[name].batch
     return tuple(
         min(
@@ -139,14 +139,14 @@ def varuna_times(name: str) -> tuple[float, ...]:
 
 
 def published(system: str, model: str) -> dict[str, dict[str, Any]]:
-    """Return what is printed of a system and a model, by interval; nothing where it is not."""
+    """Return the printed values of a system and a model, by interval; empty if there are none."""
     rows = read_rows("oobleck_artifact", "published")
     mine = (row for row in rows if (row["system"], row["model"]) == (system, model))
     return {row["interval"]: row for row in mine}
 
 
 def steps_of(system: System, model: str) -> tuple[float, ...]:
-    """Return the seconds of a step of a system in each of the fifteen intervals."""
+    """Return the step time of a system in each of the fifteen intervals, in seconds."""
     batch = MODELS[model].batch
     if (system, model) == ("oobleck", "6.7B"):
         return tuple(batch / samples_per_s for samples_per_s in SPEEDS_67B)
@@ -154,7 +154,7 @@ def steps_of(system: System, model: str) -> tuple[float, ...]:
     wanted = published(system, model)[_CALIBRATED_ON]["samples_per_s"]
     scale = batch * len(times) / sum(times) / wanted
     for _ in range(_ROUNDS):
-        # Whole steps count: the throughput is not quite in proportion.
+        # Only whole steps count, so the throughput is not quite proportional.
         found = _simulated(system, model, tuple(scale * time for time in times), _CALIBRATED_ON)
         scale *= _samples_per_s(found, model) / wanted
     return tuple(scale * time for time in times)
@@ -174,8 +174,8 @@ def _samples_per_s(booked: LossRun, model: str) -> float:
 def cells_of(row: tuple[System, str]) -> pd.DataFrame:
     """Run a system and a model at all rates.
 
-    A row per rate: ``effective`` and ``goodput`` in per cent, ``samples_per_s``, of Varuna the same
-    if a restart took nothing back (``samples_per_s_if_kept``), ``steps``, and what is printed
+    A row per rate: ``effective`` and ``goodput`` in per cent, ``samples_per_s``, for Varuna also
+    without undone steps (``samples_per_s_if_kept``), ``steps``, and the printed values
     (``published_effective``, ``published_samples_per_s``, ``published_steps``).
     """
     system, model = row
@@ -204,7 +204,7 @@ def cells_of(row: tuple[System, str]) -> pd.DataFrame:
 
 
 def own_rendezvous_table() -> pd.DataFrame:
-    """Return Bamboo's throughput with the local rendezvous of its own authors' simulator."""
+    """Return Bamboo's throughput with the local rendezvous of Bamboo's own simulator."""
     rows = []
     for model in ("BERT-large", "GPT-2"):
         costs = ARTIFACT_COSTS[model]
@@ -235,7 +235,7 @@ def least_nodes_table() -> pd.DataFrame:
 
 
 def draw_cells(cells: pd.DataFrame) -> Figure:
-    """Draw effective time and throughput over the rate of losses, a column a model."""
+    """Draw effective time and throughput over the rate of losses, a column per model."""
     figure, axes = plt.subplots(2, len(MODELS), figsize=(13.0, 5.6), sharex=True, sharey="row")
     places = range(len(INTERVALS))
     for column, model in enumerate(MODELS):
@@ -262,7 +262,7 @@ def draw_cells(cells: pd.DataFrame) -> Figure:
 
 
 def draw_planned(table: pd.DataFrame) -> Figure:
-    """Draw the speed of 6.7B over its nodes: planned, and as the artifact has it."""
+    """Draw the speed of 6.7B over its nodes: planned, and from the artifact."""
     figure, axis = plt.subplots(figsize=(6.8, 4.2))
     look = look_of("oobleck")
     axis.plot(table.nodes, table.planned, color=look.colour, marker=look.marker, label="planned")
@@ -287,7 +287,7 @@ class OobleckArtifactStudy(Study):
     }
 
     def simulate(self, stage: Stage) -> Results:
-        """Run every system and model at all rates; nothing of it is random."""
+        """Run every system and model at all rates, without randomness."""
         rows = [pair for pair in product(SYSTEMS, MODELS) if published(*pair)]
         cells = stage.calls("systems and models", cells_of, rows)
         with stage.step("planner"):
@@ -299,12 +299,12 @@ class OobleckArtifactStudy(Study):
             }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far each system is off."""
+        """Return the errors of each system, in sentences."""
         return [_account(system, rows) for system in SYSTEMS]
 
 
 def _account(system: str, rows: Sequence[Row]) -> str:
-    """Return how many of a system's printed values are met, and how far the others are off."""
+    """Return the number of met printed values of a system, and the errors of the others."""
     frame = pd.DataFrame([row.as_dict() for row in rows if row.scheme == system])
     known = frame[frame.published.notna()].set_index("quantity")
     points = (known.simulated - known.published).abs()["effective time"]

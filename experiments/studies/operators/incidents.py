@@ -1,8 +1,8 @@
-"""Incidents that stop a whole job, and how they are drawn.
+"""Incidents that stop a whole job, and their random draws.
 
-Those of a job whose failed nodes are replaced by spares are of gpu-goodput-mtbi's model, a
-simulator of inigogonzalezgarcia. Nothing fails while the job is down. The training loop simulates
-the incidents, and what they cost besides.
+The model of failed nodes with spares is that of gpu-goodput-mtbi, a simulator of
+inigogonzalezgarcia. Nothing fails while the job is down. The training loop simulates the incidents
+and their other costs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Incident(NamedTuple):
 
     time_s: float  # Seconds from the start.
     cause: str
-    # Seconds until processes are started again: detection, diagnosis, waiting for people or
+    # Seconds until processes start again: detection, diagnosis, waiting for people or
     # machines.
     down_s: float
 
@@ -38,16 +38,16 @@ class IncidentKind:
 
     cause: str
     count: int
-    # Seconds from the failure until it is known, and from there until it is known what to do: least
-    # and most, all between equally likely.
+    # Seconds from failure to detection, and from detection to diagnosis: least and most, uniformly
+    # distributed.
     least_detect_s: float = 0.0
     most_detect_s: float = 0.0
     least_locate_s: float = 0.0
     most_locate_s: float = 0.0
-    restart_s: float = 0.0  # Seconds of the restart beyond those of the run's own.
+    restart_s: float = 0.0  # Seconds of the restart in addition to the run's own.
 
     def down_s(self, rng: np.random.Generator) -> float:
-        """Draw how long one of them is down."""
+        """Draw the down time of one incident."""
         detected_s = rng.uniform(self.least_detect_s, self.most_detect_s)
         located_s = rng.uniform(self.least_locate_s, self.most_locate_s)
         return float(detected_s + located_s) + self.restart_s
@@ -56,7 +56,7 @@ class IncidentKind:
 def scattered(
     kinds: Sequence[IncidentKind], span_s: float, restart_s: float, rng: np.random.Generator
 ) -> list[Incident]:
-    """Return the incidents of a run at random moments at which it is up.
+    """Return the incidents of a run at random times while it is up.
 
     The restart, in seconds, is the run's own.
     """
@@ -73,7 +73,7 @@ def scattered(
 
 
 def with_gaps(gaps_s: ArrayLike, cause: str) -> list[Incident]:
-    """Return incidents with some gaps from start to start, in seconds."""
+    """Return incidents with the given gaps from start to start, in seconds."""
     return [Incident(float(time_s), cause, 0.0) for time_s in np.cumsum(gaps_s)]
 
 
@@ -100,13 +100,13 @@ NODE_CAUSES: Mapping[str, tuple[float, float, bool]] = {
     "host": (0.10, 5.0, True),
     "hang": (0.30, 30.0, False),
 }
-"""Share of node failures, minutes until detected, and whether the node has to be repaired."""
+"""Share of node failures, minutes to detection, and whether the node needs a repair."""
 
 JOB_CAUSES: Mapping[str, tuple[float, float, bool]] = {
     "crash": (0.6, 1.0, False),
     "storage": (0.4, 30.0, False),
 }
-"""The same of failures of the job itself."""
+"""The same for failures of the job itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Cluster:
 def incidents(cluster: Cluster, span_s: float, rng: np.random.Generator) -> list[Incident]:
     """Return the stops of a job, until `span_s`.
 
-    An incident is down until it is detected and, if it takes a node, until there is another one.
+    An incident lasts until its detection and, if it stops a node, until a replacement is ready.
     """
     nodes = list(range(cluster.nodes + cluster.spares))
     running, idle = nodes[: cluster.nodes], nodes[cluster.nodes :]

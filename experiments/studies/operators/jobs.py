@@ -1,7 +1,7 @@
-"""The rows that Faultline's own loop runs: those of ``data/jobs.csv``, and BLOOM's training.
+"""The rows that Faultline's own loop simulates: ``data/jobs.csv``, and BLOOM's training.
 
-Values that a source does not state are swept over the range that is left, from the kindest to the
-job to the worst.
+Values that a source does not state are swept over their possible range, from the best to the worst
+case for the job.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from faultline.experiments.studies.operators.incidents import DAY_S, HOUR_S, MIN
 from faultline.experiments.studies.operators.loop import SAMPLE, LoopJob
 
 _CALIBRATED = {"D3": (6.77, 0.3984), "D4": (13.02, 0.4307)}
-"""The one cell of each that says how long a step is: blocking, and the share of MFU kept."""
+"""The one measured value that determines each step time: blocking, and the share of MFU kept."""
 
 
 def loop_jobs() -> list[LoopJob]:
-    """Return all of them."""
+    """Return all jobs."""
     return [*(_listed(**row) for row in read_rows("operators", "jobs")), *_bloom()]
 
 
 def calibrated_step_s(row: str) -> float:
-    """Return the step that explains the one cell: ``share = T / (T + blocking)``, in seconds."""
+    """Return the step time that explains that value: ``share = T / (T + blocking)``, in seconds."""
     blocking_s, kept = _CALIBRATED[row]
     return blocking_s * kept / (1.0 - kept)
 
 
 def _listed(step_of: str = "", **row: Any) -> LoopJob:
-    """Return the job of a row; one with `step_of` writes a checkpoint each calibrated step."""
+    """Return the job of a row; with `step_of`, it writes a checkpoint each calibrated step."""
     if step_of:
         row["step_s"] = row["interval_s"] = calibrated_step_s(step_of)
     return LoopJob(**row)
 
 
 # BLOOM's training, 18 March to 4 July 2022 (bigscience, tr11-176B-ml chronicles), in stretches. The
-# share of the time that steps of 105.2 s make up. Planned restarts, hangs in an evaluation and the
-# conversion at the end come after a save: they only take time. Work that a failure undoes is
+# result is the share of time in steps of 105.2 s. Planned restarts, hangs in an evaluation and the
+# conversion at the end come after a save, so they only take time. Work that a failure undoes is
 # simulated.
 _BLOOM_STEP_S, _BLOOM_WRITE_S = 105.2, 40.0
 _EVALUATION_S = 12 * MINUTE_S / 1000
-"""12 min in every 1,000 steps, dealt out to each."""
+"""12 min per 1,000 steps, evenly spread over steps."""
 _SLOW_STEP_S = 111.0
 _BLOOM_ROWS: Mapping[str, tuple[str, ...]] = {
     "E4": ("18 Mar", "22 Mar", "12 Apr", "30 Apr"),
@@ -55,7 +55,7 @@ _BLOOM_ROWS: Mapping[str, tuple[str, ...]] = {
 }
 
 Part = Mapping[str, Any]
-"""A stretch of the training at some unstated values: columns of ``data/bloom_*.csv``."""
+"""A stretch of the training, and unstated values: columns of ``data/bloom_*.csv``."""
 
 
 def _bloom() -> Iterator[LoopJob]:
@@ -95,13 +95,13 @@ def _deaths(part: Part, span_s: float, rng: np.random.Generator) -> list[Inciden
 
 
 def bloom_rows(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples of BLOOM's rows, which are made of stretches, beside all others."""
+    """Return the samples of BLOOM's rows, summed over stretches, and all others."""
     of_bloom = samples.setting.str.startswith("BLOOM ")
     stretches = samples[of_bloom]
     wide = stretches.assign(start=stretches.setting.str.removeprefix("BLOOM ")).pivot_table(
         index=["scheme", "quantity", "sweep", "seed"], columns="start", values="value", sort=False
     )
-    # A stretch in which nothing is drawn was simulated once.
+    # A stretch without random draws was simulated once.
     wide = wide.groupby("sweep", sort=False).transform(lambda values: values.ffill())
     rows = [samples[~of_bloom]]
     for setting, starts in _BLOOM_ROWS.items():

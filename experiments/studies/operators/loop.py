@@ -30,14 +30,14 @@ from faultline.experiments.studies.stage import Stage
 from faultline.strategies.closed_forms.ettr import job_failures_per_s
 
 RSC_RATES = {"RSC-1": 6.50e-3, "RSC-2": 2.34e-3}
-"""Failures a node and day."""
+"""Failures per node and day."""
 
 _FREE_S = 1e-6
-"""For what takes no time, where a scenario wants some."""
+"""Duration of steps that take no time, if a scenario requires a positive one."""
 _REDUCE_S = 0.1
 _NEVER_S = 1e12
 
-# The state outlives every failure: nothing is lost but the step under way.
+# The state survives every failure: only the step under way is lost.
 EVERY_STEP_KEPT: Mapping[str, Any] = {
     "protection.name": "just-in-time",
     **{f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES},
@@ -56,32 +56,32 @@ _STRUCK: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoopJob:
-    """A job that is simulated, and what of its record is compared: a row of ``data/jobs.csv``."""
+    """A simulated job, and its compared value: a row of ``data/jobs.csv``."""
 
     # The row of the study.
     setting: str
     quantity: str
-    days: float  # Length of the run, planned stops included.
+    days: float  # Length of the run, including planned stops.
     step_s: float  # An undisturbed step.
-    restart_s: float  # To bring the job back, beside what an incident says.
+    restart_s: float  # Time to restart the job, in addition to that of an incident.
     interval_s: float = _NEVER_S  # Between checkpoints.
-    write_s: float = 0.0  # To write a checkpoint.
-    # Restarts scatter, lognormal: the median where `restart_s` is the mean.
+    write_s: float = 0.0  # Time to write a checkpoint.
+    # Restarts are lognormal with this median; `restart_s` is the mean.
     median_restart_s: float | None = None
-    # The column of the record; or "mttf_h", hours from failure to failure; "reconfiguring", the
-    # share of the time in which groups leave; "commits", that of steps without a loss;
-    # "mean_groups" in them; or "running", the share of the time in which the job is up.
+    # The column of the record; or "mttf_h", mean hours between failures; "reconfiguring", the share
+    # of time while groups leave; "commits", the share of steps without a loss; "mean_groups", their
+    # mean number of groups; or "running", the share of time while the job is up.
     measure: str = "goodput"
-    factor: float = 1.0  # Of the value: the part of a step, or of the run, that counts.
-    sweep: str = ""  # Names the unstated values that it has.
+    factor: float = 1.0  # Of the value: the counted part of a step or run.
+    sweep: str = ""  # Names its unstated values.
     groups: int = 2  # Data-parallel groups.
     seeds: int = 0  # Least number of runs.
-    planned_stops: int = 0  # Stops that take a restart and a write each from the run.
-    # Failures at random: of so many nodes at one of `RSC_RATES`.
+    planned_stops: int = 0  # Each takes a restart and a write from the run.
+    # Random failures: number of nodes, and one of `RSC_RATES`.
     nodes: int = 0
     rate: str = ""
-    # Incidents: "kinds" (of data/incidents.csv, by name), "uniform" (between two gaps), "random"
-    # (memoryless, by the mean gap) or "spare nodes"; or a function that draws them.
+    # Incidents: "kinds" (of data/incidents.csv, by name), "uniform" (gap between two bounds),
+    # "random" (memoryless, by the mean gap) or "spare nodes"; or a function that draws them.
     drawn: str = ""
     kinds: str = ""
     gap_s: float = 0.0
@@ -92,8 +92,8 @@ class LoopJob:
     frail_nodes: int = 0
     draw: DrawIncidents | None = None
     struck: str = "job"  # One of `_STRUCK`.
-    keeps_each_step: bool = False  # The state outlives every failure.
-    # A struck group is dropped: all stall, and it is away for so long. Each step is kept.
+    keeps_each_step: bool = False  # The state survives every failure.
+    # A struck group is dropped: all stall, and the group is absent for a time. Each step is kept.
     stall_s: float | None = None
     absent_s: float = 0.0
 
@@ -104,12 +104,12 @@ class LoopJob:
 
     @property
     def value_factor(self) -> float:
-        """The part of a value that counts: planned stops take theirs."""
+        """Factor on the value, after the time of planned stops."""
         return self.factor * (self.run_days / self.days if self.planned_stops else 1.0)
 
     @property
     def is_random(self) -> bool:
-        """Whether anything is drawn for it."""
+        """Whether it has random draws."""
         return bool(self.drawn or self.draw or self.nodes)
 
     def incidents(self, rng: np.random.Generator) -> Sequence[Incident]:
@@ -190,7 +190,7 @@ def simulate(stage: Stage, jobs: Sequence[LoopJob]) -> pd.DataFrame:
     points = [
         job.point(seed, number, folder)
         for number, job in enumerate(jobs)
-        # A job without drawn incidents needs no second seed.
+        # A job without drawn incidents needs one seed only.
         for seed in range(max(stage.seeds, job.seeds) if job.is_random else 1)
     ]
     runs = stage.runs("runs", points)

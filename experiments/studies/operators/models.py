@@ -1,4 +1,4 @@
-"""The rows that come from closed forms and phases of a recovery."""
+"""The rows from closed forms and from phases of a recovery."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SampleRow = tuple[str, str, str, str, int, float]
 
 
 def simulate(stage: Stage) -> pd.DataFrame:
-    """Return all of them, a row per quantity."""
+    """Return all these rows, one per quantity."""
     with stage.step("closed forms", 1):
         rows = [*_forms(), *_restarts(), *_state_copies(), *_time_outs()]
     return pd.DataFrame(rows, columns=list(SAMPLE))
 
 
 def _forms() -> Iterator[SampleRow]:
-    """A by RSC's closed form: the jobs that the loop simulates, and A3 with a minute in a queue."""
+    """A by RSC's closed form: the jobs of the loop, and A3 with a minute in a queue."""
     for job in loop_jobs():
         if job.setting in ("A1", "A2", "A4", "A5"):
             failures_per_s = job_failures_per_s(job.nodes, RSC_RATES[job.rate])
@@ -59,11 +59,11 @@ def _restarts() -> Iterator[SampleRow]:
 
 
 # dlrover's GPT of 1.5B on 16 A100 (TP8): state with and without a distributed optimizer, the ranks
-# that hold it, and what Megatron-LM took for the former on storage of 100 MB/s.
+# that hold it, and Megatron-LM's time for the former on storage of 100 MB/s.
 _STATE_BYTES = {"18 GB": (18e9, 8), "24 GB": (24e9, 16)}
 _OF_18_GB_S = {"save": 151.0, "load": 205.0}
 _MEMORY_BYTES_PER_S = {"3 GB/s": 3e9, "25 GB/s": 25e9}
-"""A GPU's copy to the memory of its host: pageable, and pinned over PCIe 4."""
+"""A GPU's copy to host memory: pageable, and pinned over PCIe 4."""
 
 
 def _state_copies() -> Iterator[SampleRow]:
@@ -81,7 +81,7 @@ def _state_copies() -> Iterator[SampleRow]:
 def _time_outs() -> Iterator[SampleRow]:
     """H5: time-outs between a fault and the next whole step, by defaults of torchft's repository.
 
-    Silence counts as death after 5 s; operations, and the wait for groups that may join, time out
+    Silence counts as failure after 5 s. Operations, and the wait for groups that may join, time out
     after 60 s each. A process group takes 1 s (Gloo) to 10 s (NCCL with a host's GPUs).
     """
     yield "H5", "seconds", "time-outs", "no time-out runs out", 0, 5.0 + 1.0

@@ -1,13 +1,13 @@
 """Goodput of 16k, 100k and 600k GPUs at published rates of failure, by scheme.
 
-The job of `faultline head-to-head` with more replicas of 512 GPUs. Its failures are the shipped
-mixes of kinds at Llama 3's or RSC-1's rates per GPU: stops, hangs, corruption, stragglers, flaps,
-planned work and storage that is away. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many failures on
-98,304 GPUs as independent nodes explain: the correlated excess, on or off, here bursts. What a
-recovery takes is modelled: with standbys, from the queue, and with NCCL as it comes. That is the
-band, with the intervals over seeds: corruption is rare, and takes hours back. Beside it as many
-failures that only stop something, independent of each other, and one cell with other constants of
-the kinds.
+The job is that of `faultline head-to-head` with more replicas of 512 GPUs. Its failures are the
+shipped mixes of kinds at Llama 3's or RSC-1's rates per GPU: stops, hangs, corruption, stragglers,
+flaps, planned work and unavailable storage. FT-HSDP (arXiv 2602.00277) saw 2.8 times as many
+failures on 98,304 GPUs as independent nodes explain. This excess is simulated as bursts, on or off.
+Recovery times are modelled: with standbys, from the queue, and with stock NCCL. They and the
+intervals over seeds give the band, since corruption is rare and undoes hours. Two comparisons:
+as many independent failures that only stop something, and one cell with other constants of the
+kinds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from faultline.strategies.base import Continue, Hit
 from faultline.strategies.warm_standby import TAKEN_ROLE
 
 DAYS = {16_384: 12.0, 98_304: 3.0, 600_064: 1.5}
-"""Length of a first look by GPUs, in days."""
+"""Length of a first run by GPUs, in days."""
 _LEAST_SEEDS = 5
 _GROUP = 512
 _LABELS = ("rate", "excess", "failing", "label", "prices", "variant")
@@ -50,9 +50,9 @@ PRICES = ("standby", "scalable", "stock", "measured")
 """Durations of recoveries, as parts of ``data/settings.csv``."""
 
 _COPY_S = 7.5
-"""To copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
+"""Time to copy one machine's state: 6 to 9 s at any size (TrainMover, arXiv 2412.12636)."""
 TAKE_OVERS = ("recycle", "mecefo", "oobleck", "bamboo")
-"""Schemes whose pipelines go on without lost nodes; at one rate and one price of recoveries."""
+"""Schemes whose pipelines continue without lost nodes; one rate, one price of recoveries."""
 _SHRINKS = settings_of("operators", "shrinks")
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "checkpoint": {},
@@ -66,7 +66,7 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 
 
 KINDS, FAIL_STOP = "kinds", "fail-stop only"
-"""Failures: the mix, or as many that only stop something, independent of each other."""
+"""Failures: the mix, or as many independent ones that only stop something."""
 
 
 _VARIED_GPUS, _VARIED_RATE = 98_304, "Llama 3"
@@ -78,7 +78,7 @@ VARIANTS = {str(row["name"]): row for row in read_rows("operators", "variants")}
 def scenario_keys(
     gpus: int, rate: str, has_excess: bool, failing: str, label: str, prices: str, days: float
 ) -> dict[str, Any]:
-    """Return what a cell says beyond the job of the head-to-head."""
+    """Return the changes of a cell to the job of the head-to-head."""
     job = {
         **settings_of("operators", "scale"),
         "job.groups": gpus // _GROUP,
@@ -89,8 +89,8 @@ def scenario_keys(
         **settings_of("operators", prices),
     }
     if "recovery.hardware" in SCHEMES[label]:
-        # A role needs a standby whatever the others have. Its connections alone are made anew, as
-        # measured on up to 1,024 GPUs (TrainMover); at the other end, all are.
+        # Each role needs a standby. Only its own connections are made anew, as measured on up to
+        # 1,024 GPUs (TrainMover); the upper bound makes all anew.
         job["recovery.hardware"] = "standby"
         preset = "scalable" if prices == "stock" else "hot-swap"
         role = load_scenario("head-to-head", job | {"recovery.preset": preset})
@@ -104,14 +104,14 @@ def scenario_keys(
     return job | {
         "failures.model": "mix",
         "failures.mix": MIXES[rate],
-        # Llama 3 counts interruptions by switches: two hosts each.
+        # Llama 3 counts interruptions by switches, of two hosts each.
         "failures.gpus_per_switch": 16,
         "failures.kinds.correlated_excess": excess,
     }
 
 
 def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
-    """Return what a lost node and its return cost a scheme: communicators, and state copied."""
+    """Return the costs of losing and readmitting a node: communicators, and copied state."""
     question = resolve(load_scenario("head-to-head", keys | {"failures.mtbf_s": DAY_S}))
     scheme, priced = question.strategy(), recovery_prices(question.scenario)
     hit = Hit(0, 0, 0, _GROUP)
@@ -126,7 +126,7 @@ def _recoveries(keys: dict[str, Any]) -> dict[str, float]:
 
 
 def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
-    """Yield every run, `longer` times as long as a first look; mixes are written into a folder."""
+    """Yield every run, `longer` times as long as a first run; mixes are written into a folder."""
     excess, shipped = (False, True), ("",)
     cells = [
         cell
@@ -153,7 +153,7 @@ def points(seeds: int, longer: int, folder: Path) -> Iterator[Point]:
 
 
 def _varied(variant: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Return the keys of a variant, whose mix is written to a file if one of its causes changes."""
+    """Return the keys of a variant; a mix with a changed cause is written to a file."""
     if "cause" not in variant:
         return {variant["key"]: variant["value"]}
     mix = tomlkit.parse(mix_text(MIXES[_VARIED_RATE]))
@@ -178,7 +178,7 @@ def simulate(stage: Stage) -> pd.DataFrame:
 def bands(table: pd.DataFrame) -> pd.DataFrame:
     """Return the goodput of every cell with scalable communicators, its ends and its ``setting``.
 
-    The ends are the lowest and highest of the 95 % intervals over seeds, by what recoveries take.
+    The ends are the lowest and highest of the 95 % intervals over seeds and recovery times.
     """
     keys = ["gpus", "rate", "excess", "failing", "variant", "label"]
     means = table.groupby([*keys, "prices"], sort=False).goodput.agg(["mean", "std", "count"])

@@ -1,7 +1,7 @@
-"""Reports of operators and other simulators on long runs, beside Faultline's results.
+"""Reports of operators and other simulators on long runs, and Faultline's results.
 
-Inputs are as they are stated; unstated ones are swept over the range that is left, and give a band.
-Outputs that were withheld from the authors of the study have no published value here.
+Stated inputs are used as they are. Unstated ones are swept over their possible range and give a
+band. Outputs withheld from the authors of the study have no published value here.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ _PUBLISHED: Mapping[str, Any] = {"color": "black", "markersize": 11, "markeredge
 class Output:
     """A published output."""
 
-    # Those of its row.
+    # Identifiers of its row.
     setting: str
     quantity: str
     published: float | None = None  # None if it was withheld.
-    within: float = 0.03  # Greatest error of a simulated value that meets it, in its unit.
+    within: float = 0.03  # Tolerance of a simulated value that meets it, in its unit.
     # As a claim's (`claims.Test`), "band" without a tolerance; "unknown": an input is missing;
     # "ours": nothing is published.
     test: Test = "point"
-    kind: Kind = "prediction"  # Its evidence if it is met.
-    note: str = ""  # Unstated inputs, or why it is missed.
+    kind: Kind = "prediction"  # Kind of evidence if it is met.
+    note: str = ""  # Unstated inputs, or the reason of a miss.
     unit: str = "1"  # "1" for shares.
 
 
 @cache
 def outputs() -> tuple[Output, ...]:
-    """Return all of them, in the order in which they are shown."""
+    """Return all outputs, in the order of display."""
     return tuple(Output(**row) for row in read_rows("operators", "published"))
 
 
 def verdict_table(outputs: Iterable[Output], samples: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per output and scheme that has simulated it, with more columns.
+    """Return a row per output and simulated scheme, with more columns.
 
     Samples have the columns of `loop.SAMPLE`; the ends of a row are those of the sweep. The columns
     are ``kind`` and ``note`` of the output; ``verdict``: one of `claims.verdict_of`, "withheld",
     "not published" or "unknown"; ``off``: the distance to the nearest allowed value, in the row's
-    unit; and ``hits``: the swept values that come nearest to the published one.
+    unit; and ``hits``: the swept values closest to the published one.
     """
     by_output = dict(list(samples.groupby(["setting", "quantity"], sort=False)))
     rows = []
@@ -101,13 +101,13 @@ def _verdict(output: Output, row: Row) -> tuple[str, float | None]:
         return "withheld", None
     if output.test == "unknown":
         return "unknown", None
-    # The sweep leaves a band: no further tolerance.
+    # The sweep already gives a band, so there is no further tolerance.
     within = 0.0 if output.test == "band" else output.within
     return verdict_of(row, output.test, within)
 
 
 def run_name(setting: str) -> str:
-    """Return the name of a setting in figures: that of its run, for the code it begins with."""
+    """Return the name of a setting in figures: its run, identified by the code in front."""
     runs = {row["code"]: row for row in read_rows("operators", "runs")}
     known = [code for code in runs if setting == code or setting.startswith(f"{code} ")]
     if not known:
@@ -118,7 +118,7 @@ def run_name(setting: str) -> str:
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
-    """Draw every published share of time with what was simulated: a point a run, bands as lines."""
+    """Draw published and simulated shares of time: a point per run, bands as lines."""
     shares = table[table.unit.eq("1") & table.published.notna() & ~table.verdict.eq("unknown")]
     shares = shares.reset_index(drop=True)
     figure, axis = plt.subplots(figsize=(8.6, 0.27 * len(shares) + 1.6))
@@ -127,7 +127,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
         axis.plot([one.low, one.high], [place, place], color=colour, linewidth=4, alpha=0.4)
         fill = colour if one.kind == "prediction" else "white"
         axis.plot(one.simulated, place, "o", color=colour, markerfacecolor=fill, markersize=5)
-        # A bar, which hides no circle that it meets.
+        # A bar does not hide circles.
         axis.plot(one.published, place, "|", **_PUBLISHED)
     names = [
         f"{run_name(one.setting)}: {one.quantity}"
@@ -159,7 +159,7 @@ def _draw_rate(axis: Axes, cells: pd.DataFrame, labels: list[str], sizes: list[i
     block = len(labels) + 1
     for one in cells.itertuples():
         look, has_kinds = look_of(one.label.partition(",")[0]), one.failing == KINDS
-        # One above the other, so that neither hides the other.
+        # Different heights, so that neither hides the other.
         row = sizes.index(one.gpus) * block + 1 + labels.index(one.label)
         place = row + (-0.18 if has_kinds else 0.18)
         width = 4 if has_kinds else 1.2
@@ -259,7 +259,7 @@ class OperatorsStudy(Study):
         return [*judged, *(row.as_dict() | printed for row in rows[len(judged) :])]
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Return the number of predictions that are met, and those that are not."""
+        """Return the number of predictions that are met, and the missed ones."""
         table = results["verdicts"]
         missed = table[table.verdict.eq("outside") & table.kind.eq("prediction")]
         printed = "; ".join(

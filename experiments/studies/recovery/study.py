@@ -1,6 +1,6 @@
-"""Recoveries that were measured, end to end, beside what the phases of ``[recovery]`` come to.
+"""Recoveries measured end to end, compared with the sum of the phases of ``[recovery]``.
 
-Prices rest on some of these numbers (role "fitted"); the others are predicted from them.
+Some of these numbers determine prices (role "fitted"); the others are predicted from them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _NEEDED = {
     "shrink": SHRINK,
     "rejoin": rejoining(()),
 }
-"""What a recovery of the table needs; the others are communicators alone, or Oobleck's."""
+"""Phases of the table's recoveries; the others are communicators alone, or Oobleck's."""
 
 _DETECTED_S = 5.6
-"""Until a lost node is noticed (Unicron, arXiv 2401.00134)."""
+"""Time to detect a lost node (Unicron, arXiv 2401.00134)."""
 
 
 _MET_WITHIN = 0.15
 _SAME_WITHIN = 0.05
-"""Modelled times of one event that differ by less are one constant, and one hit."""
+"""Modelled times of one event within this relative difference count as one constant, one hit."""
 _KINDS: Mapping[str, Kind] = {
     "fitted": "calibrated",
     "repeated": "same constant",
@@ -52,10 +52,10 @@ def _verdict(off: float) -> str:
 
 
 def with_repeated(table: pd.DataFrame) -> pd.DataFrame:
-    """Return recoveries with the role "repeated" for each that hits with a constant that has hit.
+    """Return recoveries, with the role "repeated" for each hit by a constant that has already hit.
 
-    That is a prediction within 15 % whose modelled time is within 5 % of an earlier hit, or of a
-    row that a price was fitted on, of the same event of the same system.
+    A hit is a prediction within 15 %. It is repeated if its modelled time is within 5 % of an
+    earlier hit, or of a row used to fit a price, for the same event of the same system.
     """
     roles = list(table.role)
     for _, mine in table.groupby(["system", "event"], sort=False):
@@ -84,7 +84,7 @@ def _compared(
     copy_s: float = 0.0,
     **prices: Any,
 ) -> dict[str, object]:
-    """Return a row of the table: a measured recovery beside its modelled time."""
+    """Return a row of the table: a measured recovery and its modelled time."""
     modelled_s = oobleck_s.get(recovery)
     if modelled_s is None:
         keys = {f"recovery.{key}": value for key, value in {"preset": "stock", **prices}.items()}
@@ -109,17 +109,17 @@ def _compared(
 
 
 _MACHINES = (128, 256, 512, 1024)
-"""Of ByteRobust's jobs."""
+"""Machines of ByteRobust's jobs."""
 _STANDBY_S, _RESCHEDULE_S = 768.0 / 10.87, 768.0 / 10.87 * 5.36
 _QUANTILE, _PER_MACHINE = 0.99, 1e-6
 
 
 def _standby_table() -> pd.DataFrame:
-    """Return standbys by machines, and the share by which recoveries take longer with as many.
+    """Return standbys by machines, and the relative excess of recovery times with that many.
 
-    That share is against any number of standbys. The daily failures of a machine are not published:
-    they are the middle of those that give all four numbers of standbys. Times of a recovery are
-    ByteRobust's on 1,024 machines ("measured"), and those of the model ("modelled").
+    The reference is an unlimited number of standbys. The daily failure rate of a machine is
+    unpublished: it is the middle of the rates that give all four numbers of standbys. Recovery
+    times are ByteRobust's on 1,024 machines ("measured"), and those of the model ("modelled").
     """
 
     def counts(rate: float) -> list[int]:
@@ -174,7 +174,7 @@ def draw_agreement(table: pd.DataFrame) -> Figure:
 
 
 class RecoveryStudy(Study):
-    """Recoveries that operators have measured, from the phases of one model."""
+    """Recoveries measured by operators, from the phases of one model."""
 
     default_seeds = 1
     scaled_by: ClassVar = frozenset()
@@ -183,7 +183,7 @@ class RecoveryStudy(Study):
 
     def simulate(self, stage: Stage) -> Results:
         """Add up the phases of every measured recovery."""
-        # What Oobleck needs to lose a machine, and to gain one, of 6.7B on 32 GPUs.
+        # Oobleck's cost of losing and of gaining a machine, for 6.7B on 32 GPUs.
         scenario = load_scenario("mecefo-7b", {"recovery.detect_s": _DETECTED_S})
         found = explained_recoveries(scenario, ["oobleck"])
         known = (one for one in found if isinstance(one, ExplainedRecovery))
@@ -192,21 +192,21 @@ class RecoveryStudy(Study):
         return {"recoveries": with_repeated(pd.DataFrame(rows)), "standbys": _standby_table()}
 
     def verdicts(self, results: Results) -> Verdicts:
-        """Return which recoveries are met."""
+        """Return the verdict of each recovery."""
         table = results["recoveries"]
         return {
             ("recovery", one.system, one.setting): _verdict(one.off) for one in table.itertuples()
         }
 
     def kinds(self, results: Results) -> Kinds:
-        """Return which recoveries prices were fitted on, and which repeat a constant."""
+        """Return the recoveries used to fit prices, and those that repeat a constant."""
         table = results["recoveries"]
         return {
             ("recovery", one.system, one.setting): _KINDS[one.role] for one in table.itertuples()
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how many predictions are within 15 %, and which are not."""
+        """Return the number of predictions within 15 %, and the others."""
         table = results["recoveries"]
         predicted = table[table.role == "predicted"]
         off = predicted[predicted.off.abs() > self.within]

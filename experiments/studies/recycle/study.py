@@ -1,9 +1,9 @@
-"""ReCycle (Gandhi et al. 2024, SOSP, arXiv 2405.14009) beside Oobleck and Bamboo.
+"""ReCycle (Gandhi et al. 2024, SOSP, arXiv 2405.14009) compared with Oobleck and Bamboo.
 
-Step times by number of nodes that are down, from schedules alone; and runs of MeCeFO's 7B job whose
-nodes fail and come back, where recoveries count too. What is published is at most 1.46 times
-Oobleck's throughput and 1.64 times Bamboo's; of which models, pipelines and failures is not known
-here, so settings are our own, and the greatest ratio among them is what can be set beside.
+Step times by number of failed nodes, from schedules alone; and runs of MeCeFO's 7B job whose nodes
+fail and return, with recoveries. The published results are at most 1.46 times Oobleck's throughput
+and 1.64 times Bamboo's. Their models, pipelines and failures are unknown. So the settings are our
+own, and the greatest ratio among them is compared.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SETTINGS = {
     "8 pipelines of 8, 32 micro-batches": (8, 8, 32),
     "16 pipelines of 16, 64 micro-batches": (16, 16, 64),
 }
-"""Pipelines D, stages p, micro-batches m of a pipeline: ours; the first is MeCeFO's."""
+"""Pipelines D, stages p, micro-batches m per pipeline: ours; the first is MeCeFO's."""
 
 LAYERS, LEAST_STAGES_SHARE = 32, 0.5
 DOWN = (0.03125, 0.0625, 0.09375)
-"""Shares of the nodes that are down."""
+"""Shares of failed nodes."""
 
 PUBLISHED = {"oobleck": 1.46, "bamboo": 1.64}
-"""ReCycle's throughput over another's, at most."""
+"""Upper bound of ReCycle's throughput relative to another system's."""
 
 PAPER: dict[str, object] = {"schedule": "split-and-staggered"}
-"""The paper's own comparison: a sound step does without what re-routed micro-batches may use."""
+"""The paper's own comparison: an undisturbed step excludes resources of re-routed micro-batches."""
 VARIANTS: dict[str, dict[str, object]] = {
     "ReCycle": PAPER,
     "no stagger": {"schedule": "split"},
@@ -52,9 +52,9 @@ _HOURS = 20.0
 
 
 def bamboo_price(stages: int, micro_batches: int) -> float:
-    """Return what Bamboo's second forward passes take of a step, beyond its bubbles.
+    """Return the share of a step for Bamboo's second forward passes, beyond its bubbles.
 
-    A third of the work of m micro-batches; of ``m + p - 1`` slots p - 1 are free.
+    They are a third of the work of m micro-batches; of ``m + p - 1`` slots p - 1 are free.
     """
     over = max(0.0, micro_batches / 3 - (stages - 1))
     return over / (micro_batches + stages - 1)
@@ -63,7 +63,7 @@ def bamboo_price(stages: int, micro_batches: int) -> float:
 def pace_of(
     scheme: str, setting: tuple[int, int, int], down: int, **choices: object
 ) -> float | None:
-    """Return the time of a step with so many nodes down over that with none; None if none is done.
+    """Return the time of a step with `down` failed nodes over that with none; None if impossible.
 
     They fail one after the other, round robin over the pipelines, at stages three apart.
     """
@@ -85,7 +85,7 @@ def pace_of(
 
 
 def step_table() -> pd.DataFrame:
-    """Return the time of a step, over a sound one, by setting, nodes down and way to go on."""
+    """Return the time of a step, over an undisturbed one, by setting, failed nodes and scheme."""
     ways = [(label, "recycle", options) for label, options in VARIANTS.items()]
     ways += [(title_of(name), name, {}) for name in ("oobleck", "bamboo")]
     rows = []
@@ -106,7 +106,7 @@ def step_table() -> pd.DataFrame:
 
 
 def run_points(hours: float, seeds: int) -> Iterator[Point]:
-    """Yield each system on MeCeFO's 7B job, whose sound step takes all of them as long."""
+    """Yield each system on MeCeFO's 7B job; undisturbed steps of all are equally long."""
     for (name, mtbf_s), system in product(MTBF_S.items(), SYSTEMS):
         sound = load_scenario("mecefo-7b")
         price = bamboo_price(8, 8) if system == "bamboo" else 0.0
@@ -126,7 +126,7 @@ def run_points(hours: float, seeds: int) -> Iterator[Point]:
 
 
 def ratios_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return ReCycle's steps over the others', seed by seed."""
+    """Return ReCycle's steps over the others', for each seed."""
     index = ["every", "seed"]
     done = runs.pivot_table("completed_steps", index, "system", sort=False)
     found = [
@@ -137,7 +137,7 @@ def ratios_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def greatest_table(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the most by which ReCycle is faster than others, over settings and nodes down."""
+    """Return the greatest ratio by which ReCycle is faster, over settings and failed nodes."""
     by = steps.pivot_table(index=["setting", "down"], columns="way", values="step")
     return pd.DataFrame(
         {"over": title, "ratio": (by[title] / by["ReCycle"]).max(), "published": published}
@@ -147,9 +147,9 @@ def greatest_table(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def slowdown_table(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return ReCycle's greatest slowdown over all settings, by the share of nodes down.
+    """Return ReCycle's greatest slowdown over all settings, by the share of failed nodes.
 
-    Slowdowns by failures are published, and were not found: these are predicted.
+    The published slowdowns by failures were unavailable, so these are predictions.
     """
     mine = steps[steps.way == "ReCycle"]
     rows = []
@@ -160,10 +160,10 @@ def slowdown_table(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 class RecycleStudy(Study):
-    """Step times by nodes down, and runs with recoveries."""
+    """Step times by failed nodes, and runs with recoveries."""
 
     def simulate(self, stage: Stage) -> Results:
-        """Schedule steps, and run the runs."""
+        """Compute the schedules of steps, and simulate the runs."""
         runs = stage.runs("runs", run_points(stage.pick(_HOURS, 5 * _HOURS), stage.seeds))
         steps = step_table()
         return {
@@ -175,7 +175,7 @@ class RecycleStudy(Study):
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Set the greatest ratios beside the published ones."""
+        """Compare the greatest ratios with the published ones."""
         found = ", ".join(
             f"{one.ratio:.2f} times {one.over} ({one.published:g})"
             for one in results["greatest"].itertuples()

@@ -1,8 +1,8 @@
-"""Protections beneath schemes that mask failures, on 600,000 GPUs with a failure every 300 s.
+"""Protections combined with schemes that mask failures, on 600,000 GPUs with a failure every 300 s.
 
-On the cluster of Lee et al. 2026 (SPARe) under sound rules. The times of moving the state are
-measured on its platform. Redundancy, where it is not scanned, is each scheme's own choice by its
-closed form for what the protection costs, and so are the intervals.
+The cluster is that of Lee et al. 2026 (SPARe) under sound rules. The transfer times of the state
+are measured on its platform. Each scheme chooses redundancy, unless it is scanned, and intervals by
+its closed form for the cost of the protection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCHEMES = ("checkpoint", "replication", "spare")
 PROTECTIONS = ("storage", "async-storage", "reft", "gemini", "just-in-time")
 RESTARTS_MINUTES = (60, 5)
 REDUNDANCIES = range(1, 11)
-"""The first is the control: SPARe that masks nothing."""
+"""The first is the control: SPARe without masking."""
 
 DOMAINS_MIX = files("faultline.experiments.studies.reft").joinpath("domains.toml")
 LARGE_FAILURES: dict[str, dict[str, object]] = {
@@ -49,7 +49,7 @@ LARGE_FAILURES: dict[str, dict[str, object]] = {
         "failures.gpus_per_domain": 64,
     },
 }
-"""Components that a failure stops. All failures are of hardware: each takes memory away."""
+"""Components that a failure stops. All failures are of hardware, so each erases memory."""
 
 METRIC = "time_to_train_ratio"
 
@@ -61,7 +61,7 @@ def main_points(steps: int, seeds: int) -> Iterator[Point]:
 
 
 def scan_points(steps: int, seeds: int) -> Iterator[Point]:
-    """Yield SPARe at every redundancy, with and without REFT beneath."""
+    """Yield SPARe at every redundancy, with and without REFT."""
     cells = product(RESTARTS_MINUTES, ("storage", "reft"), REDUNDANCIES)
     for minutes, protection, redundancy in cells:
         more = {"strategy.redundancy": redundancy}
@@ -93,7 +93,7 @@ def _points(
     """Yield a point per seed; all points of one seed have the same failures."""
     changes = {
         "job.steps": steps,
-        # Checkpoints on storage alone make next to no progress: 90 days are enough of it.
+        # Checkpoints on storage alone make almost no progress: 90 days show enough of it.
         "job.time_limit_s": 90 * 86_400.0,
         "job.give_up_after_restarts": 1_000_000,
         "strategy.name": scheme,
@@ -101,7 +101,7 @@ def _points(
         "times.restart_s": 60.0 * minutes,
         **more,
     }
-    # Resolved here: the platform is measured once for all seeds.
+    # Resolved here, so that the platform is measured once for all seeds.
     question = resolve(load_scenario("spare-sound", changes))
     for seed in range(seeds):
         yield Point.of(question, seed, (*labels.items(), ("minutes", minutes)))
@@ -156,7 +156,7 @@ def _panels(
 
 
 def draw_combinations(runs: pd.DataFrame) -> Figure:
-    """Draw the ratio by protection, a line a scheme."""
+    """Draw the ratio by protection, a line per scheme."""
     figure, panels = _panels(runs, ["strategy", "protection"], figsize=(11.0, 4.8))
     for axis, means in panels:
         for scheme in SCHEMES:
@@ -175,9 +175,9 @@ def draw_combinations(runs: pd.DataFrame) -> Figure:
 
 
 def _draw_protections(axis: Axes, line: pd.DataFrame, scheme: str) -> None:
-    """Draw one scheme: a mark a protection, with its value beside it."""
+    """Draw one scheme: a mark per protection, with its value beside it."""
     look = look_of(scheme)
-    # The legend names masking alone: the figure compares the protections beneath.
+    # The legend names only the masking: the figure compares the protections.
     label = "no masking" if scheme == "checkpoint" else title_of(scheme)
     draw_means(axis, range(len(line)), line, fmt=look.marker, color=look.colour, label=label)
     axis.plot(range(len(line)), line["mean"], color=look.colour, lw=0.9, alpha=0.6)

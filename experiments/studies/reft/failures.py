@@ -1,13 +1,13 @@
 """Loss of state in memory by failures, and stalls of a whole job: closed forms, and runs.
 
 FT-HSDP (arXiv 2602.00277) shortens the stall of a failure from 10 to 3 minutes. At RSC-1's rate
-100,000 GPUs fail every 17.7 minutes, so the treatment of a failure during a stall decides the rest:
+100,000 GPUs fail every 17.7 minutes, so the treatment of a failure during a stall matters most:
 
-- each failure costs a stall of its own, one after the other: ``1 - stall / gap``;
-- a group that fails during a stall begins its own anew, and all wait for the last one. The stall is
-  over with the first gap between failures as long as it: ``exp(-stall / gap)``, the busy period of
+- each failure has a stall of its own, one after the other: ``1 - stall / gap``;
+- a group that fails during a stall restarts its own stall, and all wait for the last one. The stall
+  ends in the first gap between failures that is as long: ``exp(-stall / gap)``, the busy period of
   a queue with any number of servers (M/D/inf);
-- the stall repairs it in passing: ``1 / (1 + stall / gap)``.
+- the stall also repairs the new failure: ``1 / (1 + stall / gap)``.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from faultline.strategies.in_memory.reliability import time_to_loss, weibull_fai
 
 NODES, GROUP = 1024, 16
 SCALE, SHAPE = 50.0, 3.0
-"""A node has failed by t with F(t) = 1 - exp(-(t / 50)^3)."""
+"""Distribution of a node's failure time: F(t) = 1 - exp(-(t / 50)^3)."""
 
 
 def reliability_table() -> pd.DataFrame:
-    """Return the times until state is lost with 10 %, by the losses that a group tolerates."""
+    """Return the times at which state is lost with 10 % probability, by tolerated losses."""
     failed_by = weibull_failed_by(SCALE, SHAPE)
     times = [(n, time_to_loss(0.1, failed_by, NODES, GROUP, n, 100.0)) for n in (0, 1, 2)]
     return pd.DataFrame(times, columns=["tolerated", "exact"])
 
 
 STALLS_S = (600.0, 180.0)
-"""Stalls whose effective training time on O(100k) GPUs is published (FT-HSDP)."""
+"""Stalls with a published effective training time on O(100k) GPUs (FT-HSDP)."""
 
 FAILURES_PER_1000_NODE_DAYS = 6.50
 """RSC-1 (Kokolis et al. 2025, arXiv 2410.21680); nodes of eight GPUs."""
@@ -58,16 +58,16 @@ def effective_time(treatment: str, stall_s: float) -> float:
 
 
 def stall_table(stage: Stage, steps: int) -> pd.DataFrame:
-    """Simulate both stalls, with failures in them absorbed or begun anew.
+    """Simulate both stalls; a failure during one is absorbed or restarts it.
 
-    Just-in-time checkpoints and 100 groups of 1,000 GPUs. A row per run, with ``simulated`` (useful
-    time over all time) and ``exact``, its closed form; stalls that follow each other have the
-    latter alone.
+    The job has just-in-time checkpoints and 100 groups of 1,000 GPUs. A row per run, with
+    ``simulated`` (useful time over all time) and its closed form ``exact``. Successive stalls have
+    only the latter.
     """
     at_once = {f"times.snapshot_{name}": 0.0 for name in SNAPSHOT_TIMES}
     points = []
     for stall_s, treatment in product(STALLS_S, TREATMENTS):
-        # Others wait for a group that fails while they restart, or their restart repairs it.
+        # The other groups wait for one that fails while they restart, or their restart repairs it.
         waiting = "surfaces" if treatment == "begins-anew" else "absorbed"
         changes = {
             **at_once,

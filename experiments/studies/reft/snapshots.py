@@ -1,15 +1,15 @@
-"""Snapshots in host memory: published times and speeds on A800, beside those of the model.
+"""Snapshots in host memory: published times and speeds on A800, compared with the model.
 
-The state probe measures snapshots of the published size on 16 HGX A800 servers of 8 GPUs, a replica
-a server. Nothing is fitted there: the bandwidths are those of the preset, which says where each
-comes from.
+The state probe measures snapshots of the published size on 16 HGX A800 servers of 8 GPUs, one
+replica per server. This part has no fits: the bandwidths are those of the preset, which names their
+sources.
 
-The bytes of a rank's snapshot are not published by model. The state of a rank is proportional to
-its parameters, and so is its compute, as long as ranks train the same number of tokens. A copy that
-is slow because of how it is driven therefore lengthens an iteration by a fixed multiple of it; one
-constant a mode, taken from one model, says by which. With a thread and a stream of its own the copy
-itself is hidden, and a stall of fixed length is left. REFT's own mode needs no constant:
-the copy is as long as the platform makes it, and costs what it meets of the exchange on PCIe.
+The bytes of a rank's snapshot are not published by model. A rank's state and compute are both
+proportional to its parameters, if all ranks train the same number of tokens. So a copy that is slow
+because of its implementation lengthens an iteration by a fixed multiple. One constant per mode,
+taken from one model, is that multiple. With its own thread and stream, the copy is hidden and a
+stall of fixed length remains. REFT's own mode needs no constant: the platform determines the
+copy's length, and its cost is the overlap with the exchange on PCIe.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from faultline.strategies.protection.base import ProtectedJob
 from faultline.strategies.protection.reft import Reft, ReftOptions
 
 SNAPSHOT_BYTES = 11_471 * 2**20
-"""State of a rank whose snapshots were timed."""
+"""State of a rank in the published snapshot times."""
 
 SHARDED_SNAPSHOTS_S = {1: 0.46, 2: 0.51, 4: 0.354}
 """Seconds of a hidden snapshot by the size of the sharding group."""
 
 LAUNCH_S = SHARDED_SNAPSHOTS_S[4]
-"""Time to launch the copies of a snapshot, taken from shards of four, which PCIe copies in less."""
+"""Time to launch the copies of a snapshot, from shards of four, which PCIe copies faster."""
 
 LOADING_FACTOR = 12.36
-"""Speed of loading over that from NFS: Llama-2 34B on 256 MI250X, bandwidth not stated."""
+"""Speed of loading over that from NFS: Llama-2 34B on 256 MI250X, bandwidth unstated."""
 
 CALIBRATED_ON = "13B"
 
@@ -50,17 +50,17 @@ PLATFORM = "hgx-a800"
 REPLICAS = 16
 GPUS_PER_NODE = 8
 STORAGE_BANDWIDTHS = ("1GB/s", "5GB/s", "25GB/s", "100GB/s", "400GB/s")
-"""Write bandwidths of a file system that all share; 25 GB/s is that of the preset."""
+"""Write bandwidths of a shared file system; 25 GB/s is that of the preset."""
 
 OWN_STORAGE = "25GB/s"
 SHARDING_GROUPS = (2, 4, 8, 16)
 
 
 def snapshot_delay_s(passes_s: float) -> float:
-    """Return what a snapshot of the published size adds to an iteration, in seconds.
+    """Return the time that a snapshot of the published size adds to an iteration, in seconds.
 
-    Nothing is divided among replicas, and no parity is kept: the most that has to be hidden. What
-    is not copied while GPUs compute meets an all-reduce of as many bytes on PCIe.
+    Replicas do not share the state, and there is no parity: the worst case. Bytes not copied during
+    compute compete with an all-reduce of as many bytes on PCIe.
     """
     transfers = _transfers(reft(1))
     path = with_memories(generate_preset(PLATFORM, REPLICAS, cache_directory() / "platforms"))
@@ -83,7 +83,7 @@ def reft(sharding_group: int, code: str = "raim5") -> Reft:
 
 
 def measured(protection: Reft) -> StateTransferTimes:
-    """Return what moving the state takes on the platform."""
+    """Return the transfer times of the state on the platform."""
     return _probe(_transfers(protection), OWN_STORAGE)
 
 
@@ -95,14 +95,14 @@ def _transfers(protection: Reft) -> StateTransfers:
         state_bytes_per_gpu=SNAPSHOT_BYTES,
         peers=tuple(tuple(peers.nodes_of(group)) for group in range(peers.groups)),
         copies=0,
-        # Long enough for all of the copy to meet it.
+        # Long enough to overlap with all of the copy.
         gradient_bytes_per_gpu=SNAPSHOT_BYTES,
         share_bytes_per_gpu=moved.share_bytes_per_gpu,
     )
 
 
 def sharded_table() -> pd.DataFrame:
-    """Return the copy times of shards without parity beside the published snapshot times.
+    """Compare the copy times of shards without parity with the published snapshot times.
 
     A row per sharding group: ``mib`` of a snapshot, and the seconds of its copy: ``published_s``,
     over PCIe alone (``no parity``), and at least as long as the launch of the copies takes
@@ -131,9 +131,9 @@ def sharded_table() -> pd.DataFrame:
 def saving_table() -> pd.DataFrame:
     """Compare saving in memory with asynchronous checkpoints, by file system and sharding group.
 
-    The checkpoint is the best that a file system allows: all 16 replicas copy and write an equal
-    part of one replica each, so that all servers write at once. REFT copies its share and the
-    blocks for its parity, and computes the parity.
+    The checkpoint is the best possible: all 16 replicas copy and write an equal part of one replica
+    each, so all servers write at once. REFT copies its share and the blocks for its parity, and
+    computes the parity.
 
     A row per file system and sharding group: ``reft_s``, ``storage_s``, and their ``factor``.
     """
@@ -147,9 +147,9 @@ def saving_table() -> pd.DataFrame:
 
 
 def _checkpoint_s(bandwidth: str) -> float:
-    """Return the seconds until a checkpoint of one replica is on storage, copied and written.
+    """Return the seconds until a checkpoint of one replica is copied and written to storage.
 
-    To the probe the writers are one group of as many servers, each with an equal part.
+    The probe treats the writers as one group of as many servers, each with an equal part.
     """
     nothing_else: dict[str, Any] = {"peers": (), "copies": 0, "gradient_bytes_per_gpu": 0.0}
     transfers = StateTransfers(1, SNAPSHOT_BYTES / REPLICAS, SNAPSHOT_BYTES, **nothing_else)
@@ -167,8 +167,8 @@ def iteration_table() -> pd.DataFrame:
     """Predict every iteration of the published table.
 
     A row per mode and model: ``published_s`` and ``predicted_s`` of the iteration,
-    ``published_overhead_s`` and ``overhead_s``; and ``calibrated``, the words for a row that a
-    constant was taken from.
+    ``published_overhead_s`` and ``overhead_s``; and ``calibrated``, a text for rows used for a
+    constant.
     """
     table = pd.DataFrame(read_rows("reft", "iterations"))
     table = table.rename(columns={"measured_s": "published_s"})
@@ -187,11 +187,11 @@ def iteration_table() -> pd.DataFrame:
 
 
 def _overhead_s(mode: str, alone_s: float, reference: pd.Series) -> float:
-    """Return by how many seconds snapshots lengthen an iteration, which takes so long alone.
+    """Return the seconds that snapshots add to an iteration, which takes `alone_s` without them.
 
-    The mode is how a snapshot overlaps with training: not at all ("synchronous"), from a background
-    thread ("one thread"), with a copy stream of its own ("thread and stream"), or in buckets where
-    the GPU's link is idle ("hidden": hierarchical asynchronous snapshotting).
+    The mode is the overlap of a snapshot with training: none ("synchronous"), from a background
+    thread ("one thread"), with its own copy stream ("thread and stream"), or in buckets while the
+    GPU's link is idle ("hidden": hierarchical asynchronous snapshotting).
     """
     if mode == "hidden":
         return snapshot_delay_s(alone_s)
@@ -200,12 +200,12 @@ def _overhead_s(mode: str, alone_s: float, reference: pd.Series) -> float:
 
 
 def loading_table() -> pd.DataFrame:
-    """Return how much faster memory loads than storage, by file system and readers."""
+    """Return the speed of loading from memory over that from storage, by file system, readers."""
     found, load_s = [], measured(reft(REPLICAS)).load_s
     for bandwidth in STORAGE_BANDWIDTHS:
         storage = load_preset(PLATFORM, **{"storage.read_bandwidth": bandwidth}).storage
         assert storage is not None
-        for readers, who in ((1, "one replica reads and passes on"), (REPLICAS, "all read")):
+        for readers, reading in ((1, "one replica reads and passes on"), (REPLICAS, "all read")):
             read_s = readers * SNAPSHOT_BYTES * GPUS_PER_NODE / storage.read_bandwidth_bytes_per_s
-            found.append((bandwidth, who, LOADING_FACTOR, read_s / load_s))
+            found.append((bandwidth, reading, LOADING_FACTOR, read_s / load_s))
     return pd.DataFrame(found, columns=["bandwidth", "who", "known", "value"])

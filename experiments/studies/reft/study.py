@@ -1,8 +1,8 @@
-"""Snapshots in host memory (REFT, Wang et al. 2023, arXiv 2310.12670), and beneath other schemes.
+"""Snapshots in host memory (REFT, Wang et al. 2023, arXiv 2310.12670), alone and with schemes.
 
-What is published: how long state in memory survives, what a snapshot costs an iteration, how fast
-it is saved; and what FT-HSDP's shorter stalls are worth. What is not: REFT and its relatives
-beneath SPARe, replication and plain checkpoints.
+Published: the survival of state in memory, the cost of a snapshot per iteration, the speed of
+saving, and the effect of FT-HSDP's shorter stalls. Unpublished: REFT and its relatives with
+SPARe, replication and plain checkpoints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from faultline.experiments.studies.stage import Stage
 
 
 class ReftStudy(Study):
-    """Measurements of REFT's authors and of FT-HSDP's, and REFT beneath other schemes."""
+    """Measurements of REFT's authors and of FT-HSDP's, and REFT with other schemes."""
 
     charts: ClassVar = {
         "combinations.png": (combinations.draw_combinations, "combinations"),

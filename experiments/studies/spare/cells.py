@@ -1,4 +1,4 @@
-"""Cells that are published and simulated, and the study's constants beside its platform."""
+"""Cells that are published and simulated, and the study's constants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DISTRIBUTIONS = ("weibull", "exponential")
 
 
 def headline() -> pd.DataFrame:
-    """Return the best redundancy of each scheme and N, as the paper's table has it."""
+    """Return the best redundancy of each scheme and N, as in the paper's table."""
     return pd.DataFrame(read_rows("spare", "spare_headline"))
 
 
@@ -67,7 +67,7 @@ class Cell:
     distribution: str = "weibull"
 
     def settings(self) -> dict[str, Any]:
-        """Return what sets this cell apart from its scenario.
+        """Return the changes of this cell to its scenario.
 
         The rules of the study include its checkpoint intervals; sound rules derive their own.
         """
@@ -104,7 +104,7 @@ def full_cells() -> list[Cell]:
 
 def cell_points(cells: Iterable[Cell], seeds: int) -> Iterator[Point]:
     """Yield the runs of every cell, labelled with its ``rules``."""
-    # What is measured on the platform depends on the rules and the groups only.
+    # Measured values depend only on the rules and the groups.
     durations: dict[tuple[str, int], Durations] = {}
     for cell in cells:
         known = durations.get((cell.rules, cell.groups))
@@ -128,16 +128,16 @@ def variant_points(part: str, seeds: int) -> Iterator[Point]:
 
 
 def settings_of(variant: dict[str, Any]) -> list[str]:
-    """Return what a line of ``data/variants.csv`` changes in its rules, as ``key=value``."""
+    """Return the changes of a line of ``data/variants.csv`` to its rules, as ``key=value``."""
     return variant["settings"].split("; ") if "settings" in variant else []
 
 
-def measure_fabric(asked: tuple[int, Path]) -> dict[str, Any]:
+def measure_fabric(setting: tuple[int, Path]) -> dict[str, Any]:
     """Generate ``spare-600k`` for N groups in a directory, and measure the job's phases on it.
 
     All-reduce, checkpoint write and load in SimGrid, in seconds, beside the study's constants.
     """
-    groups, directory = asked
+    groups, directory = setting
     path = generate_preset("spare-600k", groups, directory)
     settings = {"job.groups": groups, "platform.file": path.as_posix()}
     measured = cached_probe(path, traffic_of(load_scenario("spare-sound", settings), path))

@@ -1,4 +1,4 @@
-"""The figures of the SPARe reproduction; they read tables and nothing else."""
+"""The figures of the SPARe reproduction; they read only tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _BEYOND: Mapping[str, Any] = {
 
 
 def draw_curves(runs: pd.DataFrame) -> Figure:
-    """Draw ratio, availability and mean stacks over redundancy, a column an N.
+    """Draw ratio, availability and mean stacks over redundancy, a column per N.
 
     These are runs under the rules of the study, with Weibull failures. Bands span the seeds;
     published values are hollow diamonds.
@@ -146,7 +146,7 @@ def _saved_text(saved: pd.Series) -> str:
 
 
 def draw_rates(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
-    """Draw which scheme trains soonest at which failure rate, for the job of the overview.
+    """Draw the fastest scheme by failure rate, for the job of the overview.
 
     Tables are those of `rates.sweep` and `rates.crossings`.
     """
@@ -159,9 +159,9 @@ def draw_rates(curves: pd.DataFrame, crossings: pd.DataFrame) -> Figure:
     axis.set_xticks(list(_TICKS), list(_TICKS.values()))
     axis.set_xticks([], minor=True)
     _shade_leaders(axis, mine, rows_with(crossings, **OVERVIEW))
-    for rate, what in _LANDMARKS.items():
+    for rate, landmark in _LANDMARKS.items():
         axis.annotate(
-            what, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
+            landmark, (rate, 1.0), (rate, 1.07), fontsize=8.5, color="#444444", ha="center",
             va="bottom", arrowprops={"arrowstyle": "-|>", "color": "#444444", "shrinkA": 0},
         )  # fmt: skip
     axis.set_xlabel("mean time between failures of the whole job  (failures often → seldom)")
@@ -194,13 +194,13 @@ def _draw_scheme(axis: Axes, rows: pd.DataFrame, look: LineLook, place: int) -> 
         linewidth=0.9, marker=look.marker, color=colour, markersize=6, elinewidth=1,
     )  # fmt: skip
     beyond = rows.mtbf_s[rows.time_to_train_ratio.isna() | (rows.low > _TOP)]
-    # Side by side if several schemes are beyond the top.
+    # Side by side if several schemes exceed the top.
     axis.plot(beyond * 1.13**place, [_TOP] * len(beyond), color=colour, **_BEYOND)
 
 
 def _shade_leaders(axis: Axes, mine: pd.DataFrame, crossings: pd.DataFrame) -> None:
-    """Shade the rates by the scheme that is soonest, and name the scheme and the borders above."""
-    # If groups rejoin, the rules are others: leaders are those of one set of rules.
+    """Shade the rates by the fastest scheme, and name the scheme and the borders above."""
+    # Rejoining changes the rules; leaders are compared under one set of rules.
     first = mine[(mine.mtbf_s == mine.mtbf_s.min()) & (mine.strategy != REJOINING)]
     spans = [(first.set_index("strategy").time_to_train_ratio.idxmin(), float(mine.mtbf_s.min()))]
     for change in crossings.dropna(subset=["mtbf_s"]).sort_values("mtbf_s").itertuples():

@@ -1,8 +1,8 @@
-"""Which scheme trains soonest at which failure rate: each scheme at its best, at many rates.
+"""The fastest scheme by failure rate: each scheme at its best, at many rates.
 
-Checkpoints alone, replication and SPARe; rules, distribution and groups as in the study. Closed
-forms say which redundancies and checkpoint intervals are candidates; the least mean counts. And the
-failure rates at which one scheme overtakes another, with their sentence.
+The schemes are checkpoints alone, replication and SPARe; rules, distribution and groups are those
+of the study. Closed forms select candidates for redundancy and checkpoint interval; the least
+simulated mean decides. Results include the rates at which one scheme overtakes another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from faultline.simulator.job import Durations
 from faultline.strategies.registry import strategy_class
 
 REJOINING = "spare-rejoining"
-"""SPARe whose failed groups are repaired and come back at checkpoints; else they wait for the next
+"""SPARe with repair: failed groups rejoin at checkpoints. Without it, they wait for the next
 restart."""
 SCHEMES = ("checkpoint", "replication", "spare")
 OVERVIEW = {"rules": "spare-sound", "distribution": "weibull", "groups": 200}
@@ -36,15 +36,15 @@ OVERVIEW = {"rules": "spare-sound", "distribution": "weibull", "groups": 200}
 STEPS = 10_000
 """Steps of the study's job."""
 LIMIT_S = 365 * 86_400.0
-"""A job that would take longer, in seconds, does not finish: a year."""
+"""Time limit of a job, in seconds (a year); a longer job counts as unfinished."""
 
 RATES_S = tuple(60.0 * minutes for minutes in (1, 2, 5, 10, 30, 60, 120, 180, 360, 1440))
-"""Mean times between failures of the whole job, in seconds; dense where schemes overtake."""
+"""Mean times between failures of the whole job, in seconds; dense near the crossings."""
 
 REPAIR_S = 3 * 3600.0
-"""Repair of a group that rejoins, in seconds: that of the grid `adaptive`."""
+"""Repair of a group that rejoins, in seconds, as in the grid `adaptive`."""
 _OF_REJOINING = (2, 12)
-"""Redundancies of groups that rejoin: one of them is the best at each rate, within 1 %."""
+"""Redundancies for groups that rejoin: one of them is the best at each rate, within 1 %."""
 
 _PREDICTED, _LARGEST = 3, 16
 _SETTING = ["rules", "distribution", "groups", "mtbf_s"]
@@ -56,14 +56,14 @@ class Setting:
     """A job and its failures; the scheme is open."""
 
     rules: str  # Name of the scenario: ``spare-study`` or ``spare-sound``.
-    # Of the time between two failures of a group: ``weibull`` (shape 0.78) or ``exponential``.
+    # Distribution of a group's time between failures: ``weibull`` (shape 0.78) or ``exponential``.
     distribution: str
     groups: int  # Number of groups N.
     mtbf_s: float  # Mean time between failures of the whole job, in seconds.
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """What is simulated: groups rejoin in the job of the overview alone."""
+        """Simulated schemes: groups rejoin only in the job of the overview."""
         job = {"rules": self.rules, "distribution": self.distribution, "groups": self.groups}
         return (*SCHEMES, REJOINING) if job == OVERVIEW else SCHEMES
 
@@ -86,7 +86,7 @@ class Setting:
 
 
 def settings() -> list[Setting]:
-    """Return all settings, a job's rates after each other."""
+    """Return all settings, grouped by job."""
     jobs = product(GROUPS, RULES, DISTRIBUTIONS, RATES_S)
     return [Setting(rules, lives, groups, mtbf_s) for groups, rules, lives, mtbf_s in jobs]
 
@@ -94,8 +94,8 @@ def settings() -> list[Setting]:
 def sweep(stage: Stage, settings: Sequence[Setting]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run the settings, each scheme at its best redundancy and checkpoint interval.
 
-    Seeds are the same everywhere: under sound rules all schemes meet the same failures. Returned
-    are a row a run, its ratio infinite if it does not finish; and the curves.
+    All settings have the same seeds: under sound rules all schemes see the same failures. Returns a
+    row per run, with an infinite ratio if it does not finish; and the curves.
     """
     jobs = [list(each) for _, each in groupby(settings, lambda one: replace(one, mtbf_s=0.0))]
     found = chain.from_iterable(stage.calls("closed forms", choices_of, jobs))
@@ -132,7 +132,7 @@ def choices_of(settings: Sequence[Setting]) -> list[list[list[Choice]]]:
 def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
     """Return the least redundancy, and the few best by the plain J(r) of Lee et al. 2026 (SPARe).
 
-    J takes microseconds, and the exact forms, which decide among these few, tens of milliseconds.
+    J takes microseconds. The exact forms select among these few and take tens of milliseconds.
     """
     if name == REJOINING:
         job = setting.job(name, 2, durations)
@@ -147,18 +147,18 @@ def _likely(setting: Setting, name: str, durations: Durations) -> list[Choice]:
 
 
 def _no_later_than_a_life(choice: Choice) -> Choice:
-    """Limit the interval: outside their range, forms may ask for more steps than a life has."""
+    """Limit the interval: outside their range, forms may return more steps than a life has."""
     latest = max(1, min(choice.interval_steps, round(choice.steps_per_life)))
     return replace(choice, question=at_interval(choice.question, latest))
 
 
 def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
-    """Return which choices of one scheme and setting to run; the least mean is its best.
+    """Return the choices of one scheme and setting to simulate; the least mean is its best.
 
-    The best predicted; and the next best that is not its neighbour, as neighbours differ by less
-    than seeds do, if it is predicted within 1 %: of those up to 3 % few do better. Of groups that
-    rejoin nothing is predicted: all of theirs are simulated, each at 0.6 and 1.6 times the
-    interval, too.
+    One is the best predicted. Another is the next best within 1 % that is not its neighbour: seeds
+    differ by more than neighbours do, and of choices up to 3 % behind few turn out better. No form
+    predicts groups that rejoin: each of their choices is simulated, also at 0.6 and 1.6 times the
+    interval.
     """
     best, *others = choices
     if best.question.scenario.rejoin.when != "at-restart":
@@ -178,7 +178,7 @@ def to_simulate(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
-    """Yield the runs of a choice; jobs are no longer than it takes, with a limit in proportion."""
+    """Yield the runs of a choice; jobs are as short as possible, with a proportional time limit."""
     steps = steps_to_simulate(setting, choice)
     changes = {"job.steps": steps, "job.time_limit_s": LIMIT_S * steps / STEPS}
     job = replace(choice.question, scenario=choice.question.scenario.with_(changes))
@@ -187,12 +187,12 @@ def points_of(setting: Setting, choice: Choice, seeds: int) -> Iterator[Point]:
 
 
 def steps_to_simulate(setting: Setting, choice: Choice) -> int:
-    """Return for how many steps to run: enough lives and failures, at most the whole job.
+    """Return the number of steps to simulate: enough lives and failures, at most the whole job.
 
-    Lives that end with their first failure scatter most: 200 of them run, and 15 of others.
-    Failures count, as all groups are new at first: a Weibull shape of 0.78 gives N / 3 more of them
-    than their mean says, however long the job is: 8 a group. If checkpoints alone are far behind,
-    fewer suffice: restarts of all groups take long to simulate.
+    Lives that end with their first failure vary most, so 200 of them run, and 15 of others. Groups
+    are new at first, so a Weibull shape of 0.78 adds N / 3 failures to the expected number. 8
+    failures per group make that excess small. If checkpoints alone are far behind, fewer suffice:
+    restarts of all groups take long to simulate.
     """
     lives, failures = 15, 8 * setting.groups
     if choice.redundancy == 1:
@@ -208,7 +208,7 @@ def ideal_s(job: ResolvedJob) -> float:
 
 
 def with_finished(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with ``finished``, and an infinite ratio if a job is not."""
+    """Return runs with ``finished``, and an infinite ratio for unfinished jobs."""
     finished = runs.completed_steps >= runs.steps
     ratio = runs.time_to_train_ratio.where(finished, inf)
     return runs.assign(finished=finished, time_to_train_ratio=ratio)
@@ -221,7 +221,7 @@ def best_runs(
 ) -> pd.DataFrame:
     """Return the runs of each setting and scheme (`keys`) at the choice of the least mean ratio.
 
-    The least of a few means is a little too low: by less than their standard error.
+    The least of a few means is biased low, by less than their standard error.
     """
     means = runs.groupby([*keys, *choice], sort=False).time_to_train_ratio.mean()
     best = means.reset_index().sort_values("time_to_train_ratio", kind="stable")
@@ -231,12 +231,12 @@ def best_runs(
 def _curves(
     best: pd.DataFrame, predicted: dict[tuple[Setting, str], Choice]
 ) -> Iterator[dict[str, object]]:
-    """Yield a row a setting and scheme at its best.
+    """Yield a row per setting and scheme at its best.
 
     It has the setting, ``strategy``, ``redundancy``, ``interval_steps``; ``finished``, the share of
-    the seeds; mean ratio, ``low`` and ``high`` (95 % interval) and ``availability``, empty where
-    not all seeds finish; ``time_days`` of the whole job; the closed forms at the redundancy that
-    they find best if they hold (`Prediction.holds_for`), else empty; the published values.
+    the seeds; mean ratio, ``low`` and ``high`` (95 % interval) and ``availability``, empty unless
+    all seeds finish; ``time_days`` of the whole job; the closed forms at their best redundancy if
+    they hold (`Prediction.holds_for`), else empty; the published values.
     """
     known = headline().set_index(["scheme", "groups"])
     for (*values, scheme), mine in best.groupby([*_SETTING, "strategy"], sort=False):
@@ -271,15 +271,15 @@ _CROSSING = ("often", "seldom", "mtbf_s", "low_s", "high_s", "closed_form_s")
 
 
 def crossings(best: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return where the lead changes between two schemes, each at its best.
+    """Return the rates at which the lead changes between two schemes, each at its best.
 
-    `best` has a row a run (`best_runs`), `curves` a row a setting and scheme (`sweep`).
+    `best` has a row per run (`best_runs`), `curves` a row per setting and scheme (`sweep`).
 
-    A row a crossing: rules, distribution, groups; ``often``, the scheme that is sooner where
-    failures are more frequent, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval
-    ``low_s`` to ``high_s`` (at an end of the range if that is open), and ``closed_form_s``,
-    empty if the closed forms have none in their range. If the lead never changes there is one
-    row without ``mtbf_s``, whose ``often`` leads throughout.
+    The frame has a row per crossing: rules, distribution, groups; ``often``, the faster scheme at
+    more frequent failures, and ``seldom``, the other; ``mtbf_s`` with its 95 % interval ``low_s``
+    to ``high_s`` (at an end of the range if that is open); ``closed_form_s``, empty if the closed
+    forms have none in their range. If the lead never changes, one row has no ``mtbf_s``, and its
+    ``often`` leads throughout.
     """
     rows: list[dict[str, Any]] = []
     for job, mine in best.groupby(_JOB, sort=False):
@@ -318,7 +318,7 @@ def _of_pair(
 
 
 def crossing_sentence(crossings: pd.DataFrame) -> str:
-    """Say where checkpoints alone overtake SPARe, and what becomes of replication."""
+    """Return the rate at which checkpoints overtake SPARe, and replication's, as a sentence."""
     sound = crossings[crossings.rules == "spare-sound"]
     overtaken = sound[(sound.seldom == "checkpoint") & (sound.often == "spare")].mtbf_s.dropna()
     text = (

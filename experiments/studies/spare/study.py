@@ -2,7 +2,7 @@
 
 SPARe against replication, both with checkpoints, on 600,000 GPUs in N = 200, 600, 1000 groups with
 a failure every 300 s: once under the rules of the published simulator, once under sound ones. Then
-both and checkpoints alone with a failure every minute to every day.
+both schemes and checkpoints alone, with mean times between failures from a minute to a day.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAVED = "time saved over replication"
 
 
 class SpareStudy(Study):
-    """SPARe against replication, and what becomes of both at other failure rates."""
+    """SPARe against replication, at the published and at other failure rates."""
 
     charts: ClassVar = {
         "headline.png": (figures.draw_headline, "headline", "savings"),
@@ -31,7 +31,7 @@ class SpareStudy(Study):
     }
 
     def simulate(self, stage: Stage) -> Results:
-        """Run the cells, the shortcuts, what sound rules lean on, and the failure rates."""
+        """Run the cells, the shortcuts, the assumptions of the sound rules, and the rates."""
         fabric = [(groups, stage.folder("platforms")) for groups in cells.GROUPS]
         measured = stage.calls("measuring the fabric", cells.measure_fabric, fabric)
         chosen = stage.pick(cells.default_cells(), cells.full_cells())
@@ -67,19 +67,19 @@ class SpareStudy(Study):
         }
 
     def row_tables(self, results: Results) -> Mapping[str, Any]:
-        """Return the results, and 0 ``crossings`` where the lead never changes."""
+        """Return the results, and 0 ``crossings`` if the lead never changes."""
         changes = results["failure-rates-crossings"]
         never = changes[changes.mtbf_s.isna()].assign(crossings=0.0)
         return {**results, "never": never}
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say where checkpoints overtake SPARe, and what the published gain comes to."""
+        """Return the crossing of checkpoints and SPARe, and the published gain as simulated."""
         found = results["failure-rates-crossings"]
         return rates.crossing_sentence(found), closing_sentence(results["savings"])
 
 
 def with_published(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return runs beside published values, which are of the study's rules and Weibull failures."""
+    """Return runs beside published values, which have the study's rules and Weibull failures."""
     return runs.merge(cells.published_cells(), how="left")
 
 
@@ -89,7 +89,7 @@ def best_of(runs: pd.DataFrame, *keys: str) -> pd.DataFrame:
 
 
 def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the headline: a row a scheme and N, published beside simulated.
+    """Return the headline: a row per scheme and N, published beside simulated.
 
     `study` and `sound` are at the published redundancy, `sound_best` at the redundancy of the least
     mean ratio. The columns `_low` and `_high` are the ends of the 95 % interval over seeds.
@@ -122,9 +122,9 @@ def headline_of(runs: pd.DataFrame) -> pd.DataFrame:
 def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """Return the share of replication's time that SPARe saves; runs of the same seed are a pair.
 
-    A row a N and rules: under the rules of the study each scheme has its published redundancy,
-    under sound rules the one that is best there. `low` and `high` are the ends of the 95 % interval
-    over seeds.
+    A row per N and rules: under the rules of the study each scheme has its published redundancy,
+    under sound rules its best one. `low` and `high` are the ends of the 95 % interval over
+    seeds.
     """
     rows: list[dict[str, Any]] = []
     for groups, mine in head.groupby("groups"):
@@ -146,7 +146,7 @@ def savings_of(runs: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def closing_sentence(savings: pd.DataFrame) -> str:
-    """Say what the study's headline comes to, here and under sound rules."""
+    """Return the study's headline as simulated, under its rules and sound ones, as a sentence."""
 
     def saved(rules: str, column: str = "saved") -> str:
         shares = sorted(savings[savings.rules == rules][column])
@@ -164,7 +164,7 @@ def closing_sentence(savings: pd.DataFrame) -> str:
 
 
 def best_of_sensitivity(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return a row an assumption and scheme, each at the redundancy of the least mean ratio."""
+    """Return a row per assumption and scheme, each at the redundancy of the least mean ratio."""
     best, found = best_of(runs, "assumption", "strategy"), []
     for (assumption, scheme), mine in best.groupby(["assumption", "strategy"], sort=False):
         ratio = row_of(_RATIO, scheme, assumption, None, list(mine[_RATIO]), "1")

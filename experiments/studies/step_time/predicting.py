@@ -1,12 +1,12 @@
 """Fits a stack's efficiency on one row, and predicts the others: every step is simulated.
 
 The study simulates a part of the job on a part of the cluster. Replicas are equal, and published
-fabrics have full bandwidth between them, so the replicas of two servers stand for all: each ring
-between replicas enters and leaves a server as it does everywhere. Bytes are those of all replicas.
+fabrics have full bandwidth between them, so the replicas of two servers represent all: each ring
+between replicas enters and leaves a server in the same way. Bytes are those of all replicas.
 
-Collectives inside a scale-up domain are simulated as a step runs them. They are given bytes that
-follow from the published curves, so their bus bandwidth checks that the runner gives back what it
-was given, latencies included; it predicts nothing.
+Collectives inside a scale-up domain are simulated as in a step. Their bytes follow from the
+published curves. So their bus bandwidth predicts nothing: it checks that the runner reproduces its
+input, latencies included.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def gpus_per_domain(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """As many replicas of a job as two blocks of scale-up domains hold."""
+    """The replicas of a job that fit into two blocks of scale-up domains."""
 
-    layout: Layout  # The replicas that are simulated.
+    layout: Layout  # The simulated replicas.
     domains: int  # Scale-up domains they need.
-    slots: int  # Replicas of which a stage shares a domain.
+    slots: int  # Number of replicas that share a domain at a stage.
 
     @classmethod
     def of(cls, layout: Layout, domain_gpus: int) -> Window:
@@ -73,7 +73,7 @@ class Window:
     def pattern(self, job: ParallelJob) -> StepPattern:
         """Return the step of the window's replicas.
 
-        A ring that does not leave a domain goes over NVLink, at a ring's share of it.
+        A ring within a domain uses NVLink, at a ring's share of it.
         """
         pattern = job.pattern()
         kernels = job.kernels
@@ -103,7 +103,7 @@ class WindowTimer:
         self._known: dict[StepPattern, StepTime] = {}
 
     def __call__(self, job: ParallelJob, slowdown: float = 0.0) -> StepTime:
-        """Return how long a step takes if its middle stage computes longer by a part.
+        """Return the time of a step whose middle stage has `slowdown` more compute time.
 
         Each stage waits for the slowest of its GPUs, in all replicas.
         """
@@ -139,25 +139,25 @@ def _on_cluster(name: str, domains: int, run: Callable[[Path, Timer], Result]) -
 
 
 _TOLERANCE = 1e-4
-"""Of a fitted step time."""
+"""Relative tolerance of a fitted step time."""
 _MOST_STEPS = 12
 
 TimeJob = Callable[[ParallelJob, float], StepTime]
-"""Times a job of which one stage computes longer by a part."""
+"""Times a job with a relative slowdown of one stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases that share an efficiency, and are simulated in one process."""
+    """Cases with a common efficiency, simulated in one process."""
 
     cases: tuple[Case, ...]  # Predicted rows.
-    fitted: Case  # The row that the efficiency is fitted on.
-    # Efficiency by choices for the fitted row, where it is known already.
+    fitted: Case  # The row for the fit of the efficiency.
+    # Efficiency by choices for the fitted row, if already known.
     efficiencies: Mapping[Choice, float] = field(default_factory=dict)
 
 
 def simulated_choices(case: Case) -> tuple[Choice, ...]:
-    """Return the choices of a case that are simulated: the one that is taken, and ends of each."""
+    """Return the simulated choices of a case: the default, and the ends of each."""
     every = case.choices
     taken = every[0]
     ends = [taken]
@@ -177,7 +177,7 @@ class Predicted:
 
 
 def simulate(group: Group) -> Predicted:
-    """Fit a group's efficiency if it is not known, and run its cases."""
+    """Fit a group's efficiency if it is unknown, and run its cases."""
     kind = group.fitted.software.cluster
     size = gpus_per_domain(kind)
     everything = group.cases if group.efficiencies else (group.fitted, *group.cases)
@@ -215,33 +215,33 @@ def _simulate(group: Group, platform: Path, timer: Timer) -> Predicted:
 
 
 def expected_step(case: Case, job: ParallelJob, time_job: TimeJob) -> StepTime:
-    """Return a step's mean time over clusters of which some hosts are slow, if they are.
+    """Return a step's mean time over clusters with randomly placed slow hosts, if there are any.
 
-    All wait for a slow stage, and two are no worse than one: what counts is the chance that none of
-    the job's hosts is slow.
+    All wait for a slow stage, and two are no worse than one. So only the probability matters that
+    none of the job's hosts is slow.
     """
     stack = case.software
-    sound = time_job(job, 0.0)
+    undisturbed = time_job(job, 0.0)
     if not stack.slow_hosts:
-        return sound
+        return undisturbed
     slow = time_job(job, stack.slowdown)
     none = (1.0 - stack.slow_hosts) ** (case.gpus / gpus_per_domain(stack.cluster))
     mean = {
-        part: none * parts_down + (1.0 - none) * asdict(slow)[part]
-        for part, parts_down in asdict(sound).items()
+        part: none * part_s + (1.0 - none) * asdict(slow)[part]
+        for part, part_s in asdict(undisturbed).items()
     }
-    return replace(sound, **mean)
+    return replace(undisturbed, **mean)
 
 
 _HOST_SPREAD = 0.05
-"""Of the speeds of eight equal GPUs in a host (Bekman, ML engineering handbook)."""
+"""Spread of the speeds of eight equal GPUs in a host (Bekman, ML engineering handbook)."""
 
 
 def slowest_gpu(gpus: int) -> float:
-    """Return by what part the slowest of some GPUs computes longer than the median GPU.
+    """Return the relative excess of the slowest GPU's compute time over that of the median GPU.
 
-    Speeds are normal. The slowest and the fastest of eight differ by `_HOST_SPREAD`. The median of
-    the slowest counts; that of a single GPU is no slower.
+    Speeds are normal. The slowest and the fastest of eight differ by `_HOST_SPREAD`. The result is
+    the median of the slowest; for a single GPU it is zero.
     """
 
     def deviations(count: int) -> float:
@@ -252,9 +252,9 @@ def slowest_gpu(gpus: int) -> float:
 
 
 def fit(case: Case, choice: Choice, time_job: TimeJob) -> float:
-    """Return the efficiency at which a simulated step takes as long as published.
+    """Return the efficiency at which the simulated step time equals the published one.
 
-    A step's time is nearly a + b / efficiency: secants over its inverse meet it at once.
+    A step's time is nearly a + b / efficiency, so secants over its inverse converge at once.
     """
     unit, value = case.outputs[0]
     assert value is not None, f"{case.label} is not published: nothing to fit on"

@@ -1,7 +1,7 @@
-"""Published training steps, ``data/published.csv``, and the software that took them.
+"""Published training steps, ``data/published.csv``, and the software that ran them.
 
-The only number of a software that is fitted is the efficiency of its computations: on one published
-row, while the study runs. The rest are statements, one a stack (``data/stacks.csv``).
+The only fitted number of a software is the efficiency of its computations, on one published row,
+at the start of the study. All others are stated, one line per stack (``data/stacks.csv``).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Stack:
     tensor_overlap: float = 0.0
     pipeline_overlap: float = 0.0
     gradient_overlap: float = 0.0
-    # Whether `gradient_overlap` holds for pipelines of several stages too.
+    # Whether `gradient_overlap` also holds for pipelines of several stages.
     overlaps_gradients_of_pipelines: bool = True
-    # Share of its cluster's servers that compute more slowly, and by what part.
+    # Share of slow servers in its cluster, and their relative slowdown.
     slow_hosts: float = 0.0
     slowdown: float = 0.0
 
@@ -54,11 +54,11 @@ STACKS: Mapping[str, Stack] = {
     )
     for row in read_rows("step_time", "stacks")
 }
-"""All of them, by name."""
+"""All stacks, by name."""
 
 
 class Choice(NamedTuple):
-    """Decisions about a job that its source may leave out."""
+    """Decisions about a job that its source may omit."""
 
     virtual_stages: int  # Parts of a stage.
     micro_batch: int  # Sequences of a micro-batch.
@@ -72,25 +72,25 @@ Unit = Literal["s", "TFLOP/s", "%", "tokens/s"]
 class Case:
     """A row of a published table."""
 
-    label: str  # Its section, and its own part of the name.
+    label: str  # Its section, and its own name within that.
     stack: str  # Key of `STACKS`.
     model: Transformer
     degrees: Layout  # Replicas are times ranks of context parallelism; parts of a stage a choice.
     batch: int  # Sequences of a step.
-    # Units in which it is published, and the values; the one that its source gives comes first.
+    # Published units and values; the unit of the source comes first.
     outputs: tuple[tuple[Unit, float | None], ...]
-    context: int = 1  # Ranks among which a sequence is divided.
+    context: int = 1  # Number of ranks that share a sequence.
     recompute: Recompute | None = None  # That of its software if None.
     eight_bit: bool = False  # Whether matrix products are in 8 bits.
-    # Parts of a stage and sequences of a micro-batch that are legal; the first is taken if one is.
+    # Legal parts of a stage and sequences of a micro-batch; the first legal one is the default.
     virtual_choices: tuple[int, ...] = (1,)
     micro_batch_choices: tuple[int, ...] = (1,)
-    # Kernels of attention that it may have had; that of its software if there are none.
+    # Possible kernels of attention; empty means that of its software.
     attention_choices: tuple[AttentionKernel, ...] = ()
 
     @property
     def section(self) -> str:
-        """The table that it is a row of."""
+        """The table of the row."""
         return self.label.partition(" ")[0]
 
     @property
@@ -100,12 +100,12 @@ class Case:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the efficiency of its stack follows from it."""
+        """Whether it is the row for the fit of its stack's efficiency."""
         return self.label == self.software.fitted_on
 
     @property
     def layout(self) -> Layout:
-        """Degrees of parallelism, with the parts of a stage that are taken."""
+        """Degrees of parallelism, with the default parts of a stage."""
         return replace(self.degrees, virtual_stages=self.choices[0].virtual_stages)
 
     @property
@@ -115,10 +115,10 @@ class Case:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """All legal choices of what the source does not state, the one that is taken first.
+        """All legal choices for unstated values, the default first.
 
-        Interleaving needs micro-batches in multiples of the stages; a micro-batch divides what a
-        replica takes, and its activations fit into the memory of the GPU.
+        Interleaving needs micro-batches in multiples of the stages. A micro-batch divides the batch
+        of a replica, and its activations fit into the memory of the GPU.
         """
         kernels = self.attention_choices or (self.software.attention,)
         every = tuple(
@@ -172,7 +172,7 @@ class Case:
         return self.batch * self.model.sequence_tokens * count(self.model)
 
     def in_unit(self, step_s: float, unit: Unit) -> float:
-        """Return a step time in a unit that a source uses; twice, it is the step time again."""
+        """Convert between a step time and a unit of a source; the conversion is its own inverse."""
         if unit == "s":
             return step_s
         amount = {
@@ -184,7 +184,7 @@ class Case:
 
 
 def _without_recompute(model: Transformer, passes: int = 3) -> float:
-    """Return FLOP per token of Korthikanti et al. 2022: masked scores count, nothing twice."""
+    """Return FLOP per token of Korthikanti et al. 2022: with masked scores, no recomputation."""
     layers, hidden = model.layers, model.hidden
     scores = model.sequence_tokens / (6 * hidden)
     logits = model.vocabulary / (4 * passes * layers * hidden)
@@ -192,12 +192,12 @@ def _without_recompute(model: Transformer, passes: int = 3) -> float:
 
 
 def _with_recompute(model: Transformer) -> float:
-    """Return FLOP per token of Narayanan et al. 2021: masked scores and recomputation count."""
+    """Return FLOP per token of Narayanan et al. 2021: with masked scores and recomputation."""
     return _without_recompute(model, passes=4)
 
 
 def _causal(model: Transformer) -> float:
-    """Return six FLOP per weight and token, and the scores that are not masked."""
+    """Return six FLOP per weight and token, and the unmasked scores."""
     weights = model.parameters - model.input_embedding_parameters
     scores = 6.0 * model.layers * model.sequence_tokens * model.hidden
     return 6.0 * weights + scores

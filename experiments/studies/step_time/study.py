@@ -1,8 +1,8 @@
-"""Predicted lengths of training steps, beside published ones.
+"""Predicted lengths of training steps, compared with published ones.
 
-SimGrid runs a step of every row, on as much of the cluster as stands for all of it. The time comes
-from published speeds of kernels and links and from one number per software: the efficiency of its
-computations, which is fitted on one row while the study runs. Every other row is a prediction.
+SimGrid runs a step of every row, on a representative part of the cluster. The time follows from
+published speeds of kernels and links and from one number per software: the efficiency of its
+computations, fitted on one row at the start. Every other row is a prediction.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PARTS = {
     "data_parallel_s": "data parallel",
     "optimizer_s": "optimizer",
 }
-"""Columns of a step's time, and what they are called."""
+"""Columns of a step's time, and their labels."""
 
 QUANTITIES = {
     "s": "step time",
@@ -55,10 +55,10 @@ QUANTITIES = {
 }
 
 SECTIONS = {row["section"]: row for row in read_rows("step_time", "sections")}
-"""Sources of the rows: name, and what errors were to be at most, mean and worst."""
+"""Sources of the rows: name, and the targets for errors, mean and worst."""
 
 _DEEP = 16
-"""Stages of a pipeline above which a row is simulated alone: it takes as long as many others."""
+"""Rows with more pipeline stages are simulated alone: each takes as long as many others."""
 
 # Useful time in blue, communication in green and warm colours, waiting in grey.
 _LOOKS = {
@@ -76,9 +76,9 @@ _COLOURS = {"A100": "#0072B2", "H100": "#D55E00", "GB200": "#009E73"}
 def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row per case and unit: the published and the predicted value, and its parts.
 
-    `low` and `high` are the extremes over the legal parts of a stage and sizes of a micro-batch,
-    where the source states none. `constant` is the error if each GPU did as many model FLOP per
-    second as on the fitted row.
+    `low` and `high` are the extremes over legal parts of a stage and sizes of a micro-batch, if the
+    source states none. `constant` is the error if each GPU did as many model FLOP per second as on
+    the fitted row.
     """
     rows = []
     known = {case.label: case for case in cases}
@@ -115,7 +115,7 @@ def predictions(cases: Sequence[Case], simulated_rows: pd.DataFrame) -> pd.DataF
 
 
 def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float:
-    """Return what a case would come to at the model FLOP per second of a GPU of its fitted row."""
+    """Return the value of a case at the model FLOP per second and GPU of its fitted row."""
     fitted = known[case.software.fitted_on]
     fitted_unit, value = fitted.outputs[0]
     assert value is not None
@@ -124,7 +124,7 @@ def at_constant_rate(case: Case, known: Mapping[str, Case], unit: Unit) -> float
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean and the worst error of each section, in percent of what was published."""
+    """Return the mean and the worst error of each section, in percent of the published value."""
     rows = []
     for section, mine in judged(table).groupby("section", sort=False):
         goal, worst = SECTIONS[str(section)].get, mine.loc[mine.error.abs().idxmax()]
@@ -138,14 +138,14 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def judged(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what counts: rows that are published and not fitted, each in its first unit."""
+    """Return the judged rows: published and not fitted, each in its first unit."""
     return table[~table.fitted & table.error.notna()].drop_duplicates("case")
 
 
 def draw_agreement(table: pd.DataFrame) -> Figure:
     """Draw the error of every published row, by section."""
     known = table[table.error.notna()].drop_duplicates("case")
-    # Seconds: a rate that is too high is a step that is too short.
+    # In seconds: a rate that is too high is a step time that is too short.
     too_long = np.where(known.unit == "s", known.error, 1.0 / (1.0 + known.error) - 1.0)
     known = known.assign(too_long=too_long)
     sections = list(known.section.unique())
@@ -178,7 +178,7 @@ def draw_parts(table: pd.DataFrame) -> Figure:
     known = table[table.published.notna()].drop_duplicates("case")
     known = known.assign(source=[section_name(section) for section in known.section])
     parts = {part: name for part, name in PARTS.items() if known[part].any()}
-    # Whole sources in each column, as many bars left as right; a source's name has a row as well.
+    # Each source stays in one column, with as many bars left as right; its name takes a row too.
     lengths = known.groupby("source", sort=False).size() + 1
     above = lengths.cumsum() - lengths / 2 < lengths.sum() / 2
     halves = [names for names in (lengths.index[above], lengths.index[~above]) if len(names)]
@@ -208,7 +208,7 @@ def draw_parts(table: pd.DataFrame) -> Figure:
 
 
 def section_name(section: str, between: str = " ") -> str:
-    """Return the name of a section's source."""
+    """Return the display name of a section's source."""
     name = str(SECTIONS[section]["name"])
     return name.replace("-|", f"-{between.strip(' ')}").replace("|", between)
 
@@ -265,7 +265,7 @@ class StepTimeStudy(Study):
         return {**results, "predictions": table.assign(quantity=table.unit.map(QUANTITIES))}
 
     def kinds(self, results: Results) -> Kinds:
-        """Return which rows an efficiency was fitted on."""
+        """Return the rows used for fits of an efficiency."""
         table = self.row_tables(results)["predictions"]
         fitted = {"predictions": table[table.fitted & table.published.notna()]}
         rows = listed_rows(self.folder(), fitted)

@@ -1,7 +1,7 @@
-"""Closed forms beside recorded samples and simulated jobs.
+"""Closed forms compared with recorded samples and simulated jobs.
 
-Failures until a wipe-out, length of a life and work of a failure, whose random samples are recorded
-in the study's data; whole jobs beside their prediction, and the best redundancy.
+Failures until a wipe-out, length of a life and work of a failure are compared with random samples
+in the study's data; whole jobs with their prediction; and the best redundancy.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def with_interval(table: pd.DataFrame, column: str, standard_error: pd.Series) -
 
 
 def compare_counts(sampled: dict[str, Any]) -> dict[str, Any]:
-    """Put the closed forms beside a recorded cell (``data/counts.csv``).
+    """Compare the closed forms with a recorded cell (``data/counts.csv``).
 
-    ``simulated`` is the mean number of failures up to and with the wipe-out, ``standard_error``
-    that of the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law of the scheme.
-    ``least_work`` is the simulated mean of c(k) = ceil(N / (N - k)) over all failures,
-    ``plain_work`` and ``closed_work`` the closed forms, all in stacks (SPARe only).
+    ``simulated`` is the mean number of failures including the wipe-out, ``standard_error`` that of
+    the mean; ``plain`` is mu(N, r) of the paper, ``closed`` the law of the scheme. ``least_work``
+    is the simulated mean of c(k) = ceil(N / (N - k)) over all failures, ``plain_work`` and
+    ``closed_work`` the closed forms, all in stacks (SPARe only).
     """
     scheme, groups, redundancy = (sampled[name] for name in ("scheme", "groups", "redundancy"))
     law = LAWS[scheme](groups, redundancy)
@@ -68,8 +68,8 @@ def compare_counts(sampled: dict[str, Any]) -> dict[str, Any]:
 def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return a row per cell of `compare_counts`, with relative errors: closed form / simulated - 1.
 
-    ``plain_error_*`` read mu as an estimate of E[X] - 1 (failures outlived), E[X] - 1/2, which its
-    integral estimates, and E[X], X being the number of the failure that ends a life.
+    ``plain_error_*`` read mu as an estimate of E[X] - 1 (survived failures), of E[X] - 1/2, which
+    its integral estimates, and of E[X]. X is the number of the failure that ends a life.
     """
     rows = pd.DataFrame(compared)
     for name, offset in (("outlived", 1.0), ("middle", 0.5), ("fatal", 0.0)):
@@ -82,7 +82,7 @@ def with_errors(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def compare_work(sampled: dict[str, Any]) -> dict[str, Any]:
-    """Put SPARe's closed patch compute beside a recorded (N, r) (``data/work.csv``).
+    """Compare SPARe's closed patch compute with a recorded (N, r) (``data/work.csv``).
 
     ``one_stack`` and ``as_needed`` are means over the failures of many lives with the real
     matching, in shard types of the busiest survivor; ``*_error`` are relative errors of the closed
@@ -97,11 +97,11 @@ def compare_work(sampled: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare_times(sampled: dict[str, Any]) -> dict[str, Any]:
-    """Put the closed forms beside a recorded time to a wipe-out (``data/times.csv``).
+    """Compare the closed forms with a recorded time to a wipe-out (``data/times.csv``).
 
-    ``age`` is "new" (all groups are renewed by a restart) or "old" (their clocks run on).
-    ``plain_s`` is mu(N, r) m as the paper has it, ``closed_s`` the integral of R(1 - S(t)),
-    ``simulated_s`` Monte Carlo with ``standard_error_s``.
+    ``age`` is "new" (a restart renews all groups) or "old" (their clocks continue). ``plain_s`` is
+    mu(N, r) m as in the paper, ``closed_s`` the integral of R(1 - S(t)), ``simulated_s`` Monte
+    Carlo with ``standard_error_s``.
     """
     distribution = Weibull.from_mean(sampled["shape"], MTBF_S * TIMES_GROUPS)
     new = distribution.survival
@@ -120,7 +120,7 @@ def times_with_intervals(compared: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return with_interval(rows, "closed_error", rows.standard_error_s / rows.simulated_s)
 
 
-# The sound rules with the study's constants: nothing has to be measured on a platform.
+# The sound rules with the study's constants need no measurement on a platform.
 _STATED = {
     "times.all_reduce_per_group_s": 0.01,
     "times.checkpoint_write_s": 58.8,
@@ -148,10 +148,10 @@ def all_jobs() -> list[of_spare.Cell]:
 
 
 def compare_jobs(stage: Stage, cells: list[of_spare.Cell]) -> pd.DataFrame:
-    """Run every cell with every seed, and predict it.
+    """Run every cell with every seed, and compute its prediction.
 
     A row per run: the run's record, with ``rules``, the prediction's ``predicted_mean_stacks``,
-    ``predicted_time_to_train_ratio`` (NaN if it does not hold for a job of so many steps) and
+    ``predicted_time_to_train_ratio`` (NaN if it does not hold for a job this short) and
     ``predicted_availability``, and the relative errors of the first two.
     """
     points, predicted = [], []
@@ -205,9 +205,9 @@ def largest_errors(counts: pd.DataFrame, jobs: pd.DataFrame) -> pd.DataFrame:
 def compare_redundancies() -> pd.DataFrame:
     """Return the best r under the study's rules, a row per scheme and N.
 
-    ``rule`` is the scheme's own choice (for SPARe floor(log2 N + 0.833)), ``objective`` where J(r)
-    from plain forms is least, ``predicted`` where the predicted time-to-train ratio is; ``near``
-    are all r predicted within 1 % of it. ``published`` is the best in the published tables.
+    ``rule`` is the scheme's own choice (for SPARe floor(log2 N + 0.833)). ``objective`` minimises
+    J(r) from plain forms, ``predicted`` the predicted time-to-train ratio; ``near`` are all r
+    predicted within 1 % of it. ``published`` is the best in the published tables.
     """
     known = of_spare.headline().set_index(["scheme", "groups"]).redundancy
     cells = product(of_spare.GROUPS, ("replication", "spare"))

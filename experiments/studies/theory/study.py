@@ -1,7 +1,7 @@
-"""Closed forms of Lee et al. 2026 (SPARe, arXiv 2603.00357) beside Monte Carlo and the simulator.
+"""Closed forms of Lee et al. 2026 (SPARe, arXiv 2603.00357), Monte Carlo and the simulator.
 
 Mean failures masked, work of a step, time to a wipe-out, best redundancy: the paper's forms and the
-forms derived here, beside recorded random failures and simulated jobs.
+forms derived here, compared with recorded random failures and simulated jobs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
     sizes = sorted(spare.groups.unique())
     for axis, (title, forms) in zip(axes, _ERROR_PANELS.items(), strict=True):
         axis.axhspan(-noise, noise, color="#e4e4e4", zorder=0)
-        # The paper's marks are left of ours; within them redundancy grows to the right.
+        # The paper's marks are left of ours; within each, redundancy grows to the right.
         looks = zip(forms.items(), (("#D55E00", "D"), ("#0072B2", "o")), strict=True)
         for side, ((column, label), (colour, marker)) in enumerate(looks):
             for place, size in enumerate(sizes):
@@ -63,7 +63,7 @@ def draw_errors(counts: pd.DataFrame) -> Figure:
 
 
 class TheoryStudy(Study):
-    """The closed forms beside simulation, cell by cell.
+    """The closed forms compared with simulation, cell by cell.
 
     A `published` value is the paper's closed form or stated accuracy.
     """
@@ -71,7 +71,7 @@ class TheoryStudy(Study):
     charts: ClassVar = {"errors.png": (draw_errors, "counts")}
 
     def simulate(self, stage: Stage) -> Results:
-        """Run jobs, and compute the closed forms beside all samples."""
+        """Run jobs, and compare the closed forms with all samples."""
         sampled = {name: read_rows("theory", name) for name in ("counts", "work", "times")}
         of_counts = stage.calls(
             "failures to a wipe-out", comparisons.compare_counts, sampled["counts"]
@@ -94,7 +94,7 @@ class TheoryStudy(Study):
         }
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say how far the closed forms can be trusted."""
+        """Return the errors of the closed forms, in sentences."""
         counts = results["counts"]
         largest = dict(results["accuracy"][["quantity", "value"]].itertuples(index=False))
         reported, reported_work = (
