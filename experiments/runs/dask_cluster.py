@@ -33,7 +33,7 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.fork_server import Assignment
 from faultline.experiments.runs.local import ForkServer
-from faultline.experiments.runs.point import Limits, Request, Result, Results, RunOutcome
+from faultline.experiments.runs.point import Limits, Request, Results, RunOutcome
 from faultline.experiments.runs.provenance import Environment, environment
 
 # Runs in flight: enough to keep each thread of a large cluster busy.
@@ -72,7 +72,7 @@ class DaskExecutor:
         under_way: dict[str, Assignment] = {}
         with _connected(address, self._security) as client:
 
-            def submit(assignments: Iterable[Assignment]) -> Iterator[Future[Result]]:
+            def submit(assignments: Iterable[Assignment]) -> Iterator[Future[RunOutcome]]:
                 for assignment in assignments:
                     _wait_until_connected(client, address)
                     # A unique key, so that Dask does not mistake a resubmitted run for the first
@@ -164,13 +164,13 @@ def _wait_until_connected(client: Client, address: str) -> None:
         sleep(0.1)
 
 
-def _result_of(future: Future[Result], run_id: str, address: str) -> Result | None:
+def _result_of(future: Future[RunOutcome], run_id: str, address: str) -> RunOutcome | None:
     """Return the result of a run; None if the scheduler was lost with all its state."""
     try:
         return future.result()
     except KilledWorker as error:
         lost = error.allowed_failures + 1
-        return Result(run_id, RunOutcome(None, f"its workers failed, {lost} in a row"))
+        return RunOutcome(None, f"its workers failed, {lost} in a row", run_id=run_id)
     except CancelledError:
         return None
     except Exception as error:
@@ -182,7 +182,7 @@ def _reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> Result:
+def simulate_on_worker(assignment: Assignment, expected: Environment, key: str) -> RunOutcome:
     """Execute a run in the fork server of this thread of a worker.
 
     The run ends if its Dask task, `key`, is cancelled. It is a UserError, which names the

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
     Request,
-    Result,
     Results,
+    RunOutcome,
     Task,
     cores,
 )
@@ -107,20 +108,20 @@ def simulate(
     """
     done_of_task = on_done or (lambda: None)
 
-    def collect(pending: list[Request], take: Callable[[Result], None]) -> None:
+    def collect(pending: list[Request], take: Callable[[RunOutcome], None]) -> None:
         with closing(_results(pending[::-1], workers)) as results:
             for result in results:
-                if result.simulated.trace is not None:
-                    raise RuntimeError(result.simulated.trace)
-                if result.simulated.error is not None:
-                    raise UserError(result.simulated.error)
+                if result.trace is not None:
+                    raise RuntimeError(result.trace)
+                if result.error is not None:
+                    raise UserError(result.error)
                 take(result)
                 done_of_task()
 
     if store is None:
         values: dict[str, Any] = {}
         requests = [Request(str(place), task) for place, task in enumerate(tasks)]
-        collect(requests, lambda result: values.update({result.run_id: result.simulated.value}))
+        collect(requests, lambda result: values.update({result.run_id: result.value}))
         return [_labelled(task, values[str(place)]) for place, task in enumerate(tasks)]
 
     names = [task.key() for task in tasks]
@@ -128,10 +129,10 @@ def simulate(
     codes = {source: code_digest(source) for source in {task.source for task in tasks}}
     with open_store(store, by_name, line_printer(message_console()), "folder") as kept:
 
-        def keep(result: Result) -> None:
+        def keep(result: RunOutcome) -> None:
             code = codes[by_name[result.run_id].source]
             # After the round trip through JSON, it equals a value read from the store.
-            value = unseal(seal({"value": result.simulated.value}))["value"]
+            value = unseal(seal({"value": result.value}))["value"]
             kept.save(StoredRun(result.run_id, value, None, code, result.wall_s))
 
         kept.runs = {
@@ -151,7 +152,7 @@ def simulate(
 def _results(pending: list[Request], workers: int | None) -> Results:
     if min(workers or cores(), len(pending)) <= 1:
         known = KnownDurations()
-        return (Result(request.run_id, request.task.simulate(known)) for request in pending)
+        return (replace(one.task.simulate(known), run_id=one.run_id) for one in pending)
     executor = _kept_executor.get()
     if executor is None or executor.workers != (workers or cores()):
         executor = LocalExecutor(workers)

@@ -30,7 +30,6 @@ from faultline.experiments.runs.point import (
     Limits,
     Point,
     Request,
-    Result,
     RunOutcome,
     attempt,
 )
@@ -87,7 +86,7 @@ def serve(descriptor: int) -> None:
             owner.send(_simulate(owner.recv(), known, owner))
 
 
-def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) -> Result:
+def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) -> RunOutcome:
     request = assignment.request
     try:
         os.chdir(assignment.directory)
@@ -110,7 +109,7 @@ def _simulate(assignment: Assignment, known: KnownDurations, owner: Connection) 
         # The platform may have changed since the run; the next run reports that.
         with suppress(OSError, ValueError, PlatformError):
             known.learn(*simulated.learned)
-    return Result(request.run_id, replace(simulated, learned=None), wall_s)
+    return replace(simulated, learned=None, run_id=request.run_id, wall_s=wall_s)
 
 
 def _start_resource_tracker() -> None:

@@ -28,7 +28,6 @@ from faultline.experiments.runs.point import (
     KnownDurations,
     Limits,
     Request,
-    Result,
     Results,
     RunOutcome,
     attempt,
@@ -87,7 +86,7 @@ class LocalExecutor:
         for server in servers:
             idle.put(server)
 
-        def execute(assignment: Assignment) -> Result:
+        def execute(assignment: Assignment) -> RunOutcome:
             server = idle.get()
             try:
                 return server.simulate(assignment)
@@ -127,9 +126,8 @@ class InThisProcess:
             simulated = attempt(request.task, known)
             if simulated.learned is not None:
                 known.learn(*simulated.learned)
-            yield Result(
-                request.run_id, replace(simulated, learned=None), wall_s=monotonic() - began_s
-            )
+            wall_s = monotonic() - began_s
+            yield replace(simulated, learned=None, run_id=request.run_id, wall_s=wall_s)
 
 
 class RunAbandonedError(Exception):
@@ -148,7 +146,9 @@ class ForkServer:
         self._stopped = False
         self._process: _Process | None = None
 
-    def simulate(self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True) -> Result:
+    def simulate(
+        self, assignment: Assignment, wanted: Callable[[], bool] = lambda: True
+    ) -> RunOutcome:
         """Execute a run; retry a few times if the fork server fails meanwhile.
 
         `wanted` is called periodically; the run ends if it returns False. A run ended by this or by
@@ -168,7 +168,7 @@ class ForkServer:
                 while not process.connection.poll(_WANTED_INTERVAL_S):
                     if not wanted():
                         raise RunAbandonedError
-                result: Result = process.connection.recv()
+                result: RunOutcome = process.connection.recv()
                 return result
             except (EOFError, OSError):
                 self._discard(process)
@@ -176,7 +176,8 @@ class ForkServer:
                 self._discard(process)
                 raise
         error = f"its supervising process failed {_ATTEMPTS} times"
-        return Result(assignment.request.run_id, RunOutcome(None, error), monotonic() - began_s)
+        run_id, wall_s = assignment.request.run_id, monotonic() - began_s
+        return RunOutcome(None, error, run_id=run_id, wall_s=wall_s)
 
     def stop(self) -> None:
         """End the process and all it started, permanently; any thread may call this."""

@@ -44,6 +44,8 @@ class RunOutcome:
     trace: str | None = None  # Traceback of an unexpected error.
     # Durations that the run looked up, and their scenario.
     learned: tuple[Scenario, Durations] | None = None
+    run_id: str = ""  # Name of the request; empty until it is known.
+    wall_s: float = 0.0  # Real time of the run, in seconds.
 
 
 class KnownDurations:
@@ -175,16 +177,7 @@ class Request:
     task: Task
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a request."""
-
-    run_id: str  # Name of the request.
-    simulated: RunOutcome  # A record or an error.
-    wall_s: float = 0.0  # Real time of the run, in seconds.
-
-
-Results = Generator[Result, None, None]
+Results = Generator[RunOutcome, None, None]
 
 
 class Executor(Protocol):

@@ -23,6 +23,7 @@ Record = dict[str, Any]
 """A flat record: column to scalar."""
 
 Kind = Literal["text", "count", "number"]
+_TYPES: dict[Kind, tuple[type, ...]] = {"text": (str,), "count": (int,), "number": (int, float)}
 _MOST = sys.float_info.max
 
 
@@ -118,6 +119,11 @@ class Column:
     # Computes the value of a run, or the values of a family by name. The default is the attribute
     # of `SimulatedRun` or `Progress` with the name of the column.
     value: Callable[[SimulatedRun], Any] | None = None
+
+    @property
+    def types(self) -> tuple[type, ...]:
+        """The types of valid values."""
+        return _TYPES[self.kind]
 
     @property
     def with_unit(self) -> str:

@@ -65,11 +65,6 @@ def write_run(directory: Path, run: StoredRun) -> None:
     write_file(directory / FOLDER / f"{run.run_id}{_SUFFIX}", seal(asdict(run)))
 
 
-_OF_KIND: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "count": (int,),
-    "number": (int, float),
-}
 _TYPES = [
     {"run_id": str, "error": error, "code": str, "wall_s": wall_s}
     for error in (str, type(None))
@@ -182,7 +177,7 @@ def _checked_columns(record: Mapping[str, Any]) -> _Bounds:
     bounded = []
     for name, value in record.items():
         defined = column(name)
-        fitting = _OF_KIND[defined.kind] if defined else (str, int, float, bool)
+        fitting = defined.types if defined else (str, int, float, bool)
         if value is not None and type(value) not in fitting:
             raise DamagedError(f"has a value of a wrong type in {name[:100]!r}")
         if value is not None and defined and defined.kind != "text":

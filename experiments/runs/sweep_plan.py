@@ -187,7 +187,7 @@ def simulate_plan(
             name, total = manifest.grid["name"], len(manifest.run_ids)
             with closing(results), progress_of_runs(console, name, total, done) as show:
                 for result in results:
-                    value, error = result.simulated.value, result.simulated.error
+                    value, error = result.value, result.error
                     store.save(StoredRun(result.run_id, value, error, code, result.wall_s))
                     done += 1
                     failed += error is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,7 @@ _CSV_DIGEST = b"faultline.csv"
 _MOST_COLUMNS = 1_000
 _RECORDS_AT_ONCE = 100
 _OF_RUN = ("run_id", "status", "error", "code")
-_ARROW_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-    "text": (pa.types.is_string,),
-    "count": (pa.types.is_int64,),
-    "number": (pa.types.is_int64, pa.types.is_float64),
-    "": (pa.types.is_boolean,),
-}
-_TYPES = {"text": pa.string(), "count": pa.int64()}
+_ARROW_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 @dataclass(frozen=True)
@@ -130,7 +123,9 @@ def make_table(manifest: Manifest, runs: Mapping[str, StoredRun]) -> pa.Table:
         for name, values in _columns_of([run.record or {} for run, _, _ in rows]).items():
             if name not in columns:
                 defined = column(name)
-                kind = _TYPES.get(defined.kind) if defined is not None else None
+                # A column of numbers may have only integers.
+                types = defined.types if defined else ()
+                kind = _ARROW_TYPES[types[0]] if len(types) == 1 else None
                 columns[name] = pa.array(values, kind)
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise UserError(
@@ -183,8 +178,8 @@ def _check_table(table: pa.Table, manifest: Manifest) -> None:
 
 def _check_column(name: str, array: pa.Array, good: np.ndarray) -> None:
     defined = column(name)
-    kinds = _ARROW_KINDS[defined.kind] if defined else tuple(chain(*_ARROW_KINDS.values()))
-    if not (pa.types.is_null(array.type) or any(fits(array.type) for fits in kinds)):
+    fitting = [_ARROW_TYPES[kind] for kind in (defined.types if defined else _ARROW_TYPES)]
+    if array.type not in (pa.null(), *fitting):
         raise DamagedError(f"has values of a wrong type in {name!r}")
     absent = array.is_null().to_numpy(zero_copy_only=False)
     if not absent[~good].all() or (defined and not defined.optional and absent[good].any()):

@@ -53,9 +53,9 @@ def test_drawn_cases(first: int, tmp_path: Path) -> None:
     mistakes, refused = [], 0
     for result in LocalExecutor(1).simulate(asked, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
-        if said := wrong(result.simulated, case.number):
+        if said := wrong(result, case.number):
             mistakes.append(f"{said}\n{case.printed()}")
-        refused += result.simulated.value is not None and isinstance(result.simulated.value[0], str)
+        refused += result.value is not None and isinstance(result.value[0], str)
     assert not mistakes, "\n\n".join(mistakes)
     assert refused <= MOST_REFUSED * len(numbers)
 

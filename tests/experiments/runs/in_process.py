@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.runs.point import Executor, Limits, Request, Result, Results, RunOutcome
+from faultline.experiments.runs.point import Executor, Limits, Request, Results, RunOutcome
 from faultline.experiments.runs.record import COLUMNS
 from faultline.experiments.runs.sweep_plan import Outcome, Plan, make_plan, simulate_plan
 from faultline.experiments.screen import Screen
@@ -39,8 +39,8 @@ class Invented:
             self.simulated.append(request)
             outcome = self.invent(request)
             failed = isinstance(outcome, str)
-            simulated = RunOutcome(None, str(outcome)) if failed else RunOutcome(outcome)
-            yield Result(request.run_id, simulated, wall_s=0.5)
+            value, error = (None, str(outcome)) if failed else (outcome, None)
+            yield RunOutcome(value, error, run_id=request.run_id, wall_s=0.5)
 
 
 WHOLE: dict[str, Any] = {

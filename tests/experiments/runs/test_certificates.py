@@ -168,8 +168,7 @@ def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, k
         asked = [request("a"), request("b", seed=1)]
         with configured(keys):
             simulated = {
-                one.run_id: one.simulated.value
-                for one in DaskExecutor(scheduler).simulate(asked, Limits())
+                one.run_id: one.value for one in DaskExecutor(scheduler).simulate(asked, Limits())
             }
         places = listening(worker)
         assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
@@ -179,5 +178,5 @@ def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, k
         worker.terminate()
         worker.wait()
     assert simulated == {
-        one.run_id: one.simulated.value for one in LocalExecutor(1).simulate(asked, Limits())
+        one.run_id: one.value for one in LocalExecutor(1).simulate(asked, Limits())
     }

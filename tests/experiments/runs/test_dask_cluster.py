@@ -159,14 +159,14 @@ def test_records_are_those_of_this_machine_though_a_worker_is_lost(
     lost: list[psutil.Process] = []
     for result in DaskExecutor(cluster.address).simulate(requests, LIMITS):
         assert result.run_id not in results
-        results[result.run_id] = (result.simulated.value, result.simulated.error)
+        results[result.run_id] = (result.value, result.error)
         if len(results) == 10:
             lost = tree(victim)
             kill(victim)
     assert len(lost) >= 3
     assert gone(lost)
     assert results == {
-        result.run_id: (result.simulated.value, result.simulated.error)
+        result.run_id: (result.value, result.error)
         for result in LocalExecutor(1).simulate(requests, LIMITS)
     }
     error = results["no platform"][1]
@@ -184,8 +184,8 @@ def test_a_run_that_takes_its_workers_along_is_an_error(
     killer.start()
     (deadly,) = DaskExecutor(cluster.address).simulate([request("deadly", ENDLESS)], Limits())
     killer.join(PATIENCE_S)
-    assert (deadly.run_id, deadly.simulated.value) == ("deadly", None)
-    assert deadly.simulated.error == "its workers failed, 1 in a row"
+    assert (deadly.run_id, deadly.value) == ("deadly", None)
+    assert deadly.error == "its workers failed, 1 in a row"
 
 
 CLIENT = """
@@ -235,7 +235,7 @@ def test_a_cluster_without_workers_is_waited_for(
     helper.start()
     (result,) = DaskExecutor(cluster.address).simulate([request("it")], LIMITS)
     helper.join(PATIENCE_S)
-    assert result.simulated.error is None
+    assert result.error is None
     (line,) = "".join(printed).splitlines()
     assert line.startswith(f"scheduler {cluster.address} has no workers; waiting for one")
 
@@ -286,7 +286,7 @@ def test_a_scheduler_that_comes_back_is_given_the_runs_again(
         cluster.add_worker()
 
     results = {
-        result.run_id: result.simulated.error
+        result.run_id: result.error
         for result in DaskExecutor(cluster.address).simulate(requests(), LIMITS)
     }
     assert results == {"long": None, "later": None}
@@ -303,7 +303,7 @@ def test_a_worker_with_another_environment_is_refused(
         with pytest.raises(UserError, match=r"worker tcp://.*: scipy is .* there, but 0\.1 on the"):
             list(executor.simulate([request("it")], LIMITS))
     (result,) = executor.simulate([request("it")], LIMITS)
-    assert result.simulated.error is None
+    assert result.error is None
 
 
 @pytest.mark.parametrize("package", ["python", "distributed"])

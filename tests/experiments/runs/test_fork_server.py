@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -35,7 +36,6 @@ from faultline.experiments.runs.point import (
     Limits,
     Point,
     Request,
-    Result,
     RunOutcome,
     attempt,
     explain,
@@ -329,8 +329,8 @@ def test_a_server_simulates_one_run_after_the_other(kept_server: ForkServer) -> 
         asked = request(f"run {seed}", seed=seed)
         result = kept_server.simulate(assigned(asked))
         scenario = asked.task.scenario
-        assert (result.run_id, result.simulated.error) == (f"run {seed}", None)
-        assert result.simulated.value == run(scenario, seed)
+        assert (result.run_id, result.error) == (f"run {seed}", None)
+        assert result.value == run(scenario, seed)
         assert result.wall_s > 0
 
 
@@ -347,8 +347,8 @@ def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) ->
         victim = wait_for(simulating_process)
         assert victim is not None
         victim.send_signal(signal.SIGBUS)
-        assert endless.result(PATIENCE_S).simulated.error == "ended by SIGBUS"
-    assert kept_server.simulate(assigned(request("next"))).simulated.error is None
+        assert endless.result(PATIENCE_S).error == "ended by SIGBUS"
+    assert kept_server.simulate(assigned(request("next"))).error is None
     assert server_process().pid == server_number
 
 
@@ -378,10 +378,10 @@ def test_a_server_ends_with_its_run_where_no_process_is_listed(
 
 @pytest.mark.slow
 def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
-    assert server.simulate(assigned(request("before"))).simulated.error is None
+    assert server.simulate(assigned(request("before"))).error is None
     first = server_process()
     first.kill()
-    assert server.simulate(assigned(request("after"))).simulated.error is None
+    assert server.simulate(assigned(request("after"))).error is None
     assert server_process().pid != first.pid
 
 
@@ -403,7 +403,7 @@ def test_a_run_is_tried_again_when_its_fork_server_dies(
             last.terminate()
         result = future.result(PATIENCE_S)
     printed = "ended by SIGTERM" if deaths < tries else "its supervising process failed 2 times"
-    assert result.simulated == RunOutcome(None, printed)
+    assert replace(result, wall_s=0.0) == RunOutcome(None, printed, run_id=result.run_id)
 
 
 @pytest.mark.parametrize("deaths", [pytest.param(3, marks=pytest.mark.slow), 4])
@@ -421,7 +421,7 @@ def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
     if deaths == 3:
-        assert server.simulate(assigned(request("it"))).simulated.error is None
+        assert server.simulate(assigned(request("it"))).error is None
     else:
         with pytest.raises(UserError, match="ended at its start, by signal 9"):
             server.simulate(assigned(request("it")))
@@ -450,14 +450,13 @@ def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
     """Later it may be the machine that has no memory left, and it would be killed again."""
     path = tmp_path / "begun"
     asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
-    simulated = kept_server.simulate(assigned(asked)).simulated
+    result = replace(kept_server.simulate(assigned(asked)), wall_s=0.0)
     assert len(path.read_text()) == begun
     if deaths < begun:
-        assert simulated == RunOutcome(begun)
+        assert result == RunOutcome(begun, run_id="it")
     else:
-        assert simulated == RunOutcome(
-            None, "ended by SIGKILL: perhaps the machine ran out of memory"
-        )
+        error = "ended by SIGKILL: perhaps the machine ran out of memory"
+        assert result == RunOutcome(None, error, run_id="it")
 
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
@@ -488,7 +487,7 @@ def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
         kept_server.simulate(assigned(request("it", ENDLESS)), wanted)
     assert seen
     assert gone(seen)
-    assert kept_server.simulate(assigned(request("next"))).simulated.error is None
+    assert kept_server.simulate(assigned(request("next"))).error is None
 
 
 def test_another_environment_is_refused() -> None:
@@ -507,7 +506,7 @@ def test_packages_are_those_of_the_owner_whatever_the_working_directory(
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise ImportError('not me')")
     monkeypatch.chdir(tmp_path)
-    assert server.simulate(assigned(request("it"))).simulated.error is None
+    assert server.simulate(assigned(request("it"))).error is None
 
 
 def test_relative_paths_start_where_the_sweep_was_started(
@@ -516,12 +515,12 @@ def test_relative_paths_start_where_the_sweep_was_started(
     write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
     asked = request("it", "platform.file=servers.xml")
 
-    def simulated_in(directory: Path) -> Result:
+    def simulated_in(directory: Path) -> RunOutcome:
         return kept_server.simulate(Assignment(asked, Limits(), str(directory)))
 
-    assert simulated_in(tmp_path).simulated.error is None
+    assert simulated_in(tmp_path).error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):
-        error = simulated_in(elsewhere).simulated.error
+        error = simulated_in(elsewhere).error
         assert error is not None
         assert error.startswith("platform.file = 'servers.xml': no such file")
 
@@ -549,4 +548,4 @@ def test_a_platform_is_read_once_for_all_that_is_forked(
     with ours, theirs:
         assignment = Assignment(Request("a", point), Limits(), str(tmp_path))
         simulated = fork_server._simulate(assignment, KnownDurations(), ours)
-    assert simulated.simulated.error is None
+    assert simulated.error is None

@@ -50,10 +50,10 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
     ]
     results = list(LocalExecutor(workers).simulate(requests, Limits(time_s=60.0)))
     assert sorted(result.run_id for result in results) == sorted(asked.run_id for asked in requests)
-    assert {result.run_id: result.simulated.error for result in results} == {
+    assert {result.run_id: result.error for result in results} == {
         asked.run_id: None for asked in requests
     }
-    records = {result.run_id: result.simulated.value for result in results}
+    records = {result.run_id: result.value for result in results}
     for asked in requests:
         assert records[asked.run_id] == run(asked.task.scenario, asked.task.seed)
 
@@ -61,8 +61,8 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
 def test_runs_on_simgrid_are_simulated_too() -> None:
     asked = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
     (result,) = LocalExecutor(1).simulate([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
-    assert result.simulated.error is None
-    assert result.simulated.value == run(asked.task.scenario, 0, "simgrid")
+    assert result.error is None
+    assert result.value == run(asked.task.scenario, 0, "simgrid")
 
 
 def test_one_that_fails_does_not_hinder_the_others() -> None:
@@ -74,7 +74,7 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
         request("sound too", seed=1),
     ]
     errors = {
-        result.run_id: result.simulated.error
+        result.run_id: result.error
         for result in LocalExecutor(2).simulate(requests, Limits(time_s=1.5))
     }
     assert errors["sound"] is errors["sound too"] is None
@@ -95,7 +95,7 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
 def test_too_little_memory_is_told_as_it_was_limited(limit: int, printed: str) -> None:
     """Python alone takes more than that."""
     (result,) = LocalExecutor(1).simulate([request("it", ENDLESS)], Limits(memory_bytes=limit))
-    assert result.simulated.error == f"exceeded its memory limit of {printed}"
+    assert result.error == f"exceeded its memory limit of {printed}"
 
 
 def test_requests_are_taken_as_results_are() -> None:
@@ -190,7 +190,7 @@ def test_workers_stay_within_a_block_and_end_with_it() -> None:
         seen = []
         for seed in range(2):
             (result,) = executor.simulate([request("it", seed=seed)], Limits())
-            assert result.simulated.error is None
+            assert result.error is None
             seen.append(servers())
         assert seen[0] == seen[1] != set()
         endless = [request(name, ENDLESS) for name in "ab"]
@@ -198,6 +198,6 @@ def test_workers_stay_within_a_block_and_end_with_it() -> None:
             next(results)
         assert wait_for(lambda: not servers())
         (result,) = executor.simulate([request("again")], Limits())
-        assert result.simulated.error is None
+        assert result.error is None
         assert servers()
     assert wait_for(lambda: not servers())

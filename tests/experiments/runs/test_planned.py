@@ -86,7 +86,7 @@ def test_records_are_those_of_the_simulation(tmp_path: Path) -> None:
     sweep(plan, tmp_path / "out", InThisProcess())
     frame = read_sweep(tmp_path / "out").frame
     expected = pd.DataFrame(
-        result.simulated.value
+        result.value
         for result in InThisProcess().simulate(plan.requests(set(plan.manifest.run_ids)), Limits())
     )
     pd.testing.assert_frame_equal(frame[expected.columns], expected, check_dtype=False)
