@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import FORMULA, quote, raise_first
+from faultline.experiments.config.errors import FORMULA, UserError, quote, raise_first
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s

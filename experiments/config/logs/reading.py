@@ -15,8 +15,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.keys import quote, raise_first
+from faultline.experiments.config.errors import UserError, did_you_mean, quote, raise_first
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
     LogFile,

@@ -21,8 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote, raise_first
+from faultline.experiments.config.errors import UserError, quote, raise_first
 from faultline.experiments.config.logs.failure_log import (
     LARGEST_NUMBER_OF_NODES,
     FailureLog,
