@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from functools import cache, partial
 from inspect import getdoc
@@ -61,7 +61,7 @@ class Key:
     # Schemas of the tables below it: none for a value, several for a choice of tables.
     tables: tuple[Schema, ...]
     # Condition of the table around it, as in `only_with`.
-    condition: Mapping[str, list[str]] = field(default_factory=dict)
+    condition: Mapping[str, list[str]]
 
     @property
     def dotted(self) -> str:
@@ -91,7 +91,8 @@ class Key:
     @property
     def unit(self) -> str | None:
         """SI unit, "steps", or "1" for counts and ratios; None for names, choices, booleans."""
-        return self._stated("unit")
+        unit: str | None = self._stated("unit")
+        return unit
 
     @property
     def source(self) -> str:
@@ -101,7 +102,8 @@ class Key:
     @property
     def rule(self) -> str | None:
         """The field of `simulator.job.Rules` that it sets."""
-        return self._stated("rule")
+        rule: str | None = self._stated("rule")
+        return rule
 
     @property
     def default(self) -> str:
