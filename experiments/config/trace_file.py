@@ -127,28 +127,13 @@ def _check_kind(kind: Kind, **cells: str) -> None:
 
 
 def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> RecordedFailures:
-    """Read a trace.
+    """Read a trace: a CSV file whose header names some of `COLUMNS`, at least those `REQUIRED`.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV file whose header names its columns: time and component, and optionally cause, kind,
-        repair, lasts and factor. Times are in seconds, or have a unit; `time` may be a timestamp.
-    layout : JobLayout
-        The components, and the groups that fail with each.
-    start : datetime, optional
-        Time 0, if times are timestamps. Earlier failures are left out.
+    Times are in seconds, or have a unit. `time` may be a timestamp: `start` is then time 0, and
+    earlier failures are left out. Rows of the same time keep their order.
 
-    Returns
-    -------
-    RecordedFailures
-        In the order of time; rows of the same time keep their order.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no trace; names the line of the first mistake and the
-        number of others.
+    Raises UserError if there is no such file, or it is no trace; names the line of the first
+    mistake and the number of others.
     """
     reader, mistakes = _Reader(layout, start), list[str]()
     columns: dict[str, Any] = {
