@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from difflib import get_close_matches
@@ -67,16 +67,6 @@ FORMULA = ("=", "+", "-", "@")
 def and_more(mistakes: int, at_least: str = "") -> str:
     """Return the number of further mistakes, for the end of a message."""
     return f" (and {at_least}{mistakes} more)" if mistakes else ""
-
-
-def raise_first(mistakes: Sequence[str], most: int | None = None) -> None:
-    """Raise UserError with the first mistake, if there is one, and the number of others.
-
-    If there are more than `most`, there may be others that were not looked for.
-    """
-    if mistakes:
-        at_least = "at least " if most is not None and len(mistakes) > most else ""
-        raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
 
 
 def quote(value: object) -> str:
