@@ -35,19 +35,13 @@ from pydantic import Field
 _SIMULATOR = "constants of the public simulator of Bamboo (NSDI 2023)"
 _SLOWDOWN = 1.5
 """Factor on the time of a step with an overloaded node: `_SIMULATOR`."""
+_OVERLOADED_SHARE = 0.05
+"""All pipelines re-form if twice the overloaded nodes exceed this share of nodes: `_SIMULATOR`."""
 
 
 class BambooOptions(StrategyOptions):
     """Named choices of Bamboo."""
 
-    overloaded_share: float = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="All pipelines are re-formed as soon as twice the number of overloaded nodes "
-        "exceeds this share of all nodes.",
-        json_schema_extra={"source": f"{_SIMULATOR}: 5 %", "unit": "1"},
-    )
     spread_share: float = Field(
         1.0,
         ge=0,
@@ -135,11 +129,7 @@ class Bamboo(PipelineScheme):
         overloaded = sum(map(len, self._shadowed.values()))
         if not self._has_shadows:
             self.states_refused += 1
-        if (
-            fatal
-            or not self._has_shadows
-            or 2 * overloaded > self._options.overloaded_share * self._nodes
-        ):
+        if fatal or not self._has_shadows or 2 * overloaded > _OVERLOADED_SHARE * self._nodes:
             self._shadowed.clear()
             return self._global_rendezvous()
         # Shadows have the state already.

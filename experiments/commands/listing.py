@@ -9,8 +9,8 @@ from typing import Any
 from faultline.experiments.analysis.quantities import duration_text
 from faultline.experiments.commands.declarations.shared import DRAWN_GPUS
 from faultline.experiments.commands.output import print_json, refuse_idle
+from faultline.experiments.config.keys import first_sentence
 from faultline.experiments.config.mix_file import MixFile, all_mixes
-from faultline.experiments.config.reference import first_sentence
 from faultline.experiments.config.scenario_file import load_scenario, shipped_scenarios
 from faultline.experiments.studies import all_studies
 from faultline.platforms.preset_library import load_preset, preset_names

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, time
 from difflib import get_close_matches
 
-from faultline.platforms.errors import PlatformError, one_line
+from faultline.platforms.errors import PlatformError, one_line, printable
 from faultline.simulator.failures.distributions import DistributionError
 from faultline.simulator.run import StandstillError
 from faultline.simulator.simgrid_engine.errors import SimulationError
 from faultline.strategies.errors import StrategyError
 
+Location = tuple[str | int, ...]
+
+LONGEST_QUOTE = 60
+"""Most characters of input in a message."""
 QUIET = "FAULTLINE_QUIET"
 """Environment variable that restricts output to results, here and in child processes."""
 
@@ -40,3 +47,52 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 class SchemeError(AssertionError):
     """A scheme breaks a promise of all schemes; the message names the promise and the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in the tables of a file."""
+
+    # Path of the wrong key, with positions in lists; empty if no key is named.
+    location: Location
+    # Returns one line: the key, the mistake, the remedy. A function, since finding the likely key
+    # is slow and few mistakes are printed.
+    describe: Callable[[], str]
+
+
+FORMULA = ("=", "+", "-", "@")
+"""First characters of texts that a spreadsheet evaluates."""
+
+
+def and_more(mistakes: int, at_least: str = "") -> str:
+    """Return the number of further mistakes, for the end of a message."""
+    return f" (and {at_least}{mistakes} more)" if mistakes else ""
+
+
+def quote(value: object) -> str:
+    """Return a value for a message: on one line, shortened if it is long."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a number of more than 64 bits"
+    if isinstance(value, str):
+        return _shortened(repr(value[: 2 * LONGEST_QUOTE]))
+    if isinstance(value, (int, float, date, time)):
+        return str(value)
+    return "a table" if isinstance(value, Mapping) else "a list"
+
+
+def shown_path(location: Location) -> str:
+    """Return a path for a message; positions in lists count from 1, in brackets."""
+    name = ""
+    for part in location:
+        if isinstance(part, int):
+            name += f"[{part + 1}]"
+        else:
+            name += ("." if name else "") + (part or '""')
+    return _shortened(printable(name))
+
+
+def _shortened(text: str) -> str:
+    half = LONGEST_QUOTE // 2
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:half]}…{text[-half:]}"

@@ -9,14 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import (
-    mistakes_in,
-    path_of,
-    quote,
-    remedy_for,
-    schema_keys,
-)
+from faultline.experiments.config.errors import UserError, quote
+from faultline.experiments.config.keys import mistakes_in, path_of, remedy_for, schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import shipped_scenarios
 from faultline.experiments.config.toml_text import Library, TomlSource

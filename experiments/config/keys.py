@@ -1,18 +1,28 @@
-"""Keys of a schema: listing, finding the likely one, mistakes, setting."""
+"""Keys of a schema: their documentation, the likely one, mistakes, setting."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from datetime import date, time
+from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from functools import cache, partial
-from typing import Any, get_args, get_origin
+from inspect import getdoc
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
-from faultline.experiments.config.errors import UserError
-from faultline.platforms.errors import printable
+from annotated_types import Ge, Gt, Le, Lt, MaxLen
+from faultline.experiments.config.errors import (
+    LONGEST_QUOTE,
+    Location,
+    Mistake,
+    UserError,
+    quote,
+    shown_path,
+)
+from faultline.experiments.config.tables.table import RegisteredTable
+from faultline.experiments.config.toml_text import written
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -20,6 +30,21 @@ KeyPath = tuple[str, ...]
 Schema = type[BaseModel]
 
 _LONGEST_NAME = 100
+_MOST_COUNTED = 1_000_000
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z])")
+_KINDS: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+_LIMITS: Mapping[type, str] = {
+    Ge: "at least {}",
+    Gt: "above {}",
+    Le: "at most {}",
+    Lt: "below {}",
+    MaxLen: "at most {} characters",
+}
 
 
 def path_of(dotted: str) -> KeyPath:
@@ -27,19 +52,140 @@ def path_of(dotted: str) -> KeyPath:
     return tuple(dotted.split("."))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
-    """A key of a schema."""
+    """A key or a table of a schema, with its documentation."""
 
     path: KeyPath  # Its parts, from the outermost table.
     field: FieldInfo  # Its declaration in the schema.
     # Schemas of the tables below it: none for a value, several for a choice of tables.
     tables: tuple[Schema, ...]
+    # Condition of the table around it, as in `only_with`.
+    condition: Mapping[str, list[str]]
 
     @property
     def dotted(self) -> str:
         """The key as ``--set`` takes it."""
         return ".".join(self.path)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return bool(self.tables)
+
+    @property
+    def meaning(self) -> str:
+        """A sentence or two."""
+        return self.field.description or _docstring(self.tables)
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the meaning, without its full stop and its unset value."""
+        return first_sentence(self.meaning).removesuffix(".").partition("; unset: ")[0]
+
+    @property
+    def kind(self) -> str:
+        """Kind of value: "number", "choice", "table", ..."""
+        return _kind(self.field.annotation)
+
+    @property
+    def unit(self) -> str | None:
+        """SI unit, "steps", or "1" for counts and ratios; None for names, choices, booleans."""
+        unit: str | None = self._stated("unit")
+        return unit
+
+    @property
+    def source(self) -> str:
+        """Source of the default; begins with "choice" or "assumption" if it is not measured."""
+        return self._stated("source") or ("" if self.tables else "choice of the scheme")
+
+    @property
+    def rule(self) -> str | None:
+        """The field of `simulator.job.Rules` that it sets."""
+        rule: str | None = self._stated("rule")
+        return rule
+
+    @property
+    def default(self) -> str:
+        """The default as TOML, "unset" or "required"; empty for a table."""
+        if self.tables:
+            return ""
+        if self.field.is_required():
+            return "required"
+        default = self.field.get_default(call_default_factory=True)
+        return "unset" if default is None else written(default)
+
+    @property
+    def limits(self) -> str:
+        """Range of numbers, in words; empty if there is none."""
+        found = (limit for limit in self.field.metadata if type(limit) in _LIMITS)
+        return ", ".join(_LIMITS[type(limit)].format(_limit(*astuple(limit))) for limit in found)
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Named choices and their meanings, which may be empty."""
+        meanings = self._stated("choices") or {}
+        return {name: meanings.get(name, "") for name in _names(self.field.annotation)}
+
+    @property
+    def only_with(self) -> dict[str, list[str]]:
+        """It counts only if each of these keys (dotted) has one of these values.
+
+        A key that does not count itself is no condition.
+        """
+        stated: Mapping[str, str | Iterable[str]] = self._stated("only_with") or {}
+        own = {
+            dotted: [values] if isinstance(values, str) else list(values)
+            for dotted, values in stated.items()
+        }
+        return {**self.condition, **own}
+
+    def _stated(self, fact: str) -> Any:
+        stated = self.field.json_schema_extra
+        return stated.get(fact) if isinstance(stated, dict) else None
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text; "et al. 2026" does not end one."""
+    return _SENTENCE_END.split(text, maxsplit=1)[0]
+
+
+def _docstring(tables: tuple[Schema, ...]) -> str:
+    first_line = (getdoc(tables[0]) or "").partition("\n")[0] if tables else ""
+    meaning = first_line.rpartition("``: ")[2]
+    return meaning[:1].upper() + meaning[1:]
+
+
+def _kind(annotation: Any) -> str:
+    if annotation in _KINDS:
+        return _KINDS[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "table"
+    parts = _parts(annotation)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "choice"
+    if origin is dict:
+        return f"table of {_kind(parts[1])}s"
+    if origin in (list, tuple):
+        return f"list of {_kind(parts[0])}s"
+    return " or ".join(dict.fromkeys(_kind(part) for part in parts)) or "text"
+
+
+def _limit(number: Any) -> str:
+    return written(float(number)) if number >= _MOST_COUNTED else written(number)
+
+
+def _names(annotation: Any) -> list[str]:
+    """Return the names of a choice, also of one that may be left open."""
+    parts = _parts(annotation)
+    if get_origin(annotation) is not Literal:
+        return _names(parts[0]) if len(parts) == 1 else []
+    return [name for name in parts if isinstance(name, str)]
+
+
+def _parts(annotation: Any) -> list[Any]:
+    return [part for part in get_args(annotation) if part is not NoneType]
 
 
 @cache
@@ -98,12 +244,18 @@ def likely_keys(path: KeyPath, schema: Schema) -> list[str]:
     return [key.dotted for key in keys.values() if key.path[-1] in close]
 
 
-def _keys_below(schema: Schema, path: KeyPath) -> Iterator[Key]:
-    for name, field in schema.model_fields.items():
-        tables = tuple(_models_in(field.annotation))
-        yield Key((*path, name), field, tables)
+def _keys_below(
+    schema: Schema, path: KeyPath, condition: Mapping[str, list[str]] | None = None
+) -> Iterator[Key]:
+    for name, declared in schema.model_fields.items():
+        tables = tuple(_models_in(declared.annotation))
+        yield Key((*path, name), declared, tables, condition or {})
+        below = condition
+        if issubclass(schema, RegisteredTable):
+            chosen = [entry for entry, table in schema.tables.items() if table == name]
+            below = {".".join((*path, "name")): chosen}
         for table in tables:
-            yield from _keys_below(table, (*path, name))
+            yield from _keys_below(table, (*path, name), below)
 
 
 def _models_in(annotation: Any) -> Iterator[Schema]:
@@ -123,9 +275,6 @@ def value_at(table: BaseModel | Mapping[str, Any], path: KeyPath) -> Any:
     return value
 
 
-Location = tuple[str | int, ...]
-
-_LONGEST_QUOTE = 60
 _SUBJECT = re.compile(r"^(?:Input |String |List |Value error, )")
 _PHRASES = {
     "model_type": "should be a table",
@@ -138,71 +287,12 @@ _PHRASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A mistake in the tables of a file."""
-
-    # Path of the wrong key, with positions in lists; empty if no key is named.
-    location: Location
-    # Returns one line: the key, the mistake, the remedy. A function, since finding the likely key
-    # is slow and few mistakes are printed.
-    describe: Callable[[], str]
-
-
-FORMULA = ("=", "+", "-", "@")
-"""First characters of texts that a spreadsheet evaluates."""
-
-
 def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
     """Return all mistakes of tables by a schema."""
     return [
         Mistake(mistake["loc"], partial(_describe, mistake, schema))
         for mistake in error.errors(include_url=False)
     ]
-
-
-def and_more(mistakes: int, at_least: str = "") -> str:
-    """Return the number of further mistakes, for the end of a message."""
-    return f" (and {at_least}{mistakes} more)" if mistakes else ""
-
-
-def raise_first(mistakes: Sequence[str], most: int | None = None) -> None:
-    """Raise UserError with the first mistake, if there is one, and the number of others.
-
-    If there are more than `most`, there may be others that were not looked for.
-    """
-    if mistakes:
-        at_least = "at least " if most is not None and len(mistakes) > most else ""
-        raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
-
-
-def quote(value: object) -> str:
-    """Return a value for a message: on one line, shortened if it is long."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) and value.bit_length() > 64:
-        return "a number of more than 64 bits"
-    if isinstance(value, str):
-        return _shortened(repr(value[: 2 * _LONGEST_QUOTE]))
-    if isinstance(value, (int, float, date, time)):
-        return str(value)
-    return "a table" if isinstance(value, Mapping) else "a list"
-
-
-def shown_path(location: Location) -> str:
-    """Return a path for a message; positions in lists count from 1, in brackets."""
-    name = ""
-    for part in location:
-        if isinstance(part, int):
-            name += f"[{part + 1}]"
-        else:
-            name += ("." if name else "") + (part or '""')
-    return _shortened(printable(name))
-
-
-def _shortened(text: str) -> str:
-    half = _LONGEST_QUOTE // 2
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:half]}…{text[-half:]}"
 
 
 def _describe(mistake: Any, schema: Schema) -> str:
@@ -226,7 +316,7 @@ def _describe(mistake: Any, schema: Schema) -> str:
 
 def _likely_choice(given: str, expected: str) -> str:
     choices = [choice for choice in expected.split("'") if choice.strip(" ,") not in ("", "or")]
-    close = get_close_matches(given[:_LONGEST_QUOTE], choices, n=1)
+    close = get_close_matches(given[:LONGEST_QUOTE], choices, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import Location, mistakes_in, quote
+from faultline.experiments.config.errors import Location, UserError, quote
+from faultline.experiments.config.keys import mistakes_in
 from faultline.experiments.config.toml_text import Library, TomlSource
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.toml_lines import key_lines

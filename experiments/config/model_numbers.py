@@ -82,13 +82,6 @@ def _platform_as_of(path: Path, _changed_ns: int, _size_bytes: int) -> Platform:
 _PRECISION = Precision(gradient_bytes=2.0)
 """Gradients are reduced in 16 bits; the optimizer keeps its state in 32."""
 
-MODELLED_KEYS = (
-    ("job", "parameter_bytes"),
-    ("job", "gpus"),
-    ("protection", "state_bytes"),
-)
-"""The numbers that follow from a model."""
-
 
 def numbers_of_model(
     model: ModelTable, groups: int, cluster: str, stated: Mapping[str, Any]
@@ -102,10 +95,9 @@ def numbers_of_model(
     Raises PlatformError if the platform is invalid.
     """
     try:
-        values = _values(model, groups, _spec(model, cluster))
+        numbers = _numbers(model, groups, _spec(model, cluster))
     except WorkloadError as error:
         raise UserError(f'model.name = "{model.name}": {error}') from error
-    numbers = dict(zip(MODELLED_KEYS, values, strict=True))
     for path, value in numbers.items():
         _check_stated(path, value, stated, "the model comes to", 'set model.name = "stated"')
     return numbers
@@ -244,7 +236,7 @@ def model_flop_utilisation(scenario: Scenario, step_s: float) -> float | None:
     return flop / (step_s * peak_flop_per_s * job.layout.gpus)
 
 
-def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, ...]:
+def _numbers(table: ModelTable, groups: int, spec: ClusterSpec) -> dict[tuple[str, str], float]:
     job = parallel_job(table, groups)
     plane = spec.plane
     domain_gpus = (plane and plane.domain_gpus) or spec.scale_up.gpus_per_domain
@@ -260,11 +252,12 @@ def _values(table: ModelTable, groups: int, spec: ClusterSpec) -> tuple[float, .
             f"{spec.gpu.name} has {spec.gpu.memory_bytes / 1e9:,.0f} GB; use more pipeline stages "
             "or tensor-parallel ranks, smaller micro-batches, or recompute more"
         )
-    return (
-        _PRECISION.gradient_bytes * job.model.parameters,
-        job.layout.gpus,
-        (_PRECISION.parameter_bytes + _PRECISION.optimizer_bytes) * job.model.parameters,
-    )
+    state_bytes = _PRECISION.parameter_bytes + _PRECISION.optimizer_bytes
+    return {
+        ("job", "parameter_bytes"): _PRECISION.gradient_bytes * job.model.parameters,
+        ("job", "gpus"): job.layout.gpus,
+        ("protection", "state_bytes"): state_bytes * job.model.parameters,
+    }
 
 
 def memory_of(job: ParallelJob) -> GpuMemory:

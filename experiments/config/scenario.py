@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import FORMULA, and_more, mistakes_in, quote, set_keys
+from faultline.experiments.config.errors import FORMULA, UserError, and_more, quote
+from faultline.experiments.config.keys import mistakes_in, set_keys
 from faultline.experiments.config.model_numbers import (
     gpus_of_cluster,
     numbers_of_model,

@@ -11,15 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.config.errors import QUIET, UserError
+from faultline.experiments.config.errors import QUIET, Location, Mistake, UserError, and_more, quote
 from faultline.experiments.config.keys import (
     KeyPath,
-    Location,
-    Mistake,
-    and_more,
     mistakes_in,
     path_of,
-    quote,
     remedy_for,
     schema_keys,
     set_keys,

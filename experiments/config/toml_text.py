@@ -14,8 +14,7 @@ from importlib.resources import files
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import Location, Mistake, and_more
+from faultline.experiments.config.errors import Location, Mistake, UserError, and_more
 from faultline.platforms.errors import nearest
 from faultline.platforms.files import MEBIBYTE, read_text
 from faultline.platforms.toml_lines import key_lines, load_toml

@@ -14,11 +14,10 @@ from io import BytesIO, StringIO, TextIOWrapper
 from math import isfinite, nan
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import FORMULA, quote, raise_first
+from faultline.experiments.config.errors import FORMULA, UserError, and_more, quote
 from faultline.platforms.errors import PlatformError
 from faultline.platforms.files import read_file, write_file
 from faultline.platforms.units import parse_time_s
@@ -53,6 +52,9 @@ _COMPONENT = re.compile(rf"({'|'.join(LEVELS[:-1])})-(\d{{1,15}})|job")
 _LATEST_S = 1e15
 
 
+_Read = TypeVar("_Read")
+
+
 class _Wrong(ValueError):
     """A mistake in a cell, and its remedy."""
 
@@ -69,6 +71,18 @@ class _Reader:
     def __post_init__(self) -> None:
         """Remember rows that differ by their times only."""
         self.read_rest = lru_cache(_MOST_REMEMBERED)(self._rest)
+
+    def of_rows(self, cells: list[str], place: str) -> Callable[[list[str]], tuple[float, ...]]:
+        """Return the reader of rows below a header."""
+        header = _header(cells, place)
+        # A missing column is empty in all rows.
+        chosen = itemgetter(*(header.index(c) if c in header else -1 for c in COLUMNS))
+
+        def read(row: list[str]) -> tuple[float, ...]:
+            time, *rest = chosen([*row, ""])
+            return self.time_s(time), *self.read_rest(*rest)
+
+        return read
 
     def _rest(self, *cells: str) -> tuple[float, ...]:
         """Return the values of a row but its time; the cells are in the order of `COLUMNS`."""
@@ -128,55 +142,26 @@ def _check_kind(kind: Kind, **cells: str) -> None:
 
 
 def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> RecordedFailures:
-    """Read a trace.
+    """Read a trace: a CSV file whose header names some of `COLUMNS`, at least those `REQUIRED`.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV file whose header names its columns: time and component, and optionally cause, kind,
-        repair, lasts and factor. Times are in seconds, or have a unit; `time` may be a timestamp.
-    layout : JobLayout
-        The components, and the groups that fail with each.
-    start : datetime, optional
-        Time 0, if times are timestamps. Earlier failures are left out.
+    Times are in seconds, or have a unit. `time` may be a timestamp: `start` is then time 0, and
+    earlier failures are left out. Rows of the same time keep their order.
 
-    Returns
-    -------
-    RecordedFailures
-        In the order of time; rows of the same time keep their order.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no trace; names the line of the first mistake and the
-        number of others.
+    Raises UserError if there is no such file, or it is no trace; names the line of the first
+    mistake and the number of others.
     """
-    reader, mistakes = _Reader(layout, start), list[str]()
+    reader = _Reader(layout, start)
     columns: dict[str, Any] = {
         name: array(np.dtype(kind).char) for name, kind in COLUMN_TYPES.items()
     }
     # Row by row: the columns take less memory than their texts.
     appends = [column.append for column in columns.values()]
-    cells: Callable[[list[str]], tuple[str, ...]] | None = None
     try:
-        for line, row in rows_of(path, _lines_of(path), mistakes):
-            # A missing column is empty in all rows.
-            row.append("")
-            if cells is None:
-                header = _header(row[:-1], f"{path}:{line}")
-                cells = itemgetter(*(header.index(c) if c in header else -1 for c in COLUMNS))
-                continue
-            try:
-                time, *rest = cells(row)
-                values = reader.time_s(time), *reader.read_rest(*rest)
-            except ValueError as wrong:
-                mistakes.append(f"{path}:{line}: {wrong}")
-            else:
-                for append, value in zip(appends, values, strict=True):
-                    append(value)
+        for values in rows_of(path, _lines_of(path), reader.of_rows):
+            for append, value in zip(appends, values, strict=True):
+                append(value)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: this is no CSV: it is not UTF-8 text") from error
-    raise_first(mistakes, MOST_MISTAKES)
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     recorded = RecordedFailures(**arrays, causes=tuple(reader.causes))
     if recorded and recorded.time_s.min() < 0.0:
@@ -198,33 +183,51 @@ def _check_causes(causes: Collection[str], path: Path) -> None:
 
 
 def rows_of(
-    path: Path, lines: Iterable[str], mistakes: list[str], **form: Any
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the cells of each row of a CSV file, first those of its header.
+    path: Path,
+    lines: Iterable[str],
+    reader_of: Callable[[list[str], str], Callable[[list[str]], _Read]],
+    **form: Any,
+) -> Iterator[_Read]:
+    """Yield what is read from each row of a CSV file.
 
-    Cells have no blanks around them. Empty rows are left out. Mistakes of the file are added to
-    `mistakes`, and rows with them are left out; reading ends after `MOST_MISTAKES`. `form` is as in
-    `csv.reader`.
+    `reader_of` takes the cells of the header and its place. The function that it returns reads the
+    cells of a row, and raises ValueError for a mistake. Cells have no blanks around them. Empty
+    rows are left out. `form` is as in `csv.reader`.
+
+    Raises UserError after the last row, or after `MOST_MISTAKES`; names the first mistake and the
+    number of others.
     """
     rows = csv.reader(lines, strict=True, skipinitialspace=True, **form)
     header: list[str] = []
+    mistakes: list[str] = []
+    read: Callable[[list[str]], _Read] | None = None
     try:
         for row in rows:
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
-            header = header or cells.copy()
-            if len(cells) == len(header):
-                yield rows.line_num, cells
+            if read is None:
+                header, read = cells, reader_of(cells, f"{path}:{rows.line_num}")
+                continue
+            try:
+                if len(cells) != len(header):
+                    raise _Wrong(
+                        f"has {len(cells)} cells where the header has {len(header)}: "
+                        f"{', '.join(header)}"
+                    )
+                found = read(cells)
+            except ValueError as error:
+                mistakes.append(f"{path}:{rows.line_num}: {error}")
+                if len(mistakes) > MOST_MISTAKES:
+                    break
             else:
-                mistakes.append(
-                    f"{path}:{rows.line_num}: has {len(cells)} cells where the header has "
-                    f"{len(header)}: {', '.join(header)}"
-                )
-            if len(mistakes) > MOST_MISTAKES:
-                return
+                yield found
     except csv.Error as error:
         mistakes.append(f"{path}:{rows.line_num}: this is no CSV: {error}")
+    if mistakes:
+        # Others were not looked for after so many.
+        at_least = "at least " if len(mistakes) > MOST_MISTAKES else ""
+        raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
 
 
 def write_trace(failures: Iterable[Failure], path: Path) -> None:

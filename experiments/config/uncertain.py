@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, inf, log, nextafter
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 from faultline.experiments.config.errors import did_you_mean
@@ -126,9 +125,7 @@ class Prior(Table):
 
 def is_numeric(known: Key) -> bool:
     """Return whether a key holds one number, so that it may have a prior."""
-    annotation = known.field.annotation
-    parts = {*get_args(annotation)} - {NoneType} or {annotation}
-    return parts <= {int, float} and known.path[0] not in (TABLE, "version")
+    return known.kind in ("number", "whole number")
 
 
 def limits_of(known: Key) -> tuple[float, float]:

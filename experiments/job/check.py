@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from faultline.experiments.config.errors import EXPLAINED, UserError
-from faultline.experiments.config.keys import Location, Mistake
+from faultline.experiments.config.errors import EXPLAINED, Location, Mistake, UserError
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source

@@ -10,7 +10,6 @@ from faultline.experiments.config.keys import schema_keys
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.phases import key_of_recovery
 from faultline.experiments.config.tables.recovery import PRESETS
-from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.durations import hardware_of
 from faultline.experiments.job.platform_files import state_bytes
 from faultline.experiments.job.resolved_job import (
@@ -167,6 +166,6 @@ def _source(scenario: Scenario, phase: RecoveryPhase, kind: str) -> str:
         name = f"{hardware_of(scenario)}_s"
     if name in table.model_fields_set:
         return f"stated: recovery.{name}"
-    source = documentation_of(schema_keys(Scenario)["recovery", name].field).source or ""
+    source = schema_keys(Scenario)["recovery", name].source
     preset = f"{table.preset}: " if name in PRESETS[table.preset] else ""
     return preset + source.removeprefix("by recovery.preset; ").removeprefix("derived: ")

@@ -12,7 +12,6 @@ from faultline.experiments.config.keys import KeyPath, schema_keys, value_at
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.job import HUNDRED_YEARS_S, LEAST_COMPUTE_FACTOR, JobTable
 from faultline.experiments.config.tables.recovery import OPEN_PRICES
-from faultline.experiments.config.tables.table import documentation_of
 from faultline.experiments.job.choices import (
     at_redundancy,
     choices_at,
@@ -393,7 +392,7 @@ def _restart_of(scenario: Scenario) -> Recovery:
 @cache
 def _rules() -> dict[str, KeyPath]:
     """Return the key of each rule."""
-    rules = {path: documentation_of(key.field).rule for path, key in schema_keys(Scenario).items()}
+    rules = {path: key.rule for path, key in schema_keys(Scenario).items()}
     return {rule: path for path, rule in rules.items() if rule is not None}
 
 

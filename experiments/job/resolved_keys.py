@@ -7,12 +7,8 @@ from typing import Any, Literal
 
 import tomlkit
 from faultline.experiments.config.distribution import own_version
-from faultline.experiments.config.keys import KeyPath, value_at
-from faultline.experiments.config.reference import (
-    KeyReference,
-    scenario_reference,
-    unmet_condition,
-)
+from faultline.experiments.config.keys import Key, KeyPath, value_at
+from faultline.experiments.config.reference import scenario_reference, unmet_condition
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource
 from faultline.experiments.config.toml_text import toml_item, written
@@ -31,7 +27,7 @@ Origin = Literal["stated", "--set", "derived", "default", "unset"]
 class ResolvedKey:
     """A key of a resolved scenario."""
 
-    reference: KeyReference  # Its documentation.
+    reference: Key  # Its documentation.
     value: Any  # Its value; None if it is unset.
     # Origin of the value: the file ("stated"), the command line ("--set"), the model, the platform
     # or closed forms ("derived"), the default ("default"), or none ("unset").
@@ -108,7 +104,7 @@ def _protection_outcome(question: ResolvedJob) -> str:
     return "; ".join(details)
 
 
-def _has_value(scenario: Scenario, reference: KeyReference) -> bool:
+def _has_value(scenario: Scenario, reference: Key) -> bool:
     """Return whether a key exists and is not a table; a list of tables is one value."""
     above, value = value_at(scenario, reference.path[:-1]), value_at(scenario, reference.path)
     return isinstance(above, BaseModel) and not isinstance(value, (BaseModel, dict))

@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from faultline.experiments.analysis.quantities import time_text
-from faultline.experiments.config.errors import UserError
+from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.grid import EngineName, dotted_leaves, grid_from
-from faultline.experiments.config.keys import quote
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import ScenarioSource, read_source
 from faultline.experiments.notebook.results import Comparison, Plan, Record, Timeline, svg_of

@@ -311,8 +311,6 @@ class _Drawing:
             keys["strategy.redundancy"] = 3 if self._groups >= 8 else 2 if self._groups >= 4 else 1
         if scheme == "oobleck":
             keys["model.least_stages"] = 1
-        if scheme == "bamboo" and self._random.random() < 0.5:
-            keys["strategy.bamboo.overloaded_share"] = 1.0
 
     def _draw_protection(self) -> None:
         keys, name = self._keys, self._protection

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from faultline.platforms import read_platform
@@ -18,6 +19,7 @@ from faultline.simulator.simgrid_engine.process import in_own_process
 from faultline.simulator.simgrid_engine.step_time import StepTime
 from faultline.simulator.simgrid_engine.step_timing import Timer, with_timer
 from faultline.simulator.workload.layout import Layout
+from faultline.strategies import bamboo
 from faultline.strategies.base import Hit, Strategy
 from faultline.strategies.job_shape import JobShape
 from faultline.strategies.registry import strategy_class
@@ -89,6 +91,12 @@ def struck(
     return strategy
 
 
+def overloaded(*lost: tuple[int, int]) -> Strategy:
+    """Return Bamboo with shadows that work, however small the job is."""
+    with patch.object(bamboo, "_OVERLOADED_SHARE", 1.0):
+        return struck("bamboo", *lost)
+
+
 def shares_of(strategy: Strategy) -> StepShares:
     plan = strategy.plan()
     return StepShares(plan.members, plan.pipelines, plan.stack_size)
@@ -101,7 +109,7 @@ CASES = {
     "mecefo": shares_of(struck("mecefo", (1, 1))),
     "mecefo, two": shares_of(struck("mecefo", (1, 1), (2, 0))),
     "bamboo": shares_of(scheme("bamboo")),
-    "bamboo, a shadow works": shares_of(struck("bamboo", (1, 0), overloaded_share=1.0)),
+    "bamboo, a shadow works": shares_of(overloaded((1, 0))),
     "bamboo, re-formed": shares_of(struck("bamboo", (1, 0))),
     "oobleck": shares_of(struck("oobleck", (1, 1))),
     "oobleck, merged": shares_of(struck("oobleck", (1, 1), (1, 2))),

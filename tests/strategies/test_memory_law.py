@@ -9,6 +9,7 @@ import pytest
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.job.resolved_job import resolve
 from faultline.simulator.contract import Contract
+from faultline.strategies import bamboo
 from faultline.strategies.base import Continue, Hit, StepPlan, WipeOut
 from faultline.strategies.job_shape import loses_a_share
 from hypothesis import given
@@ -47,11 +48,12 @@ def test_what_does_not_fit_is_not_entered(
     hits: list[Hit],
     refused: dict[str, Any],
     allowed: dict[str, Any] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(bamboo, "_OVERLOADED_SHARE", 1.0)
     plans: list[StepPlan] = []
     for memory, times in ({}, 0), (little, 1):
-        printed = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
-        strategy = built(scheme, 4, redundancy, **printed)
+        strategy = built(scheme, 4, redundancy, **job, **memory)
         for hit in hits:
             strategy.on_hit(hit)
         verdict = strategy.on_failures(sorted({hit.group for hit in hits}))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faultline.strategies.base import Continue, Hit, Strategy, StrategyOptions, Task, WipeOut
+from faultline.strategies import bamboo
+from faultline.strategies.base import Continue, Hit, StrategyOptions, Task, WipeOut
 from faultline.strategies.checkpoint import Checkpoint
 from faultline.strategies.checkpoint_period import Costs
 from faultline.strategies.recovery import Communicators, Move, SentMove
@@ -267,17 +268,18 @@ def kind(printed: Any) -> str:
     return str(printed.recovery.kind)
 
 
-def test_a_node_and_its_shadow_are_fatal() -> None:
-    def bamboo() -> Strategy:
-        return built("bamboo", overloaded_share=1.0)
-
-    assert kind(lose(bamboo(), Hit(0, 3, 4, 8))) == "re-form"
-    assert kind(lose(bamboo(), gpu(0, 0), gpu(0, 7))) == "re-form"
-    assert kind(lose(bamboo(), gpu(0, 3), gpu(0, 5))) == "local-rendezvous"
+def test_a_node_and_its_shadow_are_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bamboo, "_OVERLOADED_SHARE", 1.0)
+    assert kind(lose(built("bamboo"), Hit(0, 3, 4, 8))) == "re-form"
+    assert kind(lose(built("bamboo"), gpu(0, 0), gpu(0, 7))) == "re-form"
+    assert kind(lose(built("bamboo"), gpu(0, 3), gpu(0, 5))) == "local-rendezvous"
 
 
-def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
-    scheme = built("bamboo", overloaded_share=0.1)
+def test_an_overload_lasts_until_too_many_are_or_a_node_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bamboo, "_OVERLOADED_SHARE", 0.1)
+    scheme = built("bamboo")
     printed = lose(scheme, gpu(0, 3)).recovery
     # The shadow has the state, and its pipeline alone meets.
     assert (printed.moves, printed.communicators) == ((), (Communicators(1, 1 / 4),))

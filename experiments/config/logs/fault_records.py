@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote
+from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.logs.failure_log import FailureLog, LogFile, Logged
 from faultline.simulator.failures.failure import Kind
 

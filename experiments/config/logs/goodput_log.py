@@ -38,57 +38,31 @@ _FORMAT = (
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The time from one start of a job to the next.
+    """The time from one start of a job to the next, in seconds after the log's first event."""
 
-    Attributes
-    ----------
-    start_s : float
-        Time at which its first node started, in seconds after the first event of the log.
-    end_s : float
-        Start of the next life; the last event of the log for the last life.
-    nodes : int
-        Nodes that started.
-    loaded : tuple of (float, int) or None
-        Time at which the first checkpoint was loaded, and its step; None if none was.
-    saves : tuple of (float, int)
-        Times at which checkpoints were saved, and their steps, ascending.
-    """
-
-    start_s: float
-    end_s: float
-    nodes: int
+    start_s: float  # Start of its first node.
+    end_s: float  # Start of the next life; the last event of the log for the last life.
+    nodes: int  # Nodes that started.
+    # Time at which the first checkpoint was loaded, and its step; None if none was.
     loaded: tuple[float, int] | None
+    # Times at which checkpoints were saved, and their steps, ascending.
     saves: tuple[tuple[float, int], ...]
 
     @property
     def duration_s(self) -> float:
-        """Time from start to end, in seconds."""
+        """Time from start to end."""
         return self.end_s - self.start_s
 
 
 @dataclass(frozen=True, slots=True)
 class GoodputLog:
-    """The lives of a job, in order; the last one has not ended when the log ends.
+    """The lives of a job, in order; the last one has not ended when the log ends."""
 
-    Attributes
-    ----------
-    name : str
-        The file.
-    lives : tuple of Life
-        At least one.
-    nodes : int
-        Nodes that the log names; 0 if it names none.
-    jobs : tuple of str
-        Names of the job.
-    note : str
-        A line about what was read and left out.
-    """
-
-    name: str
-    lives: tuple[Life, ...]
-    nodes: int
-    jobs: tuple[str, ...]
-    note: str
+    name: str  # The file.
+    lives: tuple[Life, ...]  # At least one.
+    nodes: int  # Nodes that the log names; 0 if it names none.
+    jobs: tuple[str, ...]  # Names of the job.
+    note: str  # A line about what was read and left out.
 
     @property
     def start_s(self) -> float:
@@ -132,10 +106,7 @@ class GoodputLog:
     def split(self, share: float) -> tuple[GoodputLog, GoodputLog]:
         """Return the log before and after the start of a life nearest to a share of its time.
 
-        Raises
-        ------
-        UserError
-            If one of the two is empty.
+        Raises UserError if one of the two is empty.
         """
         starts = [life.start_s for life in self.lives]
         wanted = self.start_s + share * self.span_s
@@ -151,10 +122,7 @@ class GoodputLog:
 def read_goodput_log(path: Path) -> GoodputLog:
     """Read a goodput event log.
 
-    Raises
-    ------
-    UserError
-        If there is no such file, or no life of a job in it.
+    Raises UserError if there is no such file, or no life of a job in it.
     """
     try:
         found = _Found()
@@ -163,12 +131,15 @@ def read_goodput_log(path: Path) -> GoodputLog:
                 found.read(number, line)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
+    events = None
     if found.entries.starts and not found.starts:
-        return _log_of_steps(str(path), found)
+        events = found.entries.events()
+        found.starts = {"": found.entries.starts}
+        found.loads, found.saves = events.loads, events.saves
     if not found.starts:
         first = f"line {found.first_unreadable}: " if found.first_unreadable else ""
         raise UserError(f"{path}: {first}no {STARTED} event; write {_FORMAT}")
-    return _log(str(path), found)
+    return _log(str(path), found, events)
 
 
 @dataclass
@@ -218,25 +189,18 @@ class _Found:
         self.last_s = max(self.last_s, time_s)
         self.jobs.setdefault(str(entry.get("job_name", "")))
 
-    def note(self, lives: int, repeated: int) -> str:
-        """Return a line about what was read."""
-        parts = f"{len(self.starts):,} nodes, {lives:,} starts, {len(self.loads):,} loads, "
-        text = f"{self.lines:,} lines: {parts}{len(self.saves):,} saves"
-        if self.ends:
-            text += f", {self.ends:,} ends of nodes"
-        return text + self._left_out(repeated)
-
-    def note_of_steps(self, lives: int, repeated: int, events: StepEvents) -> str:
-        """Return a line about what was read, for a job that logs its steps."""
-        text = f"{self.lines:,} lines: {lives:,} starts, {events.steps:,} steps"
-        if events.interval_steps:
-            text += f", a checkpoint every {events.interval_steps:,} steps (the job starts again "
-            text += "at multiples)"
-        return text + self._left_out(repeated)
-
-    def _left_out(self, repeated: int) -> str:
-        """Return the counts of duplicate, other and unreadable lines."""
-        text = ""
+    def note(self, lives: int, repeated: int, events: StepEvents | None) -> str:
+        """Return a line about what was read; a job that logs its steps has `events`."""
+        if events is None:
+            text = f"{self.lines:,} lines: {len(self.starts):,} nodes, {lives:,} starts, "
+            text += f"{len(self.loads):,} loads, {len(self.saves):,} saves"
+            if self.ends:
+                text += f", {self.ends:,} ends of nodes"
+        else:
+            text = f"{self.lines:,} lines: {lives:,} starts, {events.steps:,} steps"
+            if events.interval_steps:
+                text += f", a checkpoint every {events.interval_steps:,} steps (the job starts "
+                text += "again at multiples)"
         if repeated:
             text += f"; {repeated:,} lines twice"
         if self.others:
@@ -263,20 +227,14 @@ def _whole(value: object) -> int:
     raise ValueError("no step")
 
 
-def _log_of_steps(name: str, found: _Found) -> GoodputLog:
-    """Return the log of a job that logs its steps; such a log names no nodes."""
-    events = found.entries.events()
-    found.starts = {"": found.entries.starts}
-    found.loads, found.saves = events.loads, events.saves
-    log = _log(name, found)
-    lives = len(log.lives)
-    note = found.note_of_steps(lives, found.entries.count - lives - events.steps, events)
-    return replace(log, nodes=0, note=note)
-
-
-def _log(name: str, found: _Found) -> GoodputLog:
+def _log(name: str, found: _Found, events: StepEvents | None) -> GoodputLog:
+    """Return the log of a job; a log of steps has `events`, and names no nodes."""
     times, nodes, repeated = _sorted_starts(found.starts)
     lives = list(_lives(times, nodes))
+    if events is None:
+        repeated += found.repeated
+    else:
+        repeated = found.entries.count - len(lives) - events.steps
     origin_s, ends_s = lives[0][0], [start for start, _ in lives[1:]]
     ends_s.append(max(found.last_s, lives[-1][0]))
     loads, saves = sorted(found.loads), sorted(found.saves)
@@ -292,9 +250,9 @@ def _log(name: str, found: _Found) -> GoodputLog:
             )
             for (start_s, count), end_s in zip(lives, ends_s, strict=True)
         ),
-        len(found.starts),
+        len(found.starts) if events is None else 0,
         tuple(job for job in found.jobs if job),
-        found.note(len(lives), found.repeated + repeated),
+        found.note(len(lives), repeated, events),
     )
 
 

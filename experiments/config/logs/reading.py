@@ -15,8 +15,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from faultline.experiments.config.errors import UserError, did_you_mean
-from faultline.experiments.config.keys import quote, raise_first
+from faultline.experiments.config.errors import UserError, did_you_mean, quote
 from faultline.experiments.config.logs.failure_log import (
     FailureLog,
     LogFile,
@@ -27,7 +26,6 @@ from faultline.experiments.config.logs.fault_records import is_fault_records, re
 from faultline.experiments.config.logs.slurm import is_sacct, read_sacct
 from faultline.experiments.config.trace_file import (
     DATE,
-    MOST_MISTAKES,
     cause_of,
     kind_place,
     parse_timestamp,
@@ -230,31 +228,30 @@ def _rows(
 
     Returns the rows, and a note of what was left out: duplicate rows, and unread columns.
     """
-    path, mistakes = file.path, list[str]()
     seen: set[tuple[str, ...]] = set()
-    duplicates = 0
-    read: list[_Read] = []
-    header: _Header | None = None
-    for line, cells in rows_of(path, StringIO(file.text, newline=""), mistakes):
-        if header is None:
-            header = _header(cells, f"{path}:{line}", columns, needed, file.columns)
-        elif (row := tuple(cells)) in seen:
-            duplicates += 1
-        else:
+    unread: list[str] = []
+
+    def reader_of(found: list[str], place: str) -> Callable[[list[str]], _Read | None]:
+        header = _header(found, place, columns, needed, file.columns)
+        unread.extend(header.unread)
+
+        def read(cells: list[str]) -> _Read | None:
+            row = tuple(cells)
+            if row in seen:
+                return None
             seen.add(row)
-            try:
-                read.append(read_row(header.cells(cells)))
-            except ValueError as error:
-                mistakes.append(f"{path}:{line}: {error}")
-    raise_first(mistakes, MOST_MISTAKES)
-    if header is None or not read:
-        raise UserError(f"{path}: there is no failure in it; write one row per failure")
-    dropped = {"exact duplicates": duplicates}
-    if header.unread:
-        named = ", ".join(map(quote, header.unread))
-        plural = "s" * (len(header.unread) > 1)
-        dropped[f"column{plural} ({named})"] = len(header.unread)
-    return read, left_out(dropped)
+            return read_row(header.cells(cells))
+
+        return read
+
+    rows = list(rows_of(file.path, StringIO(file.text, newline=""), reader_of))
+    if not rows:
+        raise UserError(f"{file.path}: there is no failure in it; write one row per failure")
+    dropped = {"exact duplicates": rows.count(None)}
+    if unread:
+        named, plural = ", ".join(map(quote, unread)), "s" * (len(unread) > 1)
+        dropped[f"column{plural} ({named})"] = len(unread)
+    return [row for row in rows if row is not None], left_out(dropped)
 
 
 class _Cells(NamedTuple):

@@ -12,17 +12,15 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from io import StringIO
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import NamedTuple
 
-from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.keys import quote, raise_first
+from faultline.experiments.config.errors import UserError, quote
 from faultline.experiments.config.logs.failure_log import (
     LARGEST_NUMBER_OF_NODES,
     FailureLog,
@@ -30,7 +28,7 @@ from faultline.experiments.config.logs.failure_log import (
     Logged,
     left_out,
 )
-from faultline.experiments.config.trace_file import MOST_MISTAKES, parse_timestamp, rows_of
+from faultline.experiments.config.trace_file import parse_timestamp, rows_of
 from faultline.simulator.failures.failure import Kind
 
 _SMALLEST_JOB = 2
@@ -139,8 +137,6 @@ class _Job(NamedTuple):
 class _Jobs:
     """The jobs of a file."""
 
-    path: Path
-    mistakes: list[str] = field(default_factory=list)
     ran: list[_Job] = field(default_factory=list)
     lists: dict[str, list[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -150,8 +146,21 @@ class _Jobs:
     steps: int = 0
     never_ran: int = 0
 
-    def read(self, cells: dict[str, str], line: int) -> None:
-        """Read a row; a mistake in it is kept, and a row that does not count is counted."""
+    def of_rows(self, header: list[str], place: str) -> Callable[[list[str]], None]:
+        """Return the reader of rows below a header."""
+        for name in NEEDED:
+            if name not in header:
+                raise UserError(
+                    f"{place}: column {name} is missing; call sacct --parsable2 "
+                    f"--format=JobID,{','.join(NEEDED)},FailedNode"
+                )
+        return lambda row: self._read(dict(zip(header, row, strict=True)))
+
+    def _read(self, cells: dict[str, str]) -> None:
+        """Read a row; one that does not count is counted.
+
+        Raises ValueError if it is wrong.
+        """
         job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
         if "." in job:
             self.steps += 1
@@ -164,20 +173,15 @@ class _Jobs:
         if cells["Start"] in _NEVER or cells["NodeList"] in _NEVER:
             self.never_ran += 1
             return
-        try:
-            if state not in FAILED and state not in SOUND:
-                raise ValueError(
-                    f"State {quote(state)} is none of Slurm's: {', '.join(sorted(FAILED))} are "
-                    "failures"
-                )
-            start = parse_timestamp(cells["Start"])
-            end = None if cells["End"] in _NEVER else parse_timestamp(cells["End"])
-            if end is not None and end < start:
-                raise ValueError(f"ends at {cells['End']}, before it starts")
-            nodes = self._nodes(cells["NodeList"])
-        except ValueError as error:
-            self.mistakes.append(f"{self.path}:{line}: {error}")
-            return
+        if state not in FAILED and state not in SOUND:
+            raise ValueError(
+                f"State {quote(state)} is none of Slurm's: {', '.join(sorted(FAILED))} are failures"
+            )
+        start = parse_timestamp(cells["Start"])
+        end = None if cells["End"] in _NEVER else parse_timestamp(cells["End"])
+        if end is not None and end < start:
+            raise ValueError(f"ends at {cells['End']}, before it starts")
+        nodes = self._nodes(cells["NodeList"])
         self.ran.append(_Job(start, end, state, nodes, cells.get("FailedNode", "")))
 
     def _nodes(self, text: str) -> list[str]:
@@ -203,21 +207,10 @@ def read_sacct(file: LogFile) -> FailureLog:
 
     Raises UserError, which names the first wrong line.
     """
-    jobs, header = _Jobs(file.path), list[str]()
+    jobs = _Jobs()
     lines = StringIO(file.text)
-    rows = rows_of(file.path, lines, jobs.mistakes, delimiter="|", quoting=csv.QUOTE_NONE)
-    for line, cells in rows:
-        if header:
-            jobs.read(dict(zip(header, cells, strict=True)), line)
-            continue
-        header = cells
-        for name in NEEDED:
-            if name not in header:
-                raise UserError(
-                    f"{file.path}:{line}: column {name} is missing; call sacct --parsable2 "
-                    f"--format=JobID,{','.join(NEEDED)},FailedNode"
-                )
-    raise_first(jobs.mistakes, MOST_MISTAKES)
+    for _ in rows_of(file.path, lines, jobs.of_rows, delimiter="|", quoting=csv.QUOTE_NONE):
+        pass  # The jobs keep what is read.
     if not jobs.ran:
         raise UserError(
             f"{file.path}: no job in it ever ran; choose other days with sacct -S and -E"

@@ -48,10 +48,7 @@ class StepEntries:
     def take(self, entry: Mapping[str, Any]) -> float | None:
         """Add an entry; return its time in seconds, or None if it is of no known kind.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If a time or a step is missing or is no number.
+        Raises KeyError, TypeError or ValueError if a time or a step is missing or is no number.
         """
         if STEP in entry or STEP_START in entry:
             step, time_s = entry[STEP], _finite(entry[STEP_START])

@@ -6,34 +6,13 @@ documents its options by a plain mapping with the same names, so that it imports
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from faultline.strategies.base import StrategyOptions
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 SOUND = "choice: what is sound; the published simulator of SPARe takes"
-
-
-def _as_list(values: str | Iterable[str]) -> list[str]:
-    return [values] if isinstance(values, str) else list(values)
-
-
-class FieldDocumentation(BaseModel):
-    """The documentation of a field."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
-
-    # Source of the default; begins with "choice" or "assumption" if it is not measured.
-    source: str | None = None
-    # SI unit, "steps", or "1" for counts, ratios and exponents; None for names, choices, booleans.
-    unit: str | None = None
-    choices: dict[str, str] = {}  # Meanings of the named choices.
-    # The field counts only if each of these keys (dotted) has one of these values. A key that does
-    # not count itself is no condition.
-    only_with: dict[str, Annotated[list[str], BeforeValidator(_as_list)]] = {}
-    rule: str | None = None  # The field of `simulator.job.Rules` that it sets.
 
 
 def key(
@@ -49,7 +28,7 @@ def key(
     rule: str | None = None,
     **limits: Any,
 ) -> Any:
-    """Return a key of a scenario: its default, its meaning, and the rest of `FieldDocumentation`.
+    """Return a key of a scenario: its default, its meaning, and other facts that `keys.Key` has.
 
     A default of None leaves it open. `between` states the least and the greatest value; `above`
     excludes the first. Other limits are those of pydantic's ``Field``.
@@ -85,12 +64,6 @@ def count(default: int | None, meaning: str, source: str, most: float, **documen
 def share(default: float | None, meaning: str, source: str, **documentation: Any) -> Any:
     """Return a key with a share from 0 to 1; see `key`."""
     return key(default, meaning, source, "1", between=(0, 1), **documentation)
-
-
-def documentation_of(field: FieldInfo) -> FieldDocumentation:
-    """Return the documentation of a field; empty if it has none."""
-    stated = field.json_schema_extra
-    return FieldDocumentation.model_validate(stated if isinstance(stated, dict) else {})
 
 
 class Table(BaseModel):

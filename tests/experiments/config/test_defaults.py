@@ -8,7 +8,6 @@ from typing import Any, get_args
 import pytest
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.keys import KeyPath
-from faultline.experiments.config.model_numbers import MODELLED_KEYS
 from faultline.experiments.config.reference import scenario_reference
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario, read_source, scenario_from
@@ -207,11 +206,3 @@ def test_other_models_keep_the_numbers_of_the_job() -> None:
 )
 def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None:
     assert said in refused(**change)
-
-
-def test_all_that_follows_is_derived() -> None:
-    fields = Scenario.model_fields
-    for table, key in MODELLED_KEYS:
-        kind = fields[table].annotation
-        assert kind is not None
-        assert key in kind.model_fields
