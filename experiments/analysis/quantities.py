@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from faultline.experiments.runs.record import COLUMNS, Column
+from faultline.platforms.units import BANDWIDTH, format_quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,3 +242,8 @@ def setting_text(setting: Mapping[str, Any]) -> str:
         unit = f" {known.shown_unit}" if known.shown_unit else ""
         parts.append(f"{name}{shown_value(column, value)}{unit}")
     return ", ".join(parts)
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Return a bandwidth with four significant digits."""
+    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)

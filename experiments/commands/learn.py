@@ -36,6 +36,7 @@ from faultline.experiments.config.trace_file import write_trace
 from faultline.experiments.screen import Screen, text_column
 from faultline.platforms.files import check_writable, lines_of, write_file
 from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+from rich.table import Table
 
 _BYTES_OF_A_START = 100
 _GRAIN = 1e-9  # Shares that differ by rounding only are equal.
@@ -220,14 +221,14 @@ def _backtest_down(arguments: argparse.Namespace) -> None:
         verdict = "inside" if low - _GRAIN <= measured <= high + _GRAIN else "outside"
         texts = (f"{middle:.1%}", f"{low:.1%} to {high:.1%}", f"{measured:.1%}", verdict)
         rows.append((name, *texts, f"{later[0]:.1%} to {later[2]:.1%}"))
-    names = ("", "predicted", f"{BAND:.0%} band", "measured", "", f"after: {BAND:.0%} band")
-    console.print(text_table(rows, _right(names), box=None, pad_edge=False))
+    console.print(_backtest_table(rows, f"after: {BAND:.0%} band"))
 
 
-def _right(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return headers of numbers; the first column is text."""
-    justify = ["left", *["right"] * (len(names) - 1)]
-    return [{"header": name, "justify": one} for name, one in zip(names, justify, strict=True)]
+def _backtest_table(rows: Sequence[Sequence[str]], *more: str) -> Table:
+    """Return a table of measures, predicted and measured; `more` are headings of more numbers."""
+    names = ("predicted", f"{BAND:.0%} band", "measured", "", *more)
+    columns = [{"header": ""}, *({"header": name, "justify": "right"} for name in names)]
+    return text_table(rows, columns, box=None, pad_edge=False)
 
 
 def _rows(fit: JobFit) -> list[tuple[str, Interval, str, str]]:
@@ -243,7 +244,7 @@ def _rows(fit: JobFit) -> list[tuple[str, Interval, str, str]]:
     ]
 
 
-def _fit_table(fit: JobFit) -> Any:
+def _fit_table(fit: JobFit) -> Table:
     rows = [
         (name, f"{one.mean:.4g} {unit}".strip(), f"{one.low:.4g} to {one.high:.4g}", method)
         for name, one, unit, method in _rows(fit)
@@ -272,8 +273,7 @@ def _print_backtest(tested: Backtest, ahead: Prediction) -> None:
         measured = _shown(name, getattr(tested.measured, name))
         verdict = "inside" if tested.is_inside(name) else "outside"
         rows.append((label, middle, f"{low} to {high}", measured, verdict))
-    names = ("", "predicted", f"{BAND:.0%} band", "measured", "")
-    console.print(text_table(rows, _right(names), box=None, pad_edge=False))
+    console.print(_backtest_table(rows))
     console.print(_verdict(tested), style="bold", soft_wrap=True)
     low, middle, high = (_shown("goodput", value) for value in ahead.band("goodput"))
     console.print(

@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 from faultline.experiments.analysis.platform_phases import PhaseChange, compare_platforms
 from faultline.experiments.analysis.printing import text_table
-from faultline.experiments.analysis.quantities import counted
+from faultline.experiments.analysis.quantities import counted, rate_text
 from faultline.experiments.commands.declarations.shared import PLOT_FORMATS
 from faultline.experiments.commands.output import (
     explained,
@@ -35,7 +35,7 @@ from faultline.platforms.topology_import import (
     read_nccl_topology,
     read_switches,
 )
-from faultline.platforms.units import BANDWIDTH, TIME, format_quantity
+from faultline.platforms.units import TIME, format_quantity
 from faultline.platforms.xml_reader import LARGEST_BYTES, read_platform
 from faultline.platforms.xml_writer import write_xml
 from rich.box import SIMPLE_HEAD
@@ -115,7 +115,7 @@ def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "switches", ", ".join(f"{count:,} {kind}" for kind, count in report["switches"].items())
     for name, links in report["links"].items():
-        rates = _between(links["bandwidth_bytes_per_s"], _rate)
+        rates = _between(links["bandwidth_bytes_per_s"], rate_text)
         delays = _between(
             links["latency_s"], lambda delay_s: format_quantity(float(f"{delay_s:.4g}"), TIME)
         )
@@ -123,12 +123,12 @@ def _report_rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for layer in report["layers"]:
         if layer["oversubscription"]:
             ratio = _between(layer["oversubscription"], lambda value: f"{value:.4g}:1")
-            down, up = _rate(layer["down_bytes_per_s"]), _rate(layer["up_bytes_per_s"])
+            down, up = rate_text(layer["down_bytes_per_s"]), rate_text(layer["up_bytes_per_s"])
             yield f"layer {layer['name']}", f"oversubscribed {ratio}: {down} down, {up} up"
     if width:
         yield (
             "bisection",
-            f"{_rate(width['bandwidth_bytes_per_s'])} each way between the halves of the "
+            f"{rate_text(width['bandwidth_bytes_per_s'])} each way between the halves of the "
             f"domains, {width['of_full']:.4g} of their adapters",
         )
     else:
@@ -145,8 +145,8 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
         return "none"
     read, write = storage["read_bytes_per_s"] or 0.0, storage["write_bytes_per_s"] or 0.0
     client = storage["client_bytes_per_s"]
-    limit = f", {_rate(client)} a client" if client else ""
-    return f"reads {_rate(read)}, writes {_rate(write)}{limit}"
+    limit = f", {rate_text(client)} a client" if client else ""
+    return f"reads {rate_text(read)}, writes {rate_text(write)}{limit}"
 
 
 def _difference_rows(differences: list[dict[str, str]] | None) -> Iterator[tuple[str, str]]:
@@ -161,10 +161,6 @@ def _difference_rows(differences: list[dict[str, str]] | None) -> Iterator[tuple
             if texts:
                 yield from (("", meaning), *(("", f"  {text}") for text in texts))
         yield "", _SPEC_ONLY
-
-
-def _rate(bytes_per_s: float) -> str:
-    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)
 
 
 def _between(ends: list[float], write: Any) -> str:

@@ -16,11 +16,10 @@ from faultline.experiments.commands.output import explained, print_json
 from faultline.experiments.config.distribution import with_extra
 from faultline.experiments.config.errors import QUIET, UserError
 from faultline.experiments.config.grid import read_grid
-from faultline.experiments.report.latex import latex_of
 from faultline.experiments.report.paired_tables import section_table
 from faultline.experiments.report.result_tables import comparison_table
 from faultline.experiments.report.standings import METRIC, standings
-from faultline.experiments.report.tables import on_screen
+from faultline.experiments.report.tables import latex_of, on_screen
 from faultline.experiments.runs.certificates import security_for
 from faultline.experiments.runs.local import LocalExecutor
 from faultline.experiments.runs.point import Executor, Limits

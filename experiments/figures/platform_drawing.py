@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultline.experiments.analysis.quantities import counted
+from faultline.experiments.analysis.quantities import counted, rate_text
 from faultline.experiments.figures.style import figure_style, mark, save_figure
 from faultline.platforms import xml_names
 from faultline.platforms.fabric import fabric_layers, storage_rates, switch_levels
 from faultline.platforms.platform_data import Platform
-from faultline.platforms.units import BANDWIDTH, format_quantity
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -191,7 +190,7 @@ def _draw_edges(axes: Axes, drawn: Sketch, where: dict[Key, tuple[float, float]]
                 zorder=1,
             )
         )
-        least, most = (_rate(end(rates[link_class])) for end in (min, max))
+        least, most = (rate_text(end(rates[link_class])) for end in (min, max))
         text = least if least == most else f"{least} to {most}"
         handles.append(mark(f"{name}: {text}", colour, linewidth=3))
     axes.legend(
@@ -244,10 +243,10 @@ def _row_title(platform: Platform, drawn: Sketch, row: str) -> list[str]:
         ]
         nvlink = platform.link_classes.get("nvlink")
         if nvlink and _NVSWITCHES not in drawn.rows:
-            lines.append(f"NVLink {_rate(nvlink.bandwidth_bytes_per_s[0])}")
+            lines.append(f"NVLink {rate_text(nvlink.bandwidth_bytes_per_s[0])}")
         return lines
     if row == _STORAGE and (rates := storage_rates(platform)) is not None:
-        read, write = _rate(rates.read_bytes_per_s), _rate(rates.write_bytes_per_s)
+        read, write = rate_text(rates.read_bytes_per_s), rate_text(rates.write_bytes_per_s)
         return [row, f"reads {read}", f"writes {write}"]
     layers = {f"level {number}": layer for number, layer in enumerate(fabric_layers(platform), 1)}
     if row not in layers:
@@ -259,8 +258,3 @@ def _row_title(platform: Platform, drawn: Sketch, row: str) -> list[str]:
     if any(len(drawn.members[key]) > 1 for key in drawn.rows[row]):
         lines.append("n×: n in one node")
     return [*lines, f"{layer.oversubscription[1]:.3g}:1 down to up"]
-
-
-def _rate(bytes_per_s: float) -> str:
-    """Return a bandwidth with four significant digits."""
-    return format_quantity(float(f"{bytes_per_s:.4g}"), BANDWIDTH)

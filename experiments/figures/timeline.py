@@ -87,10 +87,8 @@ def _draw_steps(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: flo
     steps = np.append(0, activities["steps"])
     axis.step(times, steps, where="post", color="black", linewidth=1.2)
     restarts = activities[activities["activity"].isin(["restart", "load"])]
-    starts = restarts["start_s"] / unit.seconds
-    lengths = (restarts["end_s"] - restarts["start_s"]) / unit.seconds
     axis.broken_barh(
-        list(zip(starts, lengths, strict=True)),
+        _spans(restarts, unit),
         (0, 1),
         transform=axis.get_xaxis_transform(),
         facecolor=ACTIVITY_LOOKS["restart"].colour,
@@ -101,6 +99,13 @@ def _draw_steps(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: flo
     axis.yaxis.set_major_formatter("{x:,.0f}")
     axis.set_ylim(bottom=0)
     axis.set_xlim(0, end_s / unit.seconds)
+
+
+def _spans(activities: pd.DataFrame, unit: TimeUnit) -> list[tuple[float, float]]:
+    """Return starts and lengths of activities."""
+    starts_s = activities["start_s"]
+    lengths_s = activities["end_s"] - starts_s
+    return list(zip(starts_s / unit.seconds, lengths_s / unit.seconds, strict=True))
 
 
 def _draw_shares(axis: Axes, activities: pd.DataFrame, unit: TimeUnit, end_s: float) -> None:
@@ -143,10 +148,9 @@ def _draw_lanes(
     ]
     for place, name in enumerate(lanes, start=1):
         mine = inside[inside["activity"] == name]
-        spans = np.column_stack([mine["start_s"], mine["end_s"] - mine["start_s"]]) / unit.seconds
         look = ACTIVITY_LOOKS[name]
         axis.broken_barh(
-            [(float(start), float(length)) for start, length in spans],
+            _spans(mine, unit),
             (place - 0.38, 0.76),
             facecolor=look.colour,
             hatch=look.hatch,

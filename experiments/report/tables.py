@@ -75,33 +75,14 @@ def table_of(
     return Table(name, caption, columns, tuple(made))
 
 
-def frame_table(
-    caption: str,
-    frame: pd.DataFrame,
-    formats: Mapping[str, Format] | None = None,
-    headings: Mapping[str, str] | None = None,
-    note: str = "",
-) -> Table:
-    """Return a table of all columns of a frame.
-
-    A column with a format has numbers; its missing values are empty. A heading is by default the
-    name of its column.
-    """
-    formats, headings = formats or {}, headings or {}
-    columns = [
-        _formatted(headings.get(name, name), place, formats.get(name), frame.dtypes.iloc[place])
-        for place, name in enumerate(map(str, frame.columns))
-    ]
-    # Columns are found by place: two may have the same name.
-    rows = (dict(enumerate(row)) for row in frame.itertuples(index=False))
-    return replace(table_of("", caption, columns, rows), note=note)
-
-
 def columns_of(caption: str, frame: pd.DataFrame, columns: Columns, note: str = "") -> Table:
-    """Return a table of some columns of a frame, in the order of `columns`."""
-    headings = {name: how if isinstance(how, str) else how[0] for name, how in columns.items()}
-    formats = {name: how[1] for name, how in columns.items() if not isinstance(how, str)}
-    return frame_table(caption, frame[list(columns)], formats, headings, note)
+    """Return a table of some columns of a frame, in the order of `columns`.
+
+    A column with a format has numbers; missing values are empty.
+    """
+    made = [_formatted(name, how, frame.dtypes[name]) for name, how in columns.items()]
+    rows = frame[list(columns)].to_dict(orient="records")
+    return replace(table_of("", caption, made, rows), note=note)
 
 
 def wide_table(
@@ -124,11 +105,12 @@ def wide_table(
     return columns_of(caption, wide.reset_index(), shown)
 
 
-def _formatted(title: str, place: int, how: Format | None, dtype: Any) -> Column:
-    """Return the column at a place of a frame."""
+def _formatted(name: str, shown: str | tuple[str, Format], dtype: Any) -> Column:
+    """Return a column of a frame."""
+    title, how = (shown, None) if isinstance(shown, str) else shown
 
     def cell(row: Mapped) -> str:
-        value = row[place]
+        value = row[name]
         if is_missing(value):
             return ""
         if how is None:
@@ -172,6 +154,29 @@ def on_screen(
         show_edge=False,
         pad_edge=False,
     )
+
+
+def latex_of(table: Table, caption: str | None = None) -> str:
+    """Return a table in LaTeX for the package booktabs, with numbers right-aligned."""
+    frame = pd.DataFrame([[_plain(cell) for cell in row.cells] for row in table.rows])
+    text: str = frame.to_latex(
+        index=False,
+        header=[_escaped(_plain(column.title)) for column in table.columns],
+        escape=True,
+        column_format="".join("r" if one.kind == "number" else "l" for one in table.columns),
+        caption=_escaped(_plain(caption or table.caption)),
+    )
+    return text
+
+
+def _plain(text: str) -> str:
+    """Return a text without characters that LaTeX's default fonts lack."""
+    return text.replace("\N{MINUS SIGN}", "-").replace("\n", " ")
+
+
+def _escaped(text: str) -> str:
+    # pandas escapes only cells, not headings and captions.
+    return "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)
 
 
 def rows_of(frame: pd.DataFrame, at_most: int) -> list[Mapped]:
