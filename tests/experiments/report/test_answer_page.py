@@ -193,7 +193,7 @@ def test_one_candidate_has_a_page_without_sliders(
     assert page.get_by_text("What decides").count() == page.locator("#inputs-table").count() == 0
 
 
-def test_a_page_without_an_end_says_so(costs: SimulatedCosts) -> None:
+def test_a_page_without_an_end_is_marked(costs: SimulatedCosts) -> None:
     never = SimulatedCosts(costs.candidates, costs.design, costs.costs * np.nan)
     assert "No candidate finishes in each sample" in answer_page(never, FACTS)
 

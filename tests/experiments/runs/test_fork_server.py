@@ -66,7 +66,7 @@ def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> RunOutco
     """Supervise some function in place of a run; what it returns is its record."""
 
     def in_place_of_a_run() -> RunOutcome:
-        faulthandler.disable()  # pytest's, which would tell of every death that is meant.
+        faulthandler.disable()  # pytest's, which would report every intended failure.
         return RunOutcome({"returned": what()}, None)
 
     owner, other_end = Pipe()
@@ -100,8 +100,8 @@ def server(kept: list[ForkServer]) -> Iterator[ForkServer]:
     server.stop()
 
 
-def assigned(asked: Request, limits: Limits = PATIENT) -> Assignment:
-    return Assignment(asked, limits, str(Path.cwd()))
+def assigned(requested: Request, limits: Limits = PATIENT) -> Assignment:
+    return Assignment(requested, limits, str(Path.cwd()))
 
 
 # --- Supervision ----------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_a_run_is_in_a_process_group_of_its_own() -> None:
     ],
     ids=["segmentation fault", "abort", "killed", "exit", "unforeseen"],
 )
-def test_a_death_is_told_by_its_cause(end: Callable[[], object], error: str) -> None:
+def test_a_failure_is_reported_with_its_cause(end: Callable[[], object], error: str) -> None:
     assert supervised(end) == RunOutcome(None, error)
 
 
@@ -266,11 +266,11 @@ def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() ->
 
 def test_known_durations_change_no_record() -> None:
     known = KnownDurations()
-    asked = request("it", of="spare-sound").task
-    first = attempt(asked, known)
+    requested = request("it", of="spare-sound").task
+    first = attempt(requested, known)
     assert first.learned is not None
     known.learn(*first.learned)
-    assert attempt(asked, known) == RunOutcome(first.value)
+    assert attempt(requested, known) == RunOutcome(first.value)
 
 
 def test_an_edited_platform_is_not_known(tmp_path: Path) -> None:
@@ -326,9 +326,9 @@ def simulating_process() -> psutil.Process | None:
 
 def test_a_server_simulates_one_run_after_the_other(kept_server: ForkServer) -> None:
     for seed in range(3):
-        asked = request(f"run {seed}", seed=seed)
-        result = kept_server.simulate(assigned(asked))
-        scenario = asked.task.scenario
+        requested = request(f"run {seed}", seed=seed)
+        result = kept_server.simulate(assigned(requested))
+        scenario = requested.task.scenario
         assert (result.run_id, result.simulated.error) == (f"run {seed}", None)
         assert result.simulated.value == run(scenario, seed)
         assert result.wall_s > 0
@@ -340,7 +340,7 @@ def test_a_server_has_a_single_thread(kept_server: ForkServer) -> None:
     assert server_process().num_threads() == 1
 
 
-def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) -> None:
+def test_a_killed_run_is_reported_and_the_server_goes_on(kept_server: ForkServer) -> None:
     with ThreadPoolExecutor(1) as thread:
         endless = thread.submit(kept_server.simulate, assigned(request("endless", ENDLESS)))
         server_number = server_process().pid
@@ -449,8 +449,8 @@ def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
 ) -> None:
     """Later it may be the machine that has no memory left, and it would be killed again."""
     path = tmp_path / "begun"
-    asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
-    simulated = kept_server.simulate(assigned(asked)).simulated
+    requested = Request("it", Call(die_first, (str(path), deaths, after_s)))
+    simulated = kept_server.simulate(assigned(requested)).simulated
     assert len(path.read_text()) == begun
     if deaths < begun:
         assert simulated == RunOutcome(begun)
@@ -462,9 +462,9 @@ def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
 def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
-    asked = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
+    requested = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(server.simulate, assigned(asked))
+        future = thread.submit(server.simulate, assigned(requested))
         # ForkServer, resource tracker, the run, and the process of SimGrid.
         wanted = {"replay": 3, "simgrid": 4}[engine]
         assert wait_for(lambda: len(simulated_by()) >= wanted)
@@ -477,7 +477,7 @@ def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> Non
         server.simulate(assigned(request("later")))
 
 
-def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
+def test_an_unwanted_run_is_ended(kept_server: ForkServer) -> None:
     seen: list[psutil.Process] = []
 
     def wanted() -> bool:
@@ -514,10 +514,10 @@ def test_relative_paths_start_where_the_sweep_was_started(
     kept_server: ForkServer, tmp_path: Path
 ) -> None:
     write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
-    asked = request("it", "platform.file=servers.xml")
+    requested = request("it", "platform.file=servers.xml")
 
     def simulated_in(directory: Path) -> Result:
-        return kept_server.simulate(Assignment(asked, Limits(), str(directory)))
+        return kept_server.simulate(Assignment(requested, Limits(), str(directory)))
 
     assert simulated_in(tmp_path).simulated.error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):

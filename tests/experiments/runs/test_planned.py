@@ -70,7 +70,7 @@ def test_a_finished_sweep_has_a_row_a_run_in_the_order_of_the_plan(
         assert (row["time_to_train_ratio"] == math.inf) == (row["strategy.redundancy"] == 1)
 
 
-def test_csv_and_parquet_say_the_same(directory: Path) -> None:
+def test_csv_and_parquet_hold_the_same_values(directory: Path) -> None:
     parquet = pd.read_parquet(directory / "table.parquet")
     # A digest such as 53e667676158 is no number.
     csv = pd.read_csv(directory / "table.csv", dtype={"code": str})
@@ -157,8 +157,8 @@ def test_the_same_again_simulates_nothing_and_writes_the_same_tables(
 ) -> None:
     before = tables_in(directory)
     idle = Invented(some_record)
-    outcome, said = sweep(plan, directory, idle)
-    assert (outcome.simulated, outcome.already_there, idle.simulated, said) == (0, 18, [], "")
+    outcome, printed = sweep(plan, directory, idle)
+    assert (outcome.simulated, outcome.already_there, idle.simulated, printed) == (0, 18, [], "")
     assert tables_in(directory) == before
 
 
@@ -175,8 +175,8 @@ def test_foreign_files_among_the_runs_are_ignored(
     foreign = tmp_path / "other" / "runs" / f"{other.manifest.run_ids[0]}.json"
     shutil.copy(foreign, directory / "runs")
     (directory / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
+    _, printed = sweep(plan, directory, Invented(some_record))
+    assert printed == ""
     assert {foreign.name, "notes.txt"} < names_in(directory / "runs")
     assert tables_in(directory) == before
 
@@ -196,9 +196,9 @@ def test_a_damaged_run_is_left_out_and_executed_again(
     assert (len(found.frame), found.planned) == (17, 18)
     (problem,) = found.problems
     assert problem.startswith(f"{victim}: ")
-    _, said = sweep(plan, directory, again := Invented(some_record))
+    _, printed = sweep(plan, directory, again := Invented(some_record))
     assert len(again.simulated) == 1
-    assert said.splitlines()[0].startswith(f"{victim}: ")
+    assert printed.splitlines()[0].startswith(f"{victim}: ")
     assert tables_in(directory) == before
 
 
@@ -239,8 +239,8 @@ def test_a_damaged_table_is_not_read(directory: Path) -> None:
 
 def test_other_files_of_the_user_stay_where_they_are(directory: Path, plan: Plan) -> None:
     (directory / "report.html").write_text("mine", encoding="utf-8")
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
+    _, printed = sweep(plan, directory, Invented(some_record))
+    assert printed == ""
     assert (directory / "report.html").read_text(encoding="utf-8") == "mine"
 
 
@@ -258,8 +258,8 @@ def test_temporary_files_of_a_killed_sweep_are_removed(directory: Path, plan: Pl
     for folder in (directory, directory / "runs"):
         (folder / ".file.json.host-1.tmp").write_bytes(b"{")
     read_sweep(directory)
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
+    _, printed = sweep(plan, directory, Invented(some_record))
+    assert printed == ""
     assert ".file.json.host-1.tmp" not in names_in(directory) | names_in(directory / "runs")
 
 
@@ -311,16 +311,16 @@ def test_results_of_other_code_are_not_mixed_in(
     assert names_in(directory / "runs") == before
 
 
-def test_code_that_changes_while_a_sweep_runs_is_told(
+def test_code_that_changes_while_a_sweep_runs_is_reported(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = iter(["before", "after"])
     monkeypatch.setattr(sweep_module, "code_digest", lambda: next(digests))
-    _, said = sweep(plan, tmp_path / "out", Invented(some_record))
-    assert "has changed while this sweep ran" in said
+    _, printed = sweep(plan, tmp_path / "out", Invented(some_record))
+    assert "has changed while this sweep ran" in printed
 
 
-def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None:
+def test_an_executor_that_ends_early_is_reported(tmp_path: Path, plan: Plan) -> None:
     class Forgetful(Invented):
         def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
             yield from super().simulate(list(requests)[:5], limits)
@@ -331,7 +331,7 @@ def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut off", "newer format"])
-def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path) -> None:
+def test_a_directory_without_a_sound_manifest_is_reported(harm: str, directory: Path) -> None:
     manifest = directory / "sweep.json"
     if harm == "missing":
         manifest.unlink()
