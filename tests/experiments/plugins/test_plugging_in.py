@@ -168,15 +168,17 @@ def test_a_scheme_of_a_file_is_simulated_everywhere(tmp_path: Path) -> None:
     assert "were made by other code" in faultline(*sweep).stderr
 
 
+MINE = """
+from faultline.strategies.checkpoint import Checkpoint
+class Mine(Checkpoint):
+    name, summary, title = "mine", "As checkpoint only", "Mine"
+"""
+
+
 def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None:
     """It is imported while Faultline still looks for schemes."""
     file = tmp_path / "mine.py"
-    file.write_text(
-        "from faultline.testing import SchemeError, check_scheme\n"
-        "from faultline.strategies.checkpoint import Checkpoint\n"
-        "class Mine(Checkpoint):\n"
-        "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
-    )
+    file.write_text("from faultline.testing import SchemeError, check_scheme\n" + MINE)
     arguments = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
     done = faultline("--scheme-file", str(file), *arguments)
     assert json.loads(done.stdout)["strategy"] == "mine", done.stderr
@@ -186,11 +188,7 @@ def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None
 def test_of_two_scheme_files_of_one_name_neither_is_used(tmp_path: Path) -> None:
     files = tmp_path / "mine.py", tmp_path / "yours.py"
     for file in files:
-        file.write_text(
-            "from faultline.strategies.checkpoint import Checkpoint\n"
-            "class Mine(Checkpoint):\n"
-            "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
-        )
+        file.write_text(MINE)
     named = ["--scheme-file", str(files[0]), "--scheme-file", str(files[1])]
     done = faultline(*named, "run", "spare-study", "--set", "strategy.name=mine", *SMALL)
     assert (done.returncode, done.stdout) == (2, "")
@@ -223,8 +221,8 @@ HOSTILE_CALLS = {
 }
 
 
-def hostile(folder: Path, call: str, where: str) -> Path:
-    """A scheme that does something else in one of its methods."""
+def run_hostile(folder: Path, call: str, where: str) -> subprocess.CompletedProcess[str]:
+    """Run a scheme that does something else in one of its methods."""
     write_scheme_package("twin-pairs", folder / "package")
     text = (folder / "package" / "faultline_twin_pairs" / "__init__.py").read_text()
     lines = []
@@ -236,7 +234,8 @@ def hostile(folder: Path, call: str, where: str) -> Path:
     file.write_text(
         "\n".join(["import sys", *lines]).replace("from __future__ import annotations", "")
     )
-    return file
+    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
+    return faultline("--scheme-file", str(file), *arguments, "--set", "failures.mtbf_s=600")
 
 
 @pytest.mark.parametrize(
@@ -244,9 +243,7 @@ def hostile(folder: Path, call: str, where: str) -> Path:
     [*((call, "on_failures") for call in HOSTILE_CALLS), ("sys.exit(0)", "restart")],
 )
 def test_a_scheme_ends_no_run(call: str, where: str, tmp_path: Path) -> None:
-    file = hostile(tmp_path, call, where)
-    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *arguments, "--set", "failures.mtbf_s=600")
+    done = run_hostile(tmp_path, call, where)
     assert (done.returncode, done.stdout) == (2, "")
     fault = HOSTILE_CALLS[call]
     assert done.stderr.startswith(f"faultline: TwinPairs.{where}: {fault}; return from it")
@@ -254,9 +251,7 @@ def test_a_scheme_ends_no_run(call: str, where: str, tmp_path: Path) -> None:
 
 
 def test_an_error_of_a_scheme_is_shown_letter_by_letter(tmp_path: Path) -> None:
-    file = hostile(tmp_path, "raise RuntimeError('\\x1b]0;hello\\x07')", "on_failures")
-    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *arguments, "--set", "failures.mtbf_s=600")
+    done = run_hostile(tmp_path, "raise RuntimeError('\\x1b]0;hello\\x07')", "on_failures")
     assert done.returncode == 1
     assert done.stderr.endswith(
         "RuntimeError: \\x1b]0;hello\\x07\nraised in TwinPairs.on_failures\n"

@@ -43,17 +43,17 @@ def simulate_until(folder: Path, directory: Path, moment: int) -> None:
     """Run; this process kills itself before the given change to the disk, counted from 0."""
     moments = iter(range(moment))
 
-    def dying(change: Callable[..., Any]) -> Callable[..., Any]:
-        def change_or_die(*arguments: Any, **named: Any) -> Any:
+    def killing(change: Callable[..., Any]) -> Callable[..., Any]:
+        def change_or_be_killed(*arguments: Any, **named: Any) -> Any:
             if next(moments, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return change(*arguments, **named)
 
-        return change_or_die
+        return change_or_be_killed
 
-    os.fsync = dying(os.fsync)
+    os.fsync = killing(os.fsync)
     for name in ("mkdir", "replace", "rename", "unlink"):
-        setattr(Path, name, dying(getattr(Path, name)))
+        setattr(Path, name, killing(getattr(Path, name)))
     sweep(plan_of(folder, SMALL), directory, Invented(some_record))
 
 

@@ -51,18 +51,9 @@ def invented(monkeypatch: pytest.MonkeyPatch) -> Invented:
 
 
 def start(grid: Path, directory: Path, *options: str) -> subprocess.Popen[str]:
-    words = [
-        "-m",
-        "faultline.experiments.cli",
-        "sweep",
-        str(grid),
-        "-o",
-        str(directory),
-        "--workers",
-        "1",
-    ]
-    pipe = subprocess.PIPE
-    return start_python(*words, *options, stdout=pipe, stderr=pipe, text=True)
+    words = ["sweep", str(grid), "-o", str(directory), "--workers", "1", *options]
+    pipe, module = subprocess.PIPE, ("-m", "faultline.experiments.cli")
+    return start_python(*module, *words, stdout=pipe, stderr=pipe, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
