@@ -57,7 +57,7 @@ def test_every_folder_of_code_is_a_package_that_is_installed() -> None:
 
 
 def test_no_code_stands_outside_of_a_package() -> None:
-    """Setuptools would leave it out, and an editable install would not tell."""
+    """Setuptools would leave it out, and an editable install would not show it."""
     code = {file.parent for top in FOLDERS.values() for file in (ROOT / top).rglob("*.py")}
     assert all((folder / "__init__.py").is_file() for folder in code)
 
@@ -124,7 +124,7 @@ def test_a_wheel_has_every_file_and_nothing_generic(wheel: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         ("run spare-study --set job.steps=50", "time-to-train ratio"),
         ("scenario show spare-study", 'name = "spare-study"'),
@@ -135,7 +135,7 @@ def test_a_wheel_has_every_file_and_nothing_generic(wheel: Path) -> None:
     ],
 )
 def test_an_installed_wheel_works_anywhere(
-    faultline: Path, words: str, said: str, tmp_path: Path
+    faultline: Path, words: str, printed: str, tmp_path: Path
 ) -> None:
     """With a folder in its way that is called like one of ours."""
     (tmp_path / "experiments").mkdir()
@@ -143,4 +143,4 @@ def test_an_installed_wheel_works_anywhere(
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     done = run_program(faultline, *words.split(), cwd=tmp_path, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
-    assert said in done.stdout
+    assert printed in done.stdout

@@ -125,9 +125,9 @@ def check_case(folder: Path, words: tuple[str, ...], content: str, more: list[st
     """Run one command, and hold it to what is promised."""
     name = "input.csv" if "FILE.csv" in words else "input"
     (folder / name).write_bytes(content.encode("utf-8", "surrogatepass"))
-    asked = [name if word.startswith("FILE") else word for word in words]
+    arguments = [name if word.startswith("FILE") else word for word in words]
     if words[0] == "run":
-        asked += [word for setting in SMALL for word in ("--set", setting)]
+        arguments += [word for setting in SMALL for word in ("--set", setting)]
     elif words[0] in ("compare", "sweep"):
         more = []
     before = files_in(folder)
@@ -135,10 +135,10 @@ def check_case(folder: Path, words: tuple[str, ...], content: str, more: list[st
     began_s = process_time()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = main([*asked, *more])
+            status = main([*arguments, *more])
         except SystemExit as stop:
             status = int(stop.code or 0)
-    printed = f"{asked} {more}: {status} {err.getvalue()[:300]!r}"
+    printed = f"{arguments} {more}: {status} {err.getvalue()[:300]!r}"
     assert process_time() - began_s < MOST_S, printed
     assert status in (0, 2), printed
     if status == 2:
@@ -154,7 +154,7 @@ def check_case(folder: Path, words: tuple[str, ...], content: str, more: list[st
 
 def drive(count: int, start: int, folder: Path) -> None:
     (folder / "out").mkdir()
-    # Imports, and what is made once, count for nobody.
+    # Imports, and what is made once, count for no command.
     check_case(folder, ("run", "spare-study"), "", [])
     check_case(folder, ("platform", "draw", "FILE", "-o", "out/p.png"), XML, [])
     before_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,4 +1,4 @@
-"""The command line as a whole: how it ends where nobody reads it, and what all commands share."""
+"""The command line as a whole: how it ends if its output is closed, and what all commands share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.experiments.asking import Ask, in_a_process
 
 
 def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
-    """Return exit status and complaints of a command whose standard output nobody reads."""
+    """Return exit status and complaints of a command whose standard output is closed."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -36,8 +36,8 @@ def end_without_a_reader(*words: str, unbuffered: str = "") -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_what_is_not_installed_is_told_in_one_line() -> None:
-    """As in an environment without rich, where pip was told to leave dependencies alone."""
+def test_a_missing_package_is_reported_in_one_line() -> None:
+    """As in an environment without rich, where pip left dependencies alone."""
     parts_down = (
         "import sys; sys.modules['rich'] = None; import importlib.metadata as known\n"
         "found = known.version\n"
@@ -73,7 +73,7 @@ def test_a_command_with_a_closed_output_ends_quietly(
     assert end_without_a_reader(*words.split(), unbuffered=unbuffered) == (141, "")
 
 
-def test_bad_input_is_told_though_nobody_reads_the_output() -> None:
+def test_bad_input_is_reported_though_the_output_is_closed() -> None:
     status, complaints = end_without_a_reader("run", "no-such-scenario")
     assert status == 2
     assert complaints.startswith("faultline: no-such-scenario: ")
@@ -106,7 +106,7 @@ def test_quiet_counts_before_and_after_the_command(
     assert message_console().quiet
 
 
-def test_a_quiet_sweep_tells_its_result_alone(
+def test_a_quiet_sweep_prints_its_result_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.setenv(QUIET, "1")
@@ -150,15 +150,15 @@ def test_bash_completes_what_was_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("~job.groups=3", "write key=value"),
         ("~job.gruops", "did you mean 'job.groups'"),
         ("~", "~key"),
     ],
 )
-def test_a_key_that_cannot_be_left_open_is_told(ask: Ask, setting: str, said: str) -> None:
-    assert said in ask.refused("run", "spare-study", "--set", setting)
+def test_a_key_that_cannot_be_left_open_is_reported(ask: Ask, setting: str, message: str) -> None:
+    assert message in ask.refused("run", "spare-study", "--set", setting)
 
 
 def test_a_key_is_left_open(ask: Ask) -> None:
@@ -253,7 +253,7 @@ def test_a_condition_counts_for_what_is_stated(
     assert capsys.readouterr().err == f"x: error: {printed}; see x --help\n"
 
 
-def test_help_says_the_conditions() -> None:
+def test_help_states_the_conditions() -> None:
     printed = " ".join(conditional().format_help().split())
     assert "how many (not with --m)" in printed
     assert "--set SET (only with --kind)" in printed

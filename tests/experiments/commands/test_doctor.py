@@ -1,4 +1,4 @@
-"""``faultline doctor``: what it tells, and what it says where something is missing."""
+"""``faultline doctor``: what it reports, and its message if something is missing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_doctor_from_the_shell_where_simgrid_is_missing(tmp_path: Path) -> None:
     assert child.stdout.rstrip().endswith("1 check failed.")
 
 
-def test_a_simgrid_without_rpath_is_told_apart(
+def test_a_simgrid_without_rpath_is_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     (tmp_path / "simgrid.py").write_text(
@@ -106,7 +106,7 @@ class TestVersions:
 
 
 class TestLimits:
-    def test_each_limit_says_what_it_means(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_each_limit_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """16,000 actors run with 65,530 maps, 32,000 do not."""
         numbers = {"max_map_count": 65_530, "threads-max": 4_096, "pid_max": 200_000}
         monkeypatch.setattr(health, "_number_in", lambda path: numbers[path.name])

@@ -115,7 +115,7 @@ def test_people_get_a_table_and_a_figure(tmp_path: Path, ask: Ask) -> None:
         ([], "SUBCOMMAND"),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_mistakes_are_reported_in_one_line(
     words: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -138,10 +138,10 @@ def log(tmp_path: Path) -> Path:
 
 def test_a_log_is_imported_and_simulated(log: Path, tmp_path: Path, ask: Ask) -> None:
     trace = tmp_path / "trace.csv"
-    asked = ("import", log, "--nodes", "16", "-o", trace)
-    printed = ask.json(*asked)
+    arguments = ("import", log, "--nodes", "16", "-o", trace)
+    printed = ask.json(*arguments)
     assert (printed["failures"], printed["nodes"], printed["nodes_in_order"][0]) == (59, 16, "n0")
-    assert "--set job.gpus=128" in ask(*asked)
+    assert "--set job.gpus=128" in ask(*arguments)
     drawing = ask.json("draw", trace, "--gpus", "128", "--days", "3")
     assert (drawing["process"], drawing["failures"]) == ("trace", 59)
 
@@ -171,10 +171,10 @@ def test_columns_are_mapped_on_the_command_line(tmp_path: Path, ask: Ask) -> Non
 
 def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
     mix, figure = tmp_path / "ours.toml", tmp_path / "fit.png"
-    asked = ("fit", log, "--nodes", "16", "--days", "3")
-    assert "59 failures of 16 nodes in 3 d" in ask(*asked, "-o", mix, "-o", figure)
+    arguments = ("fit", log, "--nodes", "16", "--days", "3")
+    assert "59 failures of 16 nodes in 3 d" in ask(*arguments, "-o", mix, "-o", figure)
     assert figure.is_file()
-    printed = ask.json(*asked)
+    printed = ask.json(*arguments)
     memory = next(cause for cause in printed["causes"] if cause["name"] == "memory")
     assert memory["failures"] == 40
     assert memory["per_1000_node_days"]["value"] == pytest.approx(40 / (16 * 3) * 1000)
@@ -182,7 +182,7 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("arguments", "message"),
     [
         (["fit", "{log}", "--nodes", "3"], "--nodes 3: "),
         (["fit", "{log}", "-o", "{folder}/fit.nothing"], "-o "),
@@ -191,7 +191,7 @@ def test_a_log_is_fitted(log: Path, tmp_path: Path, ask: Ask) -> None:
         (["import", "{folder}", "-o", "x.csv"], "a folder, and no regular file; name a log"),
     ],
 )
-def test_what_cannot_be_done_with_a_log_is_told_in_a_line(
-    asked: list[str], said: str, log: Path, tmp_path: Path, ask: Ask
+def test_what_cannot_be_done_with_a_log_is_reported_in_a_line(
+    arguments: list[str], message: str, log: Path, tmp_path: Path, ask: Ask
 ) -> None:
-    assert said in ask.refused(*(one.format(log=log, folder=tmp_path) for one in asked))
+    assert message in ask.refused(*(one.format(log=log, folder=tmp_path) for one in arguments))

@@ -58,7 +58,7 @@ WRITERS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("command", WRITERS)
-def test_a_full_disk_leaves_the_old_file_and_is_told_with_its_name(
+def test_a_full_disk_leaves_the_old_file_and_is_reported_with_its_name(
     command: str, results: Path, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = tmp_path / f"old{_ENDINGS.get(command, '.xml')}"

@@ -40,7 +40,7 @@ COMMANDS = {
 
 
 def start(folder: Path, command: str) -> subprocess.Popen[bytes]:
-    with (folder / "printed").open("wb") as printed, (folder / ".told").open("wb") as errors:
+    with (folder / "printed").open("wb") as printed, (folder / ".errors").open("wb") as errors:
         words = ("-m", "faultline.experiments.cli", "-q", *command.split())
         return start_python(
             *words, cwd=folder, stdout=printed, stderr=errors, start_new_session=True
@@ -49,11 +49,11 @@ def start(folder: Path, command: str) -> subprocess.Popen[bytes]:
 
 def ended(folder: Path, command: str) -> dict[str, bytes]:
     process = start(folder, command)
-    assert process.wait(PATIENCE_S) == 0, (folder / ".told").read_text()
+    assert process.wait(PATIENCE_S) == 0, (folder / ".errors").read_text()
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        # What is kept of each run tells how long it took, too.
+        # What is kept of each run includes how long it took, too.
         if path.is_file() and not path.name.startswith(".") and path.parent.name not in KEPT
     }
 
@@ -68,7 +68,7 @@ def test_a_command_killed_at_random_ends_with_the_same_bytes(name: str, tmp_path
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     for folder in (undisturbed, killed):
         shutil.copytree(source, folder)
-    ended(undisturbed, command)  # Twice: it tells what was there already.
+    ended(undisturbed, command)  # Twice: it reports what was there already.
     began_s = time.monotonic()
     expected = ended(undisturbed, command)
     took_s = time.monotonic() - began_s

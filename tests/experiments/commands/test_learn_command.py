@@ -88,7 +88,7 @@ def test_a_backtest_predicts_a_runs_second_half(tmp_path: Path, ask: Ask) -> Non
 
 
 @pytest.mark.slow
-def test_bands_hold_as_often_as_they_say(tmp_path: Path) -> None:
+def test_bands_hold_at_their_stated_rate(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(JOB)
     scenario, inside = load_scenario(str(tmp_path / "job.toml")), 0
     for seed in range(80):
@@ -146,7 +146,7 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("-o", "progress.txt"), "name a file that ends in .png"),
         # Those are for records of faults.
@@ -154,9 +154,9 @@ def test_a_bad_log_is_refused_in_one_line(command: str, tmp_path: Path, ask: Ask
     ],
 )
 def test_options_that_do_not_fit_a_log_are_refused(
-    options: tuple[object, ...], said: str, tmp_path: Path, ask: Ask
+    options: tuple[object, ...], message: str, tmp_path: Path, ask: Ask
 ) -> None:
-    assert said in ask.refused("backtest", simulated_log(tmp_path, ask), *options)
+    assert message in ask.refused("backtest", simulated_log(tmp_path, ask), *options)
 
 
 def test_fault_records_predict_how_many_nodes_are_down(tmp_path: Path, ask: Ask) -> None:

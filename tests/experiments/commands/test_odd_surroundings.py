@@ -27,7 +27,7 @@ def test_columns_that_cannot_be_read_are_as_many_as_usual(
     assert ask(*RUN) == usual
 
 
-def test_columns_say_how_wide_a_table_is(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_limit_the_width_of_a_table(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert max(map(len, ask(*RUN).splitlines())) <= 40
 
@@ -54,18 +54,18 @@ PORTS = "give a port from 1 to 65535"
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--workers", "5000", f"--workers 5000: {MOST_WORKERS}"),
         *(("--scheduler", f"tcp://127.0.0.1:{port}", PORTS) for port in ("99999999", "0", "65536")),
     ],
 )
-def test_workers_and_ports_that_cannot_be_are_told_at_once(
-    option: str, value: str, said: str, tmp_path: Path, ask: Ask
+def test_workers_and_ports_that_cannot_be_are_reported_at_once(
+    option: str, value: str, message: str, tmp_path: Path, ask: Ask
 ) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text('scenario = "spare-study"\n[grid]\nstrategy.redundancy = [2]\n')
-    assert said in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
+    assert message in ask.refused("sweep", grid, "-o", tmp_path / "out", option, value)
 
 
 @pytest.mark.parametrize("seeds", ["true", "1.5", '"3"', "[true]", "[[1]]"])
@@ -107,12 +107,12 @@ LACKS: dict[str, tuple[Exception, str]] = {
 
 
 @pytest.mark.parametrize("what", LACKS)
-def test_a_lack_of_what_the_machine_has_is_told_in_a_line(
+def test_a_lack_of_what_the_machine_has_is_reported_in_a_line(
     what: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lack, said = LACKS[what]
+    lack, message = LACKS[what]
     monkeypatch.setattr(machine, "execute_doctor", Mock(side_effect=lack))
-    assert said in ask.refused("doctor")
+    assert message in ask.refused("doctor")
 
 
 def test_a_working_folder_that_is_gone_is_named(
@@ -130,7 +130,7 @@ def test_a_working_folder_that_is_gone_is_named(
 
 
 @pytest.mark.parametrize("limit", ["-v 150000", "-v 360000", "-s 128"])
-def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
+def test_a_limit_that_leaves_no_room_is_reported(limit: str) -> None:
     call = "import sys; from faultline.experiments.entry import main; sys.exit(main())"
     ended = run_program("sh", "-c", f'ulimit {limit}; exec "$0" -c "{call}" doctor', sys.executable)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -138,5 +138,5 @@ def test_a_limit_that_leaves_no_room_is_told(limit: str) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_seed_of_too_many_digits_is_told(ask: Ask) -> None:
+def test_a_seed_of_too_many_digits_is_reported(ask: Ask) -> None:
     assert "is no seed: use a whole number from 0" in ask.refused(*RUN, "--seed", "9" * 5_000)

@@ -56,7 +56,7 @@ def test_a_shipped_rail_plane_is_made_for_the_ranks(ask: Ask) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
-def test_wrong_requests_are_told_in_one_line(
+def test_wrong_requests_are_reported_in_one_line(
     words: list[object], message: str, servers: Path, ask: Ask
 ) -> None:
     assert message in ask.refused("probe", servers, *words)

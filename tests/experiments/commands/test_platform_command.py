@@ -109,20 +109,20 @@ class TestCheck:
         assert report["simgrid_hosts"] == 34
         assert report["differs_from_spec"] == []
 
-    def test_an_edited_file_says_where(self, platform: Path, ask: Ask) -> None:
+    def test_an_edit_is_reported_with_its_place(self, platform: Path, ask: Ask) -> None:
         edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         printed = ask("check", str(platform))
         assert "nic-000003: bandwidth is 25GB/s, the spec says 50GB/s" in printed
         assert "oversubscribed 0.75:1 to 1:1" in printed
 
-    def test_it_says_which_edits_count(self, platform: Path, ask: Ask) -> None:
+    def test_the_check_names_which_edits_count(self, platform: Path, ask: Ask) -> None:
         """All jobs wait for adapters; those that name a model for NVLink and GPUs as well."""
         edit(platform, r'(id="nic-000003" bandwidth=)"50GBps"', r'\1"200Gbps"')
         edit(platform, r'(<host id="gpu-000000" speed=)"989Tf"', r'\1"1Tf"')
         edit(platform, r'(id="nvlink-000001" bandwidth=)"450GBps"', r'\1"1GBps"')
         printed = ask("check", str(platform))
-        said = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
-        errors = [word for line in printed.splitlines() for word in said if word in line]
+        topics = ("steps of", "tensor", "compute of", "no time", "nic-000003", "gpu-", "nvlink-000")
+        errors = [word for line in printed.splitlines() for word in topics if word in line]
         assert errors == ["steps of", "nic-000003", "tensor", "nvlink-000", "compute of", "gpu-"]
         report = ask.json("check", str(platform))
         assert [one["effect"] for one in report["differs_from_spec"]] == [
@@ -150,7 +150,7 @@ class TestDraw:
     @pytest.mark.parametrize(
         ("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF-")]
     )
-    def test_a_drawing_is_what_its_name_says(
+    def test_a_drawing_has_the_format_of_its_suffix(
         self, suffix: str, magic: bytes, platform: Path, tmp_path: Path, ask: Ask
     ) -> None:
         output = tmp_path / f"p.{suffix}"
@@ -198,7 +198,7 @@ class TestDraw:
 
 @pytest.fixture
 def servers(ask: Ask, tmp_path: Path) -> Path:
-    """Two servers, of which ``platform diff`` tells which phases an edit changes."""
+    """Two servers, of which ``platform diff`` reports which phases an edit changes."""
     path = tmp_path / "servers.xml"
     ask("generate", "hgx-h100", "--set", "domains=2", "-o", path)
     return path
@@ -243,7 +243,7 @@ def test_the_same_file_changes_nothing(ask: Ask, servers: Path) -> None:
     assert "The files have the same contents." in printed
 
 
-def test_what_cannot_be_compared_is_told(ask: Ask, servers: Path) -> None:
+def test_what_cannot_be_compared_is_reported(ask: Ask, servers: Path) -> None:
     assert "no such file" in ask.refused("diff", servers, "nowhere.xml")
     job = ("llama3-70b-hgx",)
     assert "has 16 GPUs, the job needs 256" in ask.refused("diff", servers, servers, *job)

@@ -98,7 +98,7 @@ def test_people_get_a_table(ask: Ask) -> None:
     assert "gave up" in ask(*arguments(["strategy.name=checkpoint", "job.time_limit_s=5000"]))
 
 
-def test_a_step_that_rests_on_defaults_says_so(ask: Ask) -> None:
+def test_a_step_that_rests_on_defaults_is_marked(ask: Ask) -> None:
     short = ("run", "llama3-70b-hgx", "--set", "job.steps=2")
     stated = ("--set", "model.micro_batch_sequences=1")
     assert "assumes model.virtual_stages = 1; state your job's values." in ask(*short, *stated)
@@ -182,9 +182,9 @@ def test_the_timeline_is_a_table_of_the_run_s_events(ask: Ask, tmp_path: Path) -
 def test_bad_settings_end_with_status_2_and_one_line(
     settings: list[str], printed: str, ask: Ask
 ) -> None:
-    said = ask.refused(*arguments(settings, "--json"))
-    assert said.startswith("faultline: ")
-    assert printed in said
+    message = ask.refused(*arguments(settings, "--json"))
+    assert message.startswith("faultline: ")
+    assert printed in message
 
 
 def _at_most_4_gigabytes() -> None:
@@ -226,8 +226,8 @@ def test_a_platform_that_simgrid_rejects(
     path = tmp_path / "platform.xml"
     path.write_bytes(content)
     settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
-    said = ask.refused(*arguments(settings, "--json", "--engine", engine))
-    assert str(path) in said
+    message = ask.refused(*arguments(settings, "--json", "--engine", engine))
+    assert str(path) in message
 
 
 def edited_platform(tmp_path: Path, old: str, new: str) -> Path:
@@ -256,8 +256,8 @@ def test_an_edited_platform_with_a_mistake(
     """Whether our reader finds it or SimGrid: status 2 and one line, nothing of SimGrid's own."""
     path = edited_platform(tmp_path, old, new)
     settings = [*SMALL, f"platform.file={path}", "~times.all_reduce_per_group_s"]
-    said = Ask(capfd).refused(*arguments(settings, "--json"))
-    assert "edited.xml" in said
+    message = Ask(capfd).refused(*arguments(settings, "--json"))
+    assert "edited.xml" in message
 
 
 def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: Ask) -> None:
@@ -285,8 +285,8 @@ def test_an_edited_platform_is_the_one_that_is_simulated(tmp_path: Path, ask: As
     ids=" ".join,
 )
 def test_bad_arguments_end_with_status_2(words: list[str], ask: Ask) -> None:
-    said = ask.refused(*words)
-    assert "error:" in said
+    message = ask.refused(*words)
+    assert "error:" in message
 
 
 def test_bad_files_end_with_status_2_and_one_line(tmp_path: Path, ask: Ask) -> None:
@@ -294,16 +294,16 @@ def test_bad_files_end_with_status_2_and_one_line(tmp_path: Path, ask: Ask) -> N
     binary.write_bytes(b"\x7fELF\x80\x00")
     wrong.write_text("[job\n", encoding="utf-8")
     for name in (tmp_path / "missing.toml", tmp_path, binary, wrong):
-        said = ask.refused(*arguments([], scenario=str(name)))
-        assert str(name) in said
+        message = ask.refused(*arguments([], scenario=str(name)))
+        assert str(name) in message
 
 
 @pytest.mark.parametrize("name", ["", "no-such-directory/timeline.csv"])
-def test_a_timeline_without_a_place_is_told_before_the_run(
+def test_a_timeline_without_a_place_is_reported_before_the_run(
     name: str, tmp_path: Path, ask: Ask
 ) -> None:
-    said = ask.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
-    assert "--timeline" in said
+    message = ask.refused(*arguments(SMALL, "--timeline", str(tmp_path / name)))
+    assert "--timeline" in message
 
 
 def test_no_traceback_reaches_the_terminal() -> None:

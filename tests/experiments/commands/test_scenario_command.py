@@ -61,10 +61,10 @@ SMALL = ["job.groups=24", "job.steps=60"]
 def test_what_is_shown_gives_the_same_record(
     name: str, settings: list[str], how: list[str], tmp_path: Path, ask: Ask
 ) -> None:
-    asked = [*SMALL, *settings]
-    out = ask("show", name, *set_all(asked), *how)
+    chosen = [*SMALL, *settings]
+    out = ask("show", name, *set_all(chosen), *how)
     shown = load_scenario(write(tmp_path / "shown.toml", out))
-    first, again = (run(one, seed=3) for one in (load_scenario(name, asked), shown))
+    first, again = (run(one, seed=3) for one in (load_scenario(name, chosen), shown))
     assert first["failures"] > 0
     assert first == again
     # What was filled in is stated now, and the file, shown again, is stated altogether.
@@ -122,7 +122,7 @@ def test_a_trace_is_shown_with_its_span(tmp_path: Path) -> None:
     assert shown.keys["failures", "model"].outcome == "a failure every 3600 s"
 
 
-def test_every_value_says_where_it_comes_from(tmp_path: Path) -> None:
+def test_every_value_has_its_source(tmp_path: Path) -> None:
     text = "[job]\nsteps = 50\n[strategy]\nname = 'spare'\nredundancy = 3\n"
     path = write(tmp_path / "mine.toml", text)
     keys = resolved(path, "job.groups=16").keys
@@ -153,7 +153,7 @@ def test_a_value_on_which_nothing_depends_is_marked_or_left_out() -> None:
     assert not watched.keys["all_reduce", "failed_fraction"].counts
 
 
-def test_measured_times_are_told_beside_the_choice_to_measure() -> None:
+def test_measured_times_are_shown_beside_the_choice_to_measure() -> None:
     sound = resolved("spare-sound", "job.groups=24")
     measured_s = sound.question.durations.save_s
     assert sound.keys["times", "checkpoint_write_s"].outcome == f"{measured_s:.6g} s, measured"
@@ -344,7 +344,7 @@ def test_one_mistake_is_one_line(
     assert out.startswith(f"{path}:{line}: ")
     assert printed in out
     assert out.count("\n") == err.count("\n") == 1
-    # `run` says the same.
+    # `run` reports the same.
     ask.before = ("run",)
     assert printed in ask.refused(path)
 
@@ -369,12 +369,12 @@ def test_more_mistakes_than_anybody_reads_are_counted(tmp_path: Path, ask: Ask) 
     assert out.splitlines()[-1] == f"{path}: and {5000 - MOST_MISTAKES:,} more"
 
 
-def test_a_mistake_of_a_setting_is_told_with_the_setting(ask: Ask) -> None:
+def test_a_mistake_of_a_setting_is_reported_with_the_setting(ask: Ask) -> None:
     err = ask.refused("show", "spare-study", "--set", "job.gruops=3")
     assert err.startswith("faultline: --set job.gruops=3: job.gruops: unknown key")
 
 
-def test_a_mistake_of_a_file_is_told_with_its_line(tmp_path: Path, ask: Ask) -> None:
+def test_a_mistake_of_a_file_is_reported_with_its_line(tmp_path: Path, ask: Ask) -> None:
     path = write(tmp_path / "bad.toml", BAD)
     err = ask.refused("show", path)
     assert err.startswith(f"faultline: {path}:")

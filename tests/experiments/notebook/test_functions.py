@@ -1,4 +1,4 @@
-"""``import faultline``: what a notebook asks, and what it is shown."""
+"""``import faultline``: what a notebook calls, and what it shows."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_numbers_of_numpy_are_seeds_too() -> None:
     assert list(runs["seed"]) == [0, 1]
 
 
-def test_a_record_says_first_what_the_field_judges_by() -> None:
+def test_a_record_begins_with_what_the_field_judges_by() -> None:
     record = fl.run("spare-study", SHORT)
     assert record["mfu"] is None  # It names no model.
     assert record["gpu_hours"] == pytest.approx(record["gpus"] * record["time_s"] / 3600)
@@ -123,7 +123,7 @@ def test_a_sweep_is_a_frame_and_is_compared(tmp_path: Path) -> None:
     assert repr(found) == repr(fl.compare(tmp_path / "kept", baseline="replication"))
 
 
-def test_a_sweep_in_which_nothing_works_says_why() -> None:
+def test_a_sweep_in_which_nothing_works_gives_the_reason() -> None:
     bad = {"job.gpus": [250], "job.groups": [24], "platform.file": ["hgx-h100"]}
     with pytest.raises(UserError, match="every run failed; the first: "):
         fl.sweep("spare-sound", bad, seeds=1, workers=1, job__steps=5)  # type: ignore[arg-type]

@@ -75,14 +75,14 @@ class BeginsAnewEachTime(Broken):
 
 
 class MasksLessThanNothing(Broken):
-    """Says that it restarts before the first failure."""
+    """States that it restarts before the first failure."""
 
     def masked_failures(self) -> float:
         return 0.5
 
 
 class KeepsTheDead(Broken):
-    """Drops nobody from its plan."""
+    """Drops no group from its plan."""
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         before = self._plan
@@ -170,7 +170,7 @@ class NeverForgets(Broken):
 
 
 class WaitsForEver(Mecefo):
-    """Tells seconds, which are the scenario's to say."""
+    """Returns seconds, which are the scenario's to state."""
 
     name = "broken"
 
@@ -185,7 +185,7 @@ class NeverSaidSo(Broken):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "said"),
+    ("scheme", "message"),
     [
         (NameOfAnother, "has no name of its own"),
         (UnknownProtection, "protections names unknown ones: prayer"),
@@ -205,8 +205,8 @@ class NeverSaidSo(Broken):
         (NeverSaidSo, "needs shrink, and recoveries lists"),
     ],
 )
-def test_a_broken_promise_is_named(scheme: Any, said: str) -> None:
-    with pytest.raises(SchemeError, match=said):
+def test_a_broken_promise_is_named(scheme: Any, message: str) -> None:
+    with pytest.raises(SchemeError, match=message):
         check_scheme(scheme, groups=12, engines=False)
 
 
@@ -240,7 +240,7 @@ class KnowsItsProcess(Broken):
         return verdict if os.getpid() == self.home else WipeOut(tuple(missing))
 
 
-def test_engines_that_disagree_are_told() -> None:
+def test_engines_that_disagree_are_reported() -> None:
     with pytest.raises(SchemeError, match="the engines disagree"):
         check_engines(lambda: KnowsItsProcess(24, 3, Replication.Options()), 24)
 

@@ -57,8 +57,8 @@ def test_a_new_package_works_once_it_is_installed(tmp_path: Path) -> None:
     write_scheme_package("twin-pairs", tmp_path / "package")
     named = "[faultline.schemes]\ntwin-pairs=faultline_twin_pairs:TwinPairs\n"
     install(tmp_path / "package", named)
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL, "--json"]
-    done = faultline(*asked, path=tmp_path / "package")
+    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL, "--json"]
+    done = faultline(*arguments, path=tmp_path / "package")
     assert (done.returncode, done.stderr) == (0, "")
     record = json.loads(done.stdout)
     assert record["strategy"] == "twin-pairs"
@@ -87,7 +87,7 @@ def test_a_package_is_not_written_over_another(tmp_path: Path) -> None:
         write_scheme_package("twin-pairs", tmp_path)
 
 
-def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
+def test_what_is_broken_is_named_and_breaks_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text("x = 1 / 0\n")
     (tmp_path / "thief.py").write_text(
         "from faultline.strategies.checkpoint import Checkpoint\n"
@@ -111,7 +111,7 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
         "rsc-1-kinds",
         "rsc-2",
     }
-    said = done.stderr.splitlines()
+    printed = done.stderr.splitlines()
     for words in (
         "half of plugged (half:Half) is left out: ZeroDivisionError",
         "absent of plugged (nowhere:X) is left out: ModuleNotFoundError",
@@ -123,8 +123,8 @@ def test_what_is_broken_is_named_and_takes_nobody_along(tmp_path: Path) -> None:
         "bad of plugged (thief:Mine) is left out: TypeError: has no subclass of Protection",
         "fans (nowhere) is left out: there is no fans.toml in that package",
     ):
-        assert sum(words in line for line in said) == 1, words
-    assert len(said) == 9
+        assert sum(words in line for line in printed) == 1, words
+    assert len(printed) == 9
 
 
 @pytest.mark.slow
@@ -135,11 +135,11 @@ def test_a_mix_of_a_package_is_one_by_its_name(tmp_path: Path) -> None:
     install(tmp_path, "[faultline.mixes]\nfans=ours\n")
     done = faultline("list", "mixes", "--json", path=tmp_path)
     assert "fans" in {mix["name"] for mix in json.loads(done.stdout)}, done.stderr
-    asked = ["--set", "failures.model=mix", "--set", "failures.mix=fans", *SMALL, "--json"]
+    arguments = ["--set", "failures.model=mix", "--set", "failures.mix=fans", *SMALL, "--json"]
     hashes = []
     for count in (3, 30):
         (tmp_path / "ours" / "fans.toml").write_text(_MIX.replace("= 3\n", f"= {count}\n"))
-        simulated = faultline("run", "spare-sound", *asked, path=tmp_path)
+        simulated = faultline("run", "spare-sound", *arguments, path=tmp_path)
         assert simulated.returncode == 0, simulated.stderr
         hashes.append(json.loads(simulated.stdout)["scenario_hash"])
     assert hashes[0] != hashes[1], "an edited mix is another scenario"
@@ -161,24 +161,26 @@ def test_a_scheme_of_a_file_is_simulated_everywhere(tmp_path: Path) -> None:
     done = faultline(*sweep)
     assert done.returncode == 0, done.stderr
     assert "2 runs simulated, 0 already there, 0 failed" in done.stdout
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    simulated = faultline("--scheme-file", str(file), *asked, "--engine", "simgrid")
+    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
+    simulated = faultline("--scheme-file", str(file), *arguments, "--engine", "simgrid")
     assert "time-to-train ratio" in simulated.stdout, simulated.stderr
     file.write_text(text + "# changed\n")
     assert "were made by other code" in faultline(*sweep).stderr
 
 
+MINE = """
+from faultline.strategies.checkpoint import Checkpoint
+class Mine(Checkpoint):
+    name, summary, title = "mine", "As checkpoint only", "Mine"
+"""
+
+
 def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None:
     """It is imported while Faultline still looks for schemes."""
     file = tmp_path / "mine.py"
-    file.write_text(
-        "from faultline.testing import SchemeError, check_scheme\n"
-        "from faultline.strategies.checkpoint import Checkpoint\n"
-        "class Mine(Checkpoint):\n"
-        "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
-    )
-    asked = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
-    done = faultline("--scheme-file", str(file), *asked)
+    file.write_text("from faultline.testing import SchemeError, check_scheme\n" + MINE)
+    arguments = ["run", "spare-study", "--set", "strategy.name=mine", *SMALL, "--json"]
+    done = faultline("--scheme-file", str(file), *arguments)
     assert json.loads(done.stdout)["strategy"] == "mine", done.stderr
     assert "left out" not in done.stderr
 
@@ -186,18 +188,14 @@ def test_a_scheme_file_may_import_the_check_of_its_tests(tmp_path: Path) -> None
 def test_of_two_scheme_files_of_one_name_neither_is_used(tmp_path: Path) -> None:
     files = tmp_path / "mine.py", tmp_path / "yours.py"
     for file in files:
-        file.write_text(
-            "from faultline.strategies.checkpoint import Checkpoint\n"
-            "class Mine(Checkpoint):\n"
-            "    name, summary, title = 'mine', 'As checkpoint only', 'Mine'\n"
-        )
+        file.write_text(MINE)
     named = ["--scheme-file", str(files[0]), "--scheme-file", str(files[1])]
     done = faultline(*named, "run", "spare-study", "--set", "strategy.name=mine", *SMALL)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{files[0]} and {files[1]} are left out: both are named 'mine'" in done.stderr
 
 
-def test_a_scheme_file_that_is_not_there_is_told() -> None:
+def test_a_scheme_file_that_is_not_there_is_reported() -> None:
     done = faultline("--scheme-file", "nowhere.py", "list", "scenarios")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("faultline: --scheme-file nowhere.py: no such file")
@@ -223,8 +221,8 @@ HOSTILE_CALLS = {
 }
 
 
-def hostile(folder: Path, call: str, where: str) -> Path:
-    """A scheme that does something else in one of its methods."""
+def run_hostile(folder: Path, call: str, where: str) -> subprocess.CompletedProcess[str]:
+    """Run a scheme that does something else in one of its methods."""
     write_scheme_package("twin-pairs", folder / "package")
     text = (folder / "package" / "faultline_twin_pairs" / "__init__.py").read_text()
     lines = []
@@ -236,7 +234,8 @@ def hostile(folder: Path, call: str, where: str) -> Path:
     file.write_text(
         "\n".join(["import sys", *lines]).replace("from __future__ import annotations", "")
     )
-    return file
+    arguments = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
+    return faultline("--scheme-file", str(file), *arguments, "--set", "failures.mtbf_s=600")
 
 
 @pytest.mark.parametrize(
@@ -244,26 +243,22 @@ def hostile(folder: Path, call: str, where: str) -> Path:
     [*((call, "on_failures") for call in HOSTILE_CALLS), ("sys.exit(0)", "restart")],
 )
 def test_a_scheme_ends_no_run(call: str, where: str, tmp_path: Path) -> None:
-    file = hostile(tmp_path, call, where)
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *asked, "--set", "failures.mtbf_s=600")
+    done = run_hostile(tmp_path, call, where)
     assert (done.returncode, done.stdout) == (2, "")
-    said = HOSTILE_CALLS[call]
-    assert done.stderr.startswith(f"faultline: TwinPairs.{where}: {said}; return from it")
+    fault = HOSTILE_CALLS[call]
+    assert done.stderr.startswith(f"faultline: TwinPairs.{where}: {fault}; return from it")
     assert done.stderr.count("\n") == 1
 
 
 def test_an_error_of_a_scheme_is_shown_letter_by_letter(tmp_path: Path) -> None:
-    file = hostile(tmp_path, "raise RuntimeError('\\x1b]0;hello\\x07')", "on_failures")
-    asked = ["run", "spare-sound", "--set", "strategy.name=twin-pairs", *SMALL]
-    done = faultline("--scheme-file", str(file), *asked, "--set", "failures.mtbf_s=600")
+    done = run_hostile(tmp_path, "raise RuntimeError('\\x1b]0;hello\\x07')", "on_failures")
     assert done.returncode == 1
     assert done.stderr.endswith(
         "RuntimeError: \\x1b]0;hello\\x07\nraised in TwinPairs.on_failures\n"
     )
 
 
-def test_an_error_without_a_text_is_told_with_its_method() -> None:
+def test_an_error_without_a_text_is_reported_with_its_method() -> None:
     class Silent:
         def plan(self) -> None:
             sys.stdout = None  # type: ignore[assignment]

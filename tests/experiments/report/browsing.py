@@ -31,7 +31,7 @@ def chromium() -> Iterator[Any]:
 
 
 def violations(page: Any) -> list[str]:
-    """Return what axe-core has against a page: those who cannot see or point, cannot use it."""
+    """Return what axe-core has against a page: people who cannot see or point, cannot use it."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = axe.run(page).response["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html'][:150]}" for one in found]
@@ -48,7 +48,7 @@ class Opened:
     def note(self, request: Any) -> None:
         self.requests.append(request)
 
-    def asked_for(self) -> list[str]:
+    def requested_pages(self) -> list[str]:
         """Return what the page got or tried to get; not what its own policy held back."""
         return [
             request.url

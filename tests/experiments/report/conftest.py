@@ -85,7 +85,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """Open pages; at the end none may have made an error, or asked for more than its own file."""
+    """Open pages; at the end none may have made an error, or requested more than its own file."""
     opened: list[Opened] = []
 
     def open_(
@@ -103,10 +103,10 @@ def open_page(browser: Any) -> Iterator[Open]:
 
     yield open_
     for one in opened:
-        asked, mistakes = one.asked_for(), list(one.mistakes)
+        requested, mistakes = one.requested_pages(), list(one.mistakes)
         one.page.context.close()
         assert mistakes == []
-        assert len(asked) == 1, asked
+        assert len(requested) == 1, requested
 
 
 def _only(route: Any, allowed: str) -> None:

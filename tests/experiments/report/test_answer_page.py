@@ -109,8 +109,9 @@ def test_a_slider_gives_what_the_emulator_gives(
     assert next(iter(shown)) == emulator.candidates[int(regret.argmin())]
 
 
-def test_a_slider_changes_the_advice_and_forgets(open_page: Open, answer: Path) -> None:
+def test_a_slider_of_eight_changes_the_advice_and_forgets(open_page: Open, answer: Path) -> None:
     page = open_page(answer).page
+    assert page.locator(".slider").count() == 8
     restart = page.get_by_label("restart duration (s)", exact=True)
     advice = page.locator("#live-answer")
     before = advice.inner_text()
@@ -127,11 +128,6 @@ def test_a_slider_changes_the_advice_and_forgets(open_page: Open, answer: Path) 
     expect(advice).to_have_text(before)
     assert forget.is_disabled()
     assert page.evaluate("document.activeElement.type") == "range"
-
-
-def test_there_are_eight_sliders(open_page: Open, answer: Path) -> None:
-    page = open_page(answer).page
-    assert page.locator(".slider").count() == 8
 
 
 def test_the_figures_are_the_tornado_and_the_plane(
@@ -193,7 +189,7 @@ def test_one_candidate_has_a_page_without_sliders(
     assert page.get_by_text("What decides").count() == page.locator("#inputs-table").count() == 0
 
 
-def test_a_page_without_an_end_says_so(costs: SimulatedCosts) -> None:
+def test_a_page_without_an_end_is_marked(costs: SimulatedCosts) -> None:
     never = SimulatedCosts(costs.candidates, costs.design, costs.costs * np.nan)
     assert "No candidate finishes in each sample" in answer_page(never, FACTS)
 

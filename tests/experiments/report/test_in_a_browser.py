@@ -36,7 +36,7 @@ def test_the_page_is_small(page_file: Path) -> None:
     assert page_file.stat().st_size < 2_000_000
 
 
-def test_a_table_says_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
+def test_a_table_shows_that_there_is_more_to_the_right(open_page: Open, page_file: Path) -> None:
     page = open_page(page_file, PHONE).page
     printed = page.locator("#comparison-table-caption .more-hint")
     box = page.locator(".box:has(#comparison-table)")
@@ -112,7 +112,7 @@ def test_the_policy_stops_what_escaping_would_let_through(
     file.write_text(markup.replace("</body>", injected), encoding="utf-8")
     opened = open_page(file)
     assert opened.page.evaluate("window.taken") is None
-    # The browser told that it refused them.
+    # The browser reported that it refused them.
     assert opened.mistakes
     assert all("Content Security Policy" in mistake for mistake in opened.mistakes)
     opened.mistakes.clear()

@@ -1,4 +1,4 @@
-"""``faultline report``: what the page says, that it is always the same, and what is refused."""
+"""``faultline report``: what the page shows, that it is always the same, and what is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs(page_file: Path) -> pd.DataFrame:
     return read_sweep(page_file.parent / "sweep").frame
 
 
-def test_the_page_is_sound_and_asks_the_network_for_nothing(
+def test_the_page_is_sound_and_loads_nothing_from_the_network(
     page: Document, page_file: Path
 ) -> None:
     assert page.unclosed == []
@@ -63,8 +63,8 @@ def test_an_axis_that_is_named_is_compared_as_schemes_are(
     assert "Thousand GPU-hours" in headings
     assert "MTBF of the system (s)" not in headings
     assert "MTBF = 1,200 s" in first[0]
-    said = ask.refused(swept, "--by", "failures.mtbf", "-o", path)
-    assert "did you mean 'failures.mtbf_s'?" in said
+    message = ask.refused(swept, "--by", "failures.mtbf", "-o", path)
+    assert "did you mean 'failures.mtbf_s'?" in message
 
 
 def test_the_commands_name_the_files_of_schemes(
@@ -72,8 +72,8 @@ def test_the_commands_name_the_files_of_schemes(
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SCHEME_FILES", "/somewhere/twin stages.py")
     markup = report_page(read_sweep(page_file.parent / "sweep"))
-    asked = "faultline &#39;--scheme-file=twin stages.py&#39;"
-    assert f"{asked} sweep grid.toml -o sweep\n{asked} report sweep" in markup
+    command = "faultline &#39;--scheme-file=twin stages.py&#39;"
+    assert f"{command} sweep grid.toml -o sweep\n{command} report sweep" in markup
 
 
 def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataFrame) -> None:
@@ -87,7 +87,7 @@ def test_failed_runs_are_listed_with_their_errors(page: Document, runs: pd.DataF
     assert printed in page.text
 
 
-def test_the_scenario_is_told_with_units_and_meanings(page: Document) -> None:
+def test_the_scenario_is_shown_with_units_and_meanings(page: Document) -> None:
     settings = {row[0]: row for table in page.tables.values() for row in table}
     assert settings["times.restart_s"][1] == "600 s (10 minutes)"
     assert settings["job.parameter_bytes"][1].startswith("20 TB")
@@ -96,7 +96,7 @@ def test_the_scenario_is_told_with_units_and_meanings(page: Document) -> None:
     assert settings["checkpoint.interval_steps"][1] == "left open"
 
 
-def test_the_grid_on_the_page_asks_for_the_very_same_runs(page_file: Path, tmp_path: Path) -> None:
+def test_the_grid_on_the_page_gives_the_very_same_runs(page_file: Path, tmp_path: Path) -> None:
     manifest = read_sweep(page_file.parent / "sweep").manifest
     file = tmp_path / "grid.toml"
     file.write_text(grid_text(manifest["grid"]), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_one_sweep_one_page(page_file: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in again.read_text(encoding="utf-8")
 
 
-def test_a_sweep_under_way_says_so(swept: Path, tmp_path: Path) -> None:
+def test_a_sweep_under_way_is_marked(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, {})
     for file in sorted((copy / "runs").iterdir())[::2]:
         file.unlink()
@@ -129,7 +129,7 @@ def test_damaged_runs_are_mentioned(swept: Path, tmp_path: Path) -> None:
     assert "1 file was ignored: damaged, or not of this sweep." in printed
 
 
-def test_where_all_runs_failed_the_page_says_so(swept: Path, tmp_path: Path) -> None:
+def test_a_page_reports_that_all_runs_failed(swept: Path, tmp_path: Path) -> None:
     copy = copy_with_errors(swept, tmp_path, dict.fromkeys(range(42), "no memory left"))
     page = read_page(report(copy, tmp_path / "page.html"))
     assert "No answer: all 42 runs failed." in page.text
@@ -172,9 +172,9 @@ def test_what_is_no_sweep_is_refused_in_one_line(
         (directory / "sweep.json").write_bytes(manifest)
     elif kind == "cut-off":
         (directory / "sweep.json").write_bytes(manifest[:-20])
-    said = ask.refused(directory, "-o", tmp_path / "page.html")
-    assert printed in said
-    assert str(directory) in said
+    message = ask.refused(directory, "-o", tmp_path / "page.html")
+    assert printed in message
+    assert str(directory) in message
     assert not (tmp_path / "page.html").exists()
 
 

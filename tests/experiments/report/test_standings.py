@@ -50,7 +50,7 @@ ONE = ("spare", 8, 300.0, [2.0, 2.1, 2.2])
 LATER = ("replication", 3, 300.0, [3.0, 3.3, 3.2])
 
 
-def test_a_clear_winner_is_told_with_its_interval() -> None:
+def test_a_clear_winner_is_printed_with_its_interval() -> None:
     printed = answer(standings(runs_of(ONE, LATER)))
     assert printed.sentence == (
         "SPARe + checkpoint, r = 8 trains soonest: in 2.1 days at a goodput of 47.7 %, "
@@ -69,7 +69,7 @@ def test_what_chance_may_have_made_is_not_called_a_lead() -> None:
     assert "not significant" in printed.confidence
 
 
-def test_one_seed_says_nothing_of_chance() -> None:
+def test_one_seed_has_no_significance() -> None:
     runs = runs_of(("spare", 8, 300.0, [2.0]), ("replication", 3, 300.0, [9.0]))
     assert "the significance is unknown" in answer(standings(runs)).confidence
     both = pd.concat([runs, runs.assign(**{"failures.mtbf_s": 900.0})])

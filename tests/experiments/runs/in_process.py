@@ -17,7 +17,7 @@ Invention = Callable[[Request], dict[str, Any] | str]
 
 
 class Invented:
-    """Gives results that nobody simulated.
+    """Gives results without a simulation.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Invented:
     Attributes
     ----------
     simulated : list of Request
-        What was asked of it so far.
+        The requests it got so far.
     """
 
     def __init__(self, invent: Invention) -> None:
@@ -51,7 +51,7 @@ WHOLE: dict[str, Any] = {
 
 
 def some_record(request: Request) -> dict[str, Any]:
-    """Return a record that tells what was asked, with numbers that need all their digits."""
+    """Return a record that identifies its request, with numbers that need all their digits."""
     redundancy = request.task.scenario.strategy.redundancy or 1
     return {
         **WHOLE,
@@ -76,11 +76,11 @@ def sweep(
     plan: Plan, directory: Path, executor: Executor, *, retry_failed: bool = False
 ) -> tuple[Outcome, str]:
     """Run a plan into a directory; returns what came of it, and what a user would have read."""
-    said = io.StringIO()
+    shown = io.StringIO()
     outcome = simulate_plan(
-        plan, directory, lambda: executor, Screen(file=said, width=1000), retry_failed=retry_failed
+        plan, directory, lambda: executor, Screen(file=shown, width=1000), retry_failed=retry_failed
     )
-    return outcome, said.getvalue()
+    return outcome, shown.getvalue()
 
 
 def tables_in(directory: Path) -> tuple[bytes, bytes]:

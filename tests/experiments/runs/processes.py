@@ -43,7 +43,7 @@ def wait_for(what: Callable[[], Value], patience_s: float = PATIENCE_S) -> Value
 
 
 def running(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those of some processes that still run; a zombie nobody has reaped yet does not."""
+    """Those of some processes that still run; a zombie that is not yet reaped does not."""
     left = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -74,14 +74,14 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody has."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def answers(port: int) -> bool:
-    """Whether somebody listens at a port of this machine."""
+def is_listening(port: int) -> bool:
+    """Whether a process listens at a port of this machine."""
     with socket.socket() as caller:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 

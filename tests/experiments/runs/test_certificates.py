@@ -1,4 +1,4 @@
-"""Clusters by certificates: who has none is turned away."""
+"""Clusters by certificates: a client without one is refused."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def listening(process: subprocess.Popen[bytes]) -> set[tuple[str, int]]:
     }
 
 
-def answer_to_http(place: tuple[str, int]) -> bytes:
-    """What a plain request is answered."""
+def reply_to_http(place: tuple[str, int]) -> bytes:
+    """The reply to a plain request."""
     with suppress(OSError), socket.create_connection(place, timeout=3.0) as caller:
         caller.sendall(b"GET /json/identity.json HTTP/1.0\r\n\r\n")
         return caller.recv(1000)
@@ -92,14 +92,14 @@ def answer_to_http(place: tuple[str, int]) -> bytes:
 
 @pytest.fixture
 def scheduler(keys: Path) -> Iterator[str]:
-    """Return the address of a scheduler that was started as the documentation says."""
+    """Return the address of a scheduler that was started as documented."""
     port = free_port()
     process = start(keys, "scheduler", port, "--port", str(port))
     try:
         assert wait_for(lambda: (SCHEDULER, port) in listening(process))
         places = listening(process)
         assert {address for address, _ in places} == {SCHEDULER, "127.0.0.1"}
-        assert b"HTTP" not in answer_to_http((SCHEDULER, port))
+        assert b"HTTP" not in reply_to_http((SCHEDULER, port))
         yield f"tls://{SCHEDULER}:{port}"
         assert not (keys.parent / "ran").exists()
     finally:
@@ -132,7 +132,7 @@ def test_certificates_are_not_made_twice_into_one_folder(keys: Path) -> None:
         ("tls://127.0.0.1:8786", "names no certificates; set DASK_CONFIG"),
     ],
 )
-def test_nobody_talks_in_the_clear_beyond_this_machine(address: str, printed: str) -> None:
+def test_no_connection_beyond_this_machine_is_unencrypted(address: str, printed: str) -> None:
     with pytest.raises(UserError, match=printed):
         security_for(address)
 
@@ -161,22 +161,23 @@ def test_a_stranger_is_turned_away(scheduler: str, keys: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_runs_are_simulated_by_those_who_have_the_certificates(scheduler: str, keys: Path) -> None:
-    """Neither they nor the scheduler answer a plain request beyond the loopback interface."""
+def test_runs_are_simulated_by_workers_with_the_certificates(scheduler: str, keys: Path) -> None:
+    """Neither they nor the scheduler reply to a plain request beyond the loopback interface."""
     worker = start(keys, "worker", int(scheduler.rpartition(":")[2]))
     try:
-        asked = [request("a"), request("b", seed=1)]
+        requests = [request("a"), request("b", seed=1)]
         with configured(keys):
             simulated = {
-                one.run_id: one.value for one in DaskExecutor(scheduler).simulate(asked, Limits())
+                one.run_id: one.value
+                for one in DaskExecutor(scheduler).simulate(requests, Limits())
             }
         places = listening(worker)
         assert {address for address, _ in places} == {WORKER, "127.0.0.1"}
-        assert not any(b"HTTP" in answer_to_http(one) for one in places if one[0] == WORKER)
+        assert not any(b"HTTP" in reply_to_http(one) for one in places if one[0] == WORKER)
         assert not (keys.parent / "ran").exists()
     finally:
         worker.terminate()
         worker.wait()
     assert simulated == {
-        one.run_id: one.value for one in LocalExecutor(1).simulate(asked, Limits())
+        one.run_id: one.value for one in LocalExecutor(1).simulate(requests, Limits())
     }

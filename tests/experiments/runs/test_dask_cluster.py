@@ -1,4 +1,4 @@
-"""Runs on a real Dask cluster: a scheduler and workers as users start them, and as they die."""
+"""Runs on a real Dask cluster: a scheduler and workers as users start them, and as they fail."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from faultline.experiments.runs.provenance import environment
 from tests.experiments.runs.processes import (
     ENDLESS,
     PATIENCE_S,
-    answers,
     free_port,
     gone,
+    is_listening,
     request,
     running,
     start_python,
@@ -51,7 +51,7 @@ class Cluster:
         """Start the scheduler, again where it was killed."""
         port = str(self._port)
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port)
-        assert wait_for(lambda: answers(self._port))
+        assert wait_for(lambda: is_listening(self._port))
 
     def add_worker(self) -> subprocess.Popen[bytes]:
         """Start a worker with a thread, and wait until it has joined."""
@@ -199,7 +199,7 @@ list(DaskExecutor(sys.argv[1]).simulate([request("endless", ENDLESS)], Limits())
 
 
 @pytest.mark.slow
-def test_a_run_that_nobody_waits_for_any_longer_is_ended(healthy_cluster: Cluster) -> None:
+def test_a_run_without_its_sweep_is_ended(healthy_cluster: Cluster) -> None:
     cluster, worker = healthy_cluster, healthy_cluster.worker
     sweep = start_python("-c", CLIENT, cluster.address)
     assert wait_for(lambda: is_simulating(worker))
@@ -265,7 +265,7 @@ def test_a_lost_scheduler_ends_the_sweep_but_takes_no_results_along(
     assert line.startswith(f"scheduler {cluster.address}: the connection was lost")
     assert "\n" not in line
     assert capfd.readouterr().err == ""
-    # What was under way is of no use to anybody.
+    # What was under way is of no use any more.
     assert wait_for(lambda: not is_simulating(worker))
 
 
@@ -316,7 +316,7 @@ def test_another_version_of_the_scheduler_is_refused(
         list(DaskExecutor(healthy_cluster.address).simulate([request("it")], LIMITS))
 
 
-def test_what_is_no_scheduler_is_told_in_one_line(
+def test_what_is_no_scheduler_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dask_cluster, "_CONNECT_S", 0.5)

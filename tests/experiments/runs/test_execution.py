@@ -151,8 +151,8 @@ def test_a_study_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert gone(started)
     before = {path.name: path.stat().st_mtime_ns for path in kept.glob("*.json")}
     assert 3 <= len(before) < 12
-    said, _ = start(tmp_path / "store").communicate()
-    assert said.splitlines() == [str(slowly(number)) for number in range(12)]
+    printed, _ = start(tmp_path / "store").communicate()
+    assert printed.splitlines() == [str(slowly(number)) for number in range(12)]
     after = {path.name: path.stat().st_mtime_ns for path in kept.glob("*")}
     assert len(after) == 12
     assert before.items() <= after.items()
@@ -175,16 +175,16 @@ def test_a_point_has_a_name_of_its_own(name: str) -> None:
     assert Point(scenario, labels=(("rules", "sound"),)).key() == points[0].key()
 
 
-def test_what_does_not_say_what_it_is_cannot_be_kept() -> None:
+def test_what_does_not_describe_itself_cannot_be_kept() -> None:
     with pytest.raises(TypeError, match="cannot be named"):
         Call(fail, object()).key()
 
 
 def test_runs_into_a_file_are_reported_in_lines() -> None:
-    said = io.StringIO()
-    with progress_of_runs(Console(file=said), "mine", 1000, 100) as show:
+    printed = io.StringIO()
+    with progress_of_runs(Console(file=printed), "mine", 1000, 100) as show:
         show(160, 2)
-    assert said.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
+    assert printed.getvalue().splitlines() == ["mine: 100 of 1000 runs are there"]
 
 
 def test_a_terminal_has_a_bar_with_done_total_rate_time_left_and_failures() -> None:

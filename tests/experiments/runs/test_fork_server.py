@@ -44,6 +44,7 @@ from faultline.experiments.runs.provenance import environment
 from faultline.experiments.runs.single_run import run, scenario_hash
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import write_xml
+from faultline.simulator.job import Durations
 from faultline.simulator.simgrid_engine.process import call_over, other_with_platforms
 from faultline.strategies.errors import StrategyError
 
@@ -66,7 +67,7 @@ def supervised(what: Callable[[], object], limits: Limits = PATIENT) -> RunOutco
     """Supervise some function in place of a run; what it returns is its record."""
 
     def in_place_of_a_run() -> RunOutcome:
-        faulthandler.disable()  # pytest's, which would tell of every death that is meant.
+        faulthandler.disable()  # pytest's, which would report every intended failure.
         return RunOutcome({"returned": what()}, None)
 
     owner, other_end = Pipe()
@@ -100,8 +101,8 @@ def server(kept: list[ForkServer]) -> Iterator[ForkServer]:
     server.stop()
 
 
-def assigned(asked: Request, limits: Limits = PATIENT) -> Assignment:
-    return Assignment(asked, limits, str(Path.cwd()))
+def assigned(requested: Request, limits: Limits = PATIENT) -> Assignment:
+    return Assignment(requested, limits, str(Path.cwd()))
 
 
 # --- Supervision ----------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ def test_a_run_is_in_a_process_group_of_its_own() -> None:
     ],
     ids=["segmentation fault", "abort", "killed", "exit", "unforeseen"],
 )
-def test_a_death_is_told_by_its_cause(end: Callable[[], object], error: str) -> None:
+def test_a_failure_is_reported_with_its_cause(end: Callable[[], object], error: str) -> None:
     assert supervised(end) == RunOutcome(None, error)
 
 
@@ -251,11 +252,14 @@ def test_durations_depend_on_nothing_that_they_are_known_without() -> None:
     assert set(Scenario.model_fields) >= KnownDurations.WITHOUT
 
 
-def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() -> None:
-    known = KnownDurations()
-    scenario = load_scenario("spare-sound", ["job.groups=12"])
-    durations = durations_of(scenario)
+def durations_known_of(scenario: Scenario) -> tuple[KnownDurations, Durations]:
+    known, durations = KnownDurations(), durations_of(scenario)
     known.learn(scenario, durations)
+    return known, durations
+
+
+def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() -> None:
+    known, durations = durations_known_of(load_scenario("spare-sound", ["job.groups=12"]))
     same = load_scenario(
         "spare-sound", ["job.groups=12", "strategy.name=replication", "failures.mtbf_s=900"]
     )
@@ -266,20 +270,18 @@ def test_durations_are_known_for_other_schemes_and_failures_of_the_same_job() ->
 
 def test_known_durations_change_no_record() -> None:
     known = KnownDurations()
-    asked = request("it", of="spare-sound").task
-    first = attempt(asked, known)
+    requested = request("it", of="spare-sound").task
+    first = attempt(requested, known)
     assert first.learned is not None
     known.learn(*first.learned)
-    assert attempt(asked, known) == RunOutcome(first.value)
+    assert attempt(requested, known) == RunOutcome(first.value)
 
 
 def test_an_edited_platform_is_not_known(tmp_path: Path) -> None:
     path = tmp_path / "servers.xml"
     write_xml(load_preset("hgx-h100"), path)
     scenario = load_scenario("spare-study", [f"platform.file={path}"])
-    known = KnownDurations()
-    durations = durations_of(scenario)
-    known.learn(scenario, durations)
+    known, durations = durations_known_of(scenario)
     assert known.of(scenario) is durations
     path.write_text(path.read_text() + "\n")
     assert known.of(scenario) is None
@@ -326,21 +328,17 @@ def simulating_process() -> psutil.Process | None:
 
 def test_a_server_simulates_one_run_after_the_other(kept_server: ForkServer) -> None:
     for seed in range(3):
-        asked = request(f"run {seed}", seed=seed)
-        result = kept_server.simulate(assigned(asked))
-        scenario = asked.task.scenario
+        requested = request(f"run {seed}", seed=seed)
+        result = kept_server.simulate(assigned(requested))
+        scenario = requested.task.scenario
         assert (result.run_id, result.error) == (f"run {seed}", None)
         assert result.value == run(scenario, seed)
         assert result.wall_s > 0
-
-
-def test_a_server_has_a_single_thread(kept_server: ForkServer) -> None:
-    """A fork copies one thread, and the locks of all."""
-    kept_server.simulate(assigned(request("it")))
+    # A fork copies one thread, and the locks of all.
     assert server_process().num_threads() == 1
 
 
-def test_a_killed_run_is_told_and_the_server_goes_on(kept_server: ForkServer) -> None:
+def test_a_killed_run_is_reported_and_the_server_goes_on(kept_server: ForkServer) -> None:
     with ThreadPoolExecutor(1) as thread:
         endless = thread.submit(kept_server.simulate, assigned(request("endless", ENDLESS)))
         server_number = server_process().pid
@@ -377,7 +375,7 @@ def test_a_server_ends_with_its_run_where_no_process_is_listed(
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
+def test_a_killed_server_is_replaced(server: ForkServer) -> None:
     assert server.simulate(assigned(request("before"))).error is None
     first = server_process()
     first.kill()
@@ -385,32 +383,32 @@ def test_a_server_that_dies_is_replaced(server: ForkServer) -> None:
     assert server_process().pid != first.pid
 
 
-@pytest.mark.parametrize(("tries", "deaths"), [pytest.param(4, 3, marks=pytest.mark.slow), (2, 2)])
-def test_a_run_is_tried_again_when_its_fork_server_dies(
-    server: ForkServer, tries: int, deaths: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("tries", "kills"), [pytest.param(4, 3, marks=pytest.mark.slow), (2, 2)])
+def test_a_run_is_tried_again_when_its_fork_server_is_killed(
+    server: ForkServer, tries: int, kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_ATTEMPTS", tries)
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(server.simulate, assigned(request("it", ENDLESS)))
-        for _ in range(deaths):
+        for _ in range(kills):
             assert wait_for(simulating_process)
             session = [server_process(), *server_process().children(recursive=True)]
             session[0].kill()
             assert gone(session)
-        if deaths < tries:
+        if kills < tries:
             last = wait_for(simulating_process)
             assert last is not None
             last.terminate()
         result = future.result(PATIENCE_S)
-    printed = "ended by SIGTERM" if deaths < tries else "its supervising process failed 2 times"
+    printed = "ended by SIGTERM" if kills < tries else "its supervising process failed 2 times"
     assert replace(result, wall_s=0.0) == RunOutcome(None, printed, run_id=result.run_id)
 
 
-@pytest.mark.parametrize("deaths", [pytest.param(3, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("kills", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
-    server: ForkServer, deaths: int, monkeypatch: pytest.MonkeyPatch
+    server: ForkServer, kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = iter(range(deaths))
+    left = iter(range(kills))
     start = subprocess.Popen
 
     def start_and_kill(*words: Any, **named: Any) -> subprocess.Popen[bytes]:
@@ -420,39 +418,39 @@ def test_a_fork_server_that_is_killed_at_its_start_is_started_again(
         return process
 
     monkeypatch.setattr(subprocess, "Popen", start_and_kill)
-    if deaths == 3:
+    if kills == 3:
         assert server.simulate(assigned(request("it"))).error is None
     else:
         with pytest.raises(UserError, match="ended at its start, by signal 9"):
             server.simulate(assigned(request("it")))
 
 
-def die_first(times: tuple[str, int, float]) -> int:
-    """Be killed so many times, each after a while; returns how often it was begun."""
-    path, deaths, after_s = times
+def kill_itself_first(times: tuple[str, int, float]) -> int:
+    """Kill this process N times, each after a while; return how often it was begun."""
+    path, kills, after_s = times
     with open(path, "a+") as file:  # noqa: PTH123
         file.write("x")
         file.flush()
         file.seek(0)
         begun = len(file.read())
-    if begun <= deaths:
+    if begun <= kills:
         time.sleep(after_s)
         os.kill(os.getpid(), signal.SIGKILL)
     return begun
 
 
 @pytest.mark.parametrize(
-    ("deaths", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
+    ("kills", "after_s", "begun"), [(3, 0.0, 4), (9, 0.0, 5), (9, 1.1, 1)], ids=str
 )
 def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
-    kept_server: ForkServer, tmp_path: Path, deaths: int, after_s: float, begun: int
+    kept_server: ForkServer, tmp_path: Path, kills: int, after_s: float, begun: int
 ) -> None:
     """Later it may be the machine that has no memory left, and it would be killed again."""
     path = tmp_path / "begun"
-    asked = Request("it", Call(die_first, (str(path), deaths, after_s)))
-    result = replace(kept_server.simulate(assigned(asked)), wall_s=0.0)
+    requested = Request("it", Call(kill_itself_first, (str(path), kills, after_s)))
+    result = replace(kept_server.simulate(assigned(requested)), wall_s=0.0)
     assert len(path.read_text()) == begun
-    if deaths < begun:
+    if kills < begun:
         assert result == RunOutcome(begun, run_id="it")
     else:
         error = "ended by SIGKILL: perhaps the machine ran out of memory"
@@ -461,9 +459,9 @@ def test_a_run_that_is_killed_at_its_start_is_simulated_again_a_few_times(
 
 @pytest.mark.parametrize("engine", [pytest.param("replay", marks=pytest.mark.slow), "simgrid"])
 def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> None:
-    asked = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
+    requested = request("it", ENDLESS, engine=engine)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(server.simulate, assigned(asked))
+        future = thread.submit(server.simulate, assigned(requested))
         # ForkServer, resource tracker, the run, and the process of SimGrid.
         wanted = {"replay": 3, "simgrid": 4}[engine]
         assert wait_for(lambda: len(simulated_by()) >= wanted)
@@ -476,7 +474,7 @@ def test_stopping_ends_what_is_under_way(server: ForkServer, engine: str) -> Non
         server.simulate(assigned(request("later")))
 
 
-def test_a_run_that_nobody_wants_is_ended(kept_server: ForkServer) -> None:
+def test_an_unwanted_run_is_ended(kept_server: ForkServer) -> None:
     seen: list[psutil.Process] = []
 
     def wanted() -> bool:
@@ -513,10 +511,10 @@ def test_relative_paths_start_where_the_sweep_was_started(
     kept_server: ForkServer, tmp_path: Path
 ) -> None:
     write_xml(load_preset("hgx-h100"), tmp_path / "servers.xml")
-    asked = request("it", "platform.file=servers.xml")
+    requested = request("it", "platform.file=servers.xml")
 
     def simulated_in(directory: Path) -> RunOutcome:
-        return kept_server.simulate(Assignment(asked, Limits(), str(directory)))
+        return kept_server.simulate(Assignment(requested, Limits(), str(directory)))
 
     assert simulated_in(tmp_path).error is None
     for elsewhere in (tmp_path / "nowhere", Path.cwd()):

@@ -59,7 +59,7 @@ def test_whichever_write_finds_the_disk_full_the_sweep_goes_on_later(
         assert tables_in(directory) == tables_in(tmp_path / "undisturbed")
 
 
-def test_a_directory_that_cannot_be_written_is_told(
+def test_a_directory_that_cannot_be_written_is_reported(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int) -> None:

@@ -68,18 +68,12 @@ def test_numbers_that_json_does_not_know_come_back() -> None:
     assert back["seed"] == 3
 
 
-def test_a_file_that_was_cut_off_is_noticed() -> None:
-    for length in range(len(SEALED) - 1):
-        with pytest.raises(DamagedError):
-            unseal(SEALED[:length])
-
-
-def test_a_changed_letter_is_noticed() -> None:
-    for position in range(len(SEALED) - 1):
-        changed = bytearray(SEALED)
-        changed[position] ^= 1
-        with pytest.raises(DamagedError):
-            unseal(bytes(changed))
+def test_a_cut_or_a_changed_letter_is_noticed() -> None:
+    for place in range(len(SEALED) - 1):
+        changed = SEALED[:place] + bytes([SEALED[place] ^ 1]) + SEALED[place + 1 :]
+        for damaged in (SEALED[:place], changed):
+            with pytest.raises(DamagedError):
+                unseal(damaged)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +109,7 @@ def results(plan: Plan, tmp_path: Path) -> Path:
 
 
 def resealed(path: Path, **changes: Any) -> None:
-    """Change what a sealed file says, under a checksum that is right."""
+    """Change the content of a sealed file, under a checksum that is right."""
     path.write_bytes(seal({**unseal(path.read_bytes()), **changes}))
 
 
@@ -160,7 +154,7 @@ def deep(path: Path) -> None:
     path.write_bytes(b'{"checksum":"' + b"0" * 64 + b'","a":' + b"[" * 100_000)
 
 
-def says(path: Path, **forged: Any) -> None:
+def forge(path: Path, **forged: Any) -> None:
     """Forge values of a record, under a checksum that is right."""
     resealed(path, record={**unseal(path.read_bytes())["record"], **forged})
 
@@ -178,8 +172,9 @@ def swap_in_another(path: Path) -> None:
     shutil.copy(other, path)
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut off": cut_off,
+    "never sealed": lambda path: path.write_text("{}"),
     "edited": edit,
     "another one": swap_in_another,
     "a link": into_a_link,
@@ -193,21 +188,21 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a table for a number": lambda path: resealed(path, record={**WHOLE, "time_s": {"a": 1}}),
     "a number for a text": lambda path: resealed(path, code=7),
     "a truth for a time": lambda path: resealed(path, wall_s=True),
-    "no number": lambda path: says(path, time_s=float("nan")),
-    "a time without end": lambda path: says(path, downtime_s=float("inf")),
-    "a time before time": lambda path: says(path, time_s=-1.0),
-    "failures below none": lambda path: says(path, failures=-1),
-    "a scheme that nobody knows": lambda path: says(path, strategy="no-such-scheme"),
-    "a name that a terminal obeys": lambda path: says(path, scenario="\x1b]0;hello\x07"),
-    "another seed": lambda path: says(path, seed=77),
-    "another engine": lambda path: says(path, engine="another"),
+    "no number": lambda path: forge(path, time_s=float("nan")),
+    "a time without end": lambda path: forge(path, downtime_s=float("inf")),
+    "a time before time": lambda path: forge(path, time_s=-1.0),
+    "failures below none": lambda path: forge(path, failures=-1),
+    "an unknown scheme": lambda path: forge(path, strategy="no-such-scheme"),
+    "a name that a terminal obeys": lambda path: forge(path, scenario="\x1b]0;hello\x07"),
+    "another seed": lambda path: forge(path, seed=77),
+    "another engine": lambda path: forge(path, engine="another"),
     "one key more": lambda path: resealed(path, more=1),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_run_is_left_out_and_simulated_again(
-    damage: Callable[[Path], None], results: Path, plan: Plan
+    damage: Callable[[Path], object], results: Path, plan: Plan
 ) -> None:
     before = tables_in(results)
     path = a_run(results)
@@ -224,8 +219,8 @@ def test_a_damaged_run_is_left_out_and_simulated_again(
         expected = ""
     else:
         expected = problem.replace("left out", "this run is executed again\n")
-    _, said = sweep(plan, results, again := Invented(some_record))
-    assert said.startswith(expected)
+    _, printed = sweep(plan, results, again := Invented(some_record))
+    assert printed.startswith(expected)
     assert len(again.simulated) == 1
     assert tables_in(results) == before
 
@@ -238,10 +233,10 @@ def test_of_many_damaged_runs_a_few_are_named(tmp_path: Path, ask: Ask) -> None:
     for path in list((results / "runs").iterdir())[:30]:
         cut_off(path)
     assert "10 more such files were ignored." in ask("compare", results)
-    _, said = sweep(plan, results, again := Invented(some_record))
+    _, printed = sweep(plan, results, again := Invented(some_record))
     assert len(again.simulated) == 30
-    assert said.count("; this run is executed again") == 20
-    assert f"{results}: 10 more such files\n" in said
+    assert printed.count("; this run is executed again") == 20
+    assert f"{results}: 10 more such files\n" in printed
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
@@ -310,12 +305,12 @@ def open_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o777)
         if os.geteuid() == 0 and shutil.which("setpriv") is None:
-            pytest.skip("there is nobody else to try it as")
+            pytest.skip("there is no second user to try it as")
         yield folder
 
 
 @pytest.mark.slow
-def test_a_user_without_rights_sweeps_reads_and_is_told(open_folder: Path) -> None:
+def test_a_user_without_rights_sweeps_reads_and_is_refused_elsewhere(open_folder: Path) -> None:
     grid = open_folder / "grid.toml"
     grid.write_text(SHORT, encoding="utf-8")
     grid.chmod(0o644)
@@ -344,16 +339,16 @@ def test_a_user_without_rights_sweeps_reads_and_is_told(open_folder: Path) -> No
 
 @pytest.mark.slow
 def test_a_sweep_that_is_ended_goes_on(tmp_path: Path) -> None:
-    """An interrupt is tested with the command, which then says more."""
+    """An interrupt is tested with the command, which then prints more."""
     grid = tmp_path / "grid.toml"
     grid.write_text(SHORT.replace("20", "20000"), encoding="utf-8")
     words = ("sweep", str(grid), "-o", str(tmp_path / "out"), "--workers", "1")
     started = start_python("-c", MAIN, *words, stderr=subprocess.PIPE, text=True)
     assert wait_for((tmp_path / "out" / "runs").is_dir)
     started.send_signal(signal.SIGTERM)
-    _, said = started.communicate(timeout=60)
+    _, printed = started.communicate(timeout=60)
     assert started.returncode == -signal.SIGTERM
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
     plan = plan_of(tmp_path, grid.read_text(encoding="utf-8"))
     outcome, _ = sweep(plan, tmp_path / "out", Invented(some_record))
     assert outcome.failed == 0
@@ -442,7 +437,7 @@ HOSTILE_PLANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_PLANS)
-def test_a_plan_that_does_not_fit_together_is_told_and_mended(
+def test_an_inconsistent_plan_is_reported_and_fixed(
     name: str, results: Path, plan: Plan, ask: Ask
 ) -> None:
     resealed(results / FILE, **HOSTILE_PLANS[name])
@@ -450,7 +445,7 @@ def test_a_plan_that_does_not_fit_together_is_told_and_mended(
         printed = ask.refused(command, results)
         assert printed.startswith(f"faultline: {results / FILE}: not the manifest of a sweep")
     before = tables_in(results)
-    _, said = sweep(plan, results, again := Invented(some_record))
+    _, printed = sweep(plan, results, again := Invented(some_record))
     assert again.simulated == []
-    assert "not the manifest of a sweep; it is written again" in said
+    assert "not the manifest of a sweep; it is written again" in printed
     assert tables_in(results) == before

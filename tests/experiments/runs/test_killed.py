@@ -43,17 +43,17 @@ def simulate_until(folder: Path, directory: Path, moment: int) -> None:
     """Run; this process kills itself before the given change to the disk, counted from 0."""
     moments = iter(range(moment))
 
-    def dying(change: Callable[..., Any]) -> Callable[..., Any]:
-        def change_or_die(*arguments: Any, **named: Any) -> Any:
+    def killing(change: Callable[..., Any]) -> Callable[..., Any]:
+        def change_or_be_killed(*arguments: Any, **named: Any) -> Any:
             if next(moments, None) is None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return change(*arguments, **named)
 
-        return change_or_die
+        return change_or_be_killed
 
-    os.fsync = dying(os.fsync)
+    os.fsync = killing(os.fsync)
     for name in ("mkdir", "replace", "rename", "unlink"):
-        setattr(Path, name, dying(getattr(Path, name)))
+        setattr(Path, name, killing(getattr(Path, name)))
     sweep(plan_of(folder, SMALL), directory, Invented(some_record))
 
 
@@ -142,13 +142,13 @@ def test_a_sweep_killed_again_and_again_at_random_goes_on(
 TEN_SEEDS = 'scenario = "spare-study"\nseeds = 10\n[grid]\nstrategy.redundancy = [2, 3, 4]'
 
 
-def simulate_slowly(plan: Plan, directory: Path, said_in: Path) -> None:
+def simulate_slowly(plan: Plan, directory: Path, note: Path) -> None:
     def slowly(request: Request) -> dict[str, Any]:
         time.sleep(0.01)
         return some_record(request)
 
-    outcome, said = sweep(plan, directory, Invented(slowly))
-    said_in.write_text(f"{outcome.simulated}\n{said}", encoding="utf-8")
+    outcome, printed = sweep(plan, directory, Invented(slowly))
+    note.write_text(f"{outcome.simulated}\n{printed}", encoding="utf-8")
 
 
 def hold(directory: Path) -> None:
@@ -180,10 +180,10 @@ def test_the_second_waits_and_both_end_with_the_same_table(
         process.start()
     for process in processes:
         process.join(PATIENCE_S)
-    said = [note.read_text(encoding="utf-8") for note in notes]
+    printed = [note.read_text(encoding="utf-8") for note in notes]
     # All runs are simulated once, by either of them.
-    assert sum(int(text.splitlines()[0]) for text in said) == 30
-    assert sum("waiting for another sweep to end" in text for text in said) == 1
+    assert sum(int(text.splitlines()[0]) for text in printed) == 30
+    assert sum("waiting for another sweep to end" in text for text in printed) == 1
     sweep(plan, tmp_path / "alone", Invented(some_record))
     assert tables_in(tmp_path / "out") == tables_in(tmp_path / "alone")
 
@@ -191,19 +191,19 @@ def test_the_second_waits_and_both_end_with_the_same_table(
 def test_a_second_sweep_waits_and_a_killed_holder_lets_go(
     tmp_path: Path, holder: BaseProcess
 ) -> None:
-    said: list[str] = []
+    printed: list[str] = []
 
-    def hear(line: str) -> None:
-        said.append(line)
+    def record_and_kill(line: str) -> None:
+        printed.append(line)
         holder.kill()
 
-    with locked(tmp_path, hear) as alone:
+    with locked(tmp_path, record_and_kill) as alone:
         assert alone
-    assert said == [f"{tmp_path}: waiting for another sweep to end"]
+    assert printed == [f"{tmp_path}: waiting for another sweep to end"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_where_there_are_no_locks_a_sweep_goes_on_and_says_so(
+def test_without_locks_a_sweep_goes_on_with_a_warning(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -214,9 +214,9 @@ def test_where_there_are_no_locks_a_sweep_goes_on_and_says_so(
     draft = tmp_path / "out" / "runs" / ".other.json.elsewhere-1.tmp"
     draft.parent.mkdir(parents=True)
     draft.touch()
-    outcome, said = sweep(plan, tmp_path / "out", Invented(some_record))
+    outcome, printed = sweep(plan, tmp_path / "out", Invented(some_record))
     assert outcome.simulated == 30
-    assert said.splitlines()[0].endswith("no locks; start no second sweep there meanwhile")
+    assert printed.splitlines()[0].endswith("no locks; start no second sweep there meanwhile")
     # It may belong to a sweep that is still under way.
     assert draft.exists()
 

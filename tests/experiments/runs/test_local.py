@@ -49,20 +49,20 @@ def test_records_are_those_of_single_runs_whatever_the_workers(workers: int) -> 
         request("replication", "strategy.name=replication", "strategy.redundancy=2", seed=5),
     ]
     results = list(LocalExecutor(workers).simulate(requests, Limits(time_s=60.0)))
-    assert sorted(result.run_id for result in results) == sorted(asked.run_id for asked in requests)
+    assert sorted(result.run_id for result in results) == sorted(one.run_id for one in requests)
     assert {result.run_id: result.error for result in results} == {
-        asked.run_id: None for asked in requests
+        one.run_id: None for one in requests
     }
     records = {result.run_id: result.value for result in results}
-    for asked in requests:
-        assert records[asked.run_id] == run(asked.task.scenario, asked.task.seed)
+    for one in requests:
+        assert records[one.run_id] == run(one.task.scenario, one.task.seed)
 
 
 def test_runs_on_simgrid_are_simulated_too() -> None:
-    asked = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
-    (result,) = LocalExecutor(1).simulate([asked], Limits(time_s=120.0, memory_bytes=2 * 10**9))
+    requested = request("it", "job.groups=6", "job.steps=5", engine="simgrid")
+    (result,) = LocalExecutor(1).simulate([requested], Limits(time_s=120.0, memory_bytes=2 * 10**9))
     assert result.error is None
-    assert result.value == run(asked.task.scenario, 0, "simgrid")
+    assert result.value == run(requested.task.scenario, 0, "simgrid")
 
 
 def test_one_that_fails_does_not_hinder_the_others() -> None:
@@ -92,7 +92,7 @@ def test_one_that_fails_does_not_hinder_the_others() -> None:
 @pytest.mark.parametrize(
     ("limit", "printed"), [(10**6, "1MB"), pytest.param(3 * 2**20, "3MiB", marks=pytest.mark.slow)]
 )
-def test_too_little_memory_is_told_as_it_was_limited(limit: int, printed: str) -> None:
+def test_too_little_memory_is_reported_as_it_was_limited(limit: int, printed: str) -> None:
     """Python alone takes more than that."""
     (result,) = LocalExecutor(1).simulate([request("it", ENDLESS)], Limits(memory_bytes=limit))
     assert result.error == f"exceeded its memory limit of {printed}"

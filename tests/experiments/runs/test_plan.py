@@ -54,7 +54,7 @@ def test_every_request_is_the_scenario_with_its_settings(tmp_path: Path) -> None
     assert requests == {}
 
 
-def test_the_whole_grid_is_asked_with_one_seed_before_the_next(tmp_path: Path) -> None:
+def test_the_whole_grid_is_requested_with_one_seed_before_the_next(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, GRID)
     wanted = set(plan.manifest.run_ids) - {plan.manifest.run_ids[2]}
     requests = list(plan.requests(wanted))
@@ -198,7 +198,7 @@ def test_a_scenario_is_looked_for_beside_its_grid(
         ),
     ],
 )
-def test_a_bad_point_is_told_before_anything_runs(
+def test_a_bad_point_is_reported_before_anything_runs(
     text: str, printed: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.toml").write_text("[job]\ngroup = 3", encoding="utf-8")
@@ -246,9 +246,9 @@ def test_a_grid_that_has_grown_goes_on(
         grown = grown.replace('name = "x"\n', "").replace("scenario", 'name = "x"\nscenario')
     executor = Invented(some_record)
     plan = plan_of(tmp_path, grown)
-    _, said = sweep(plan, directory, executor)
+    _, printed = sweep(plan, directory, executor)
     assert len(executor.simulated) == more
-    assert (f"the grid has {more} more runs than the 4 before" in said) == (more > 0)
+    assert (f"the grid has {more} more runs than the 4 before" in printed) == (more > 0)
     sweep(plan, tmp_path / "from-scratch", Invented(some_record))
     assert tables_in(directory) == tables_in(tmp_path / "from-scratch")
     assert read_sweep(directory).axes == plan.manifest.axes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -70,7 +71,7 @@ def test_a_finished_sweep_has_a_row_a_run_in_the_order_of_the_plan(
         assert (row["time_to_train_ratio"] == math.inf) == (row["strategy.redundancy"] == 1)
 
 
-def test_csv_and_parquet_say_the_same(directory: Path) -> None:
+def test_csv_and_parquet_hold_the_same_values(directory: Path) -> None:
     parquet = pd.read_parquet(directory / "table.parquet")
     # A digest such as 53e667676158 is no number.
     csv = pd.read_csv(directory / "table.csv", dtype={"code": str})
@@ -115,10 +116,11 @@ def test_a_sweep_under_way_is_read_from_its_runs(
     assert tables_in(tmp_path / "out") == tables_in(finished)
 
 
-def test_table_and_runs_give_the_very_same_frame(directory: Path) -> None:
-    from_table = read_sweep(directory).frame
-    (directory / "table.parquet").unlink()
-    pd.testing.assert_frame_equal(read_sweep(directory).frame, from_table)
+@pytest.mark.parametrize("missing", ["table.parquet", "runs"])
+def test_table_and_runs_give_the_very_same_frame(missing: str, directory: Path) -> None:
+    before = read_sweep(directory).frame
+    (directory / missing).rename(directory / "elsewhere")
+    pd.testing.assert_frame_equal(read_sweep(directory).frame, before)
 
 
 def test_a_run_that_was_taken_away_outdates_the_table(directory: Path, plan: Plan) -> None:
@@ -146,19 +148,13 @@ def test_a_table_is_read_without_a_thread_that_outlives_python(directory: Path) 
     assert output_of_python("-c", COUNTED, directory) == "0\n"
 
 
-def test_the_table_alone_is_enough_to_read(directory: Path) -> None:
-    before = read_sweep(directory).frame
-    shutil.rmtree(directory / "runs")
-    pd.testing.assert_frame_equal(read_sweep(directory).frame, before)
-
-
 def test_the_same_again_simulates_nothing_and_writes_the_same_tables(
     directory: Path, plan: Plan
 ) -> None:
     before = tables_in(directory)
     idle = Invented(some_record)
-    outcome, said = sweep(plan, directory, idle)
-    assert (outcome.simulated, outcome.already_there, idle.simulated, said) == (0, 18, [], "")
+    outcome, printed = sweep(plan, directory, idle)
+    assert (outcome.simulated, outcome.already_there, idle.simulated, printed) == (0, 18, [], "")
     assert tables_in(directory) == before
 
 
@@ -166,7 +162,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def test_foreign_files_among_the_runs_are_ignored(
+def test_foreign_files_are_ignored_and_temporary_ones_removed(
     directory: Path, plan: Plan, tmp_path: Path
 ) -> None:
     before = tables_in(directory)
@@ -174,45 +170,27 @@ def test_foreign_files_among_the_runs_are_ignored(
     sweep(other, tmp_path / "other", Invented(some_record))
     foreign = tmp_path / "other" / "runs" / f"{other.manifest.run_ids[0]}.json"
     shutil.copy(foreign, directory / "runs")
-    (directory / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
-    assert {foreign.name, "notes.txt"} < names_in(directory / "runs")
-    assert tables_in(directory) == before
-
-
-@pytest.mark.parametrize("foreign", [False, True])
-def test_a_damaged_run_is_left_out_and_executed_again(
-    foreign: bool, directory: Path, plan: Plan
-) -> None:
-    before = tables_in(directory)
-    victim = directory / "runs" / f"{plan.manifest.run_ids[4]}.json"
-    if foreign:
-        victim.write_bytes(b"{}")
-    else:
-        truncate(victim)
-    (directory / "table.parquet").unlink()
-    found = read_sweep(directory)
-    assert (len(found.frame), found.planned) == (17, 18)
-    (problem,) = found.problems
-    assert problem.startswith(f"{victim}: ")
-    _, said = sweep(plan, directory, again := Invented(some_record))
-    assert len(again.simulated) == 1
-    assert said.splitlines()[0].startswith(f"{victim}: ")
+    mine = [directory / "runs" / "notes.txt", directory / "report.html"]
+    for path in mine:
+        path.write_text("mine", encoding="utf-8")
+    for folder in (directory, directory / "runs"):
+        (folder / ".file.json.host-1.tmp").write_bytes(b"{")
+    read_sweep(directory)
+    _, printed = sweep(plan, directory, Invented(some_record))
+    assert printed == ""
+    assert {path.read_text(encoding="utf-8") for path in mine} == {"mine"}
+    assert foreign.name in names_in(directory / "runs")
+    assert ".file.json.host-1.tmp" not in names_in(directory) | names_in(directory / "runs")
     assert tables_in(directory) == before
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "table.parquet", "table.csv"])
-@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize("damage", [truncate, lambda path: path.write_bytes(b"{}")])
 def test_damaged_and_foreign_files_of_the_directory_are_written_again(
-    name: str, foreign: bool, directory: Path, plan: Plan
+    name: str, damage: Callable[[Path], None], directory: Path, plan: Plan
 ) -> None:
     before = (*tables_in(directory), (directory / "sweep.json").read_bytes())
-    victim = directory / name
-    if foreign:
-        victim.write_bytes(b"{}")
-    else:
-        truncate(victim)
+    damage(directory / name)
     outcome, _ = sweep(plan, directory, Invented(some_record))
     assert outcome.simulated == 0
     assert (*tables_in(directory), (directory / "sweep.json").read_bytes()) == before
@@ -237,13 +215,6 @@ def test_a_damaged_table_is_not_read(directory: Path) -> None:
         pd.testing.assert_frame_equal(frame, before)
 
 
-def test_other_files_of_the_user_stay_where_they_are(directory: Path, plan: Plan) -> None:
-    (directory / "report.html").write_text("mine", encoding="utf-8")
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
-    assert (directory / "report.html").read_text(encoding="utf-8") == "mine"
-
-
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: Plan) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("mine", encoding="utf-8")
@@ -252,15 +223,6 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, plan: Pla
     assert names_in(tmp_path / "home") == {"thesis.tex"}
     with pytest.raises(UserError, match="-o DIR"):
         sweep(plan, tmp_path / "home" / "thesis.tex", Invented(some_record))
-
-
-def test_temporary_files_of_a_killed_sweep_are_removed(directory: Path, plan: Plan) -> None:
-    for folder in (directory, directory / "runs"):
-        (folder / ".file.json.host-1.tmp").write_bytes(b"{")
-    read_sweep(directory)
-    _, said = sweep(plan, directory, Invented(some_record))
-    assert said == ""
-    assert ".file.json.host-1.tmp" not in names_in(directory) | names_in(directory / "runs")
 
 
 def fails_for_three(request: Request) -> dict[str, object] | str:
@@ -311,16 +273,16 @@ def test_results_of_other_code_are_not_mixed_in(
     assert names_in(directory / "runs") == before
 
 
-def test_code_that_changes_while_a_sweep_runs_is_told(
+def test_code_that_changes_while_a_sweep_runs_is_reported(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = iter(["before", "after"])
     monkeypatch.setattr(sweep_module, "code_digest", lambda: next(digests))
-    _, said = sweep(plan, tmp_path / "out", Invented(some_record))
-    assert "has changed while this sweep ran" in said
+    _, printed = sweep(plan, tmp_path / "out", Invented(some_record))
+    assert "has changed while this sweep ran" in printed
 
 
-def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None:
+def test_an_executor_that_ends_early_is_reported(tmp_path: Path, plan: Plan) -> None:
     class Forgetful(Invented):
         def simulate(self, requests, limits):  # type: ignore[no-untyped-def]
             yield from super().simulate(list(requests)[:5], limits)
@@ -330,14 +292,14 @@ def test_an_executor_that_ends_early_is_told(tmp_path: Path, plan: Plan) -> None
     assert not (tmp_path / "out" / "table.csv").exists()
 
 
-@pytest.mark.parametrize("harm", ["missing", "cut off", "newer format"])
-def test_a_directory_without_a_sound_manifest_is_told(harm: str, directory: Path) -> None:
-    manifest = directory / "sweep.json"
-    if harm == "missing":
-        manifest.unlink()
-    elif harm == "cut off":
-        truncate(manifest)
-    else:
-        manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
+def renumber(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, truncate, renumber])
+def test_a_directory_without_a_sound_manifest_is_reported(
+    harm: Callable[[Path], None], directory: Path
+) -> None:
+    harm(directory / "sweep.json")
     with pytest.raises(UserError, match="faultline sweep"):
         read_sweep(directory)

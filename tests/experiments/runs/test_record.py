@@ -64,7 +64,7 @@ def test_failures_by_cause_are_a_family() -> None:
     assert column("failures_by_cause.gpu") is column(causes[0])
 
 
-def test_what_is_not_as_defined_is_told() -> None:
+def test_what_is_not_as_defined_is_reported() -> None:
     record = {"restarts": 2.5, "strategy": 3, "time_s": None, "new": 1, "availability": 1}
     assert list(mistakes(record)) == [
         "restarts: 2.5 is no count",

@@ -1,4 +1,4 @@
-"""``faultline sweep`` as a user meets it: real processes, exit statuses, and what is said."""
+"""``faultline sweep`` as a user meets it: real processes, exit statuses, and what is printed."""
 
 from __future__ import annotations
 
@@ -51,22 +51,13 @@ def invented(monkeypatch: pytest.MonkeyPatch) -> Invented:
 
 
 def start(grid: Path, directory: Path, *options: str) -> subprocess.Popen[str]:
-    words = [
-        "-m",
-        "faultline.experiments.cli",
-        "sweep",
-        str(grid),
-        "-o",
-        str(directory),
-        "--workers",
-        "1",
-    ]
-    pipe = subprocess.PIPE
-    return start_python(*words, *options, stdout=pipe, stderr=pipe, text=True)
+    words = ["sweep", str(grid), "-o", str(directory), "--workers", "1", *options]
+    pipe, module = subprocess.PIPE, ("-m", "faultline.experiments.cli")
+    return start_python(*module, *words, stdout=pipe, stderr=pipe, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Return what a process said once it has ended; one that does not end in time is killed."""
+    """Return what a process printed once it has ended; one that does not end in time is killed."""
     try:
         return process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -104,16 +95,16 @@ def test_an_interrupted_sweep_leaves_no_process_and_a_slow_run_becomes_a_row(
     assert [path.name for path in directory.rglob(".*")] == [".lock"]
 
     limited = start(grid, directory, "--time-limit", "0.5s")
-    said, complaints = ended(limited)
+    printed, complaints = ended(limited)
     assert limited.returncode == 1
-    assert "1 runs simulated, 1 already there, 1 failed" in said
+    assert "1 runs simulated, 1 already there, 1 failed" in printed
     assert complaints.splitlines()[-1].startswith(
         "faultline: 1 run failed; the first: job.steps = 1000000000, seed 0: "
     )
     assert read_sweep(directory).frame["status"].tolist() == ["ok", "failed"]
 
 
-def test_a_sweep_says_what_came_of_it_and_what_to_do_next(
+def test_a_sweep_prints_its_result_and_the_next_command(
     grid: Path, tmp_path: Path, invented: Invented, ask: Ask
 ) -> None:
     directory = tmp_path / "out"
@@ -139,9 +130,9 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
             "faultline: 2 runs failed; the first: strategy.redundancy = 2, seed 7: crashed"
         )
     invented.invent = some_record
-    status, said, _ = ask.all(*words, "--retry-failed")
+    status, printed, _ = ask.all(*words, "--retry-failed")
     assert status == 0
-    assert "2 runs simulated, 38 already there, 0 failed" in said
+    assert "2 runs simulated, 38 already there, 0 failed" in printed
 
 
 @pytest.mark.parametrize(
@@ -157,7 +148,7 @@ def test_failed_runs_make_the_status_1_until_they_are_retried(
         (["--workers", "2", "--scheduler", "tcp://localhost:8786"], "not allowed with"),
     ],
 )
-def test_bad_options_are_told_in_one_line(
+def test_bad_options_are_reported_in_one_line(
     options: list[str], printed: str, grid: Path, tmp_path: Path, ask: Ask
 ) -> None:
     assert printed in ask.refused(grid, "-o", tmp_path / "out", *options)
@@ -167,8 +158,8 @@ def test_a_bad_grid_ends_with_status_2_and_makes_no_directory(
     grid: Path, tmp_path: Path, invented: Invented, ask: Ask
 ) -> None:
     grid.write_text(GRID.replace("[2, 3]", "[2, 99]"), encoding="utf-8")
-    said = ask.refused(grid, "-o", tmp_path / "out")
-    assert said.startswith(f"faultline: {grid}: point strategy.redundancy = 99: ")
+    message = ask.refused(grid, "-o", tmp_path / "out")
+    assert message.startswith(f"faultline: {grid}: point strategy.redundancy = 99: ")
     assert not (tmp_path / "out").exists()
 
 
