@@ -18,7 +18,7 @@ MOST = 1_000
 
 
 def odd_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what is no regular file, with what is said of it."""
+    """Yield what is no regular file, with what is printed of it."""
     pipe = folder / "pipe"
     os.mkfifo(pipe)
     yield pipe, "a pipe"
@@ -79,7 +79,7 @@ def test_a_link_is_followed_only_where_it_may_be(tmp_path: Path) -> None:
         read_file(link, MOST, follow=False)
 
 
-def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+def test_what_is_no_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(OSError, match="not UTF-8 text"):

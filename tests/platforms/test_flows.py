@@ -1,4 +1,4 @@
-"""What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
+"""What flows get in SimGrid is what the links have. Every simulation is a process of its own."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ from tests.platforms.helpers import THREE_LEVELS, Flow, Write, edit, four_by_fou
         ("spare-600k", {"groups": 24}, [6.25e9]),
     ],
 )
-def test_a_single_flow_gets_what_its_links_say(
+def test_a_single_flow_gets_what_its_links_have(
     name: str, overrides: dict[str, Any], bandwidths: list[float], write: Write
 ) -> None:
     """By hand: the narrowest link; PCIe at 64 GB/s for an adapter of 100 GB/s."""
@@ -133,7 +133,7 @@ def test_control_messages_take_no_time_while_bulk_flows_run(
 
 
 class TestRailPlane:
-    """128 GPUs whose rails all do the same: one rail plane tells the time of the cluster."""
+    """128 GPUs whose rails all do the same: one rail plane has the time of the cluster."""
 
     @pytest.fixture(params=[2, 3])
     def cluster(self, request: pytest.FixtureRequest) -> ClusterSpec:
@@ -155,7 +155,7 @@ class TestRailPlane:
         for rail in range(8):
             assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
 
-    def test_everybody_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
+    def test_all_hosts_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
         def writes(gpus: int) -> list[Flow]:
             return [(f"gpu-{index:06d}", "storage", 1e8) for index in range(gpus)]
 

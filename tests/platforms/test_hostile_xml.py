@@ -1,4 +1,4 @@
-"""Platform files from strangers: nothing but a cluster can be said in one."""
+"""Platform files from strangers: they can describe nothing but a cluster."""
 
 from __future__ import annotations
 

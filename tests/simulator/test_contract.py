@@ -1,4 +1,4 @@
-"""What a scheme is told of what is broken, and what it may answer, else it is named."""
+"""What a scheme is given of what is broken, and what it may return, else it is named."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sending(sender: int | None = 2, **changes: Any) -> tuple[Mirror, ...]:
 
 
 class Pliant(Strategy):
-    """Drops whoever is missing, unless told to do something else."""
+    """Drops the missing groups, unless it is given something else to do."""
 
     name = "pliant"
     summary = "A scheme for these tests"
@@ -112,7 +112,7 @@ def test_work_that_is_left_out_by_a_declared_right(changes: dict[str, Any]) -> N
     assert Contract(scheme, 4).verdict((1,)) == Continue((1,))
 
 
-def test_who_keeps_it_is_let_through() -> None:
+def test_a_scheme_that_keeps_it_is_let_through() -> None:
     scheme = Pliant(4)
     contract = Contract(scheme, 4)
     assert contract.verdict((1, 2)) == Continue((1, 2))
@@ -171,7 +171,7 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
-def test_who_breaks_it_is_named(changes: dict[str, Any], printed: str) -> None:
+def test_a_scheme_that_breaks_it_is_named(changes: dict[str, Any], printed: str) -> None:
     contract = Contract(Pliant(4, **changes), 4)
     with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{printed}"):
         contract.verdict((1,))
@@ -193,7 +193,7 @@ def test_a_verdict_is_one() -> None:
         Contract(Silent(4), 4).verdict((1,))
 
 
-def test_a_restart_with_new_hardware_brings_everybody_back() -> None:
+def test_a_restart_with_new_hardware_brings_every_group_back() -> None:
     contract = Contract(Pliant(4, forgets=True), 4)
     contract.verdict((1,))
     with pytest.raises(ContractError, match="lacks 1 of 4 groups"):
@@ -213,7 +213,7 @@ def test_members_come_and_go_with_events_only() -> None:
         contract.returned((1,))
 
 
-def test_a_run_of_a_scheme_that_drops_nobody_ends_with_its_name() -> None:
+def test_a_run_of_a_scheme_that_drops_no_group_ends_with_its_name() -> None:
     """Without the check the job goes on with a group that is down, and takes hardly longer."""
     job = small_job(Exponential(100.0))
     with pytest.raises(ContractError, match="scheme 'pliant' broke its contract"):
@@ -238,8 +238,8 @@ def test_the_command_names_the_scheme_in_one_line(
 ) -> None:
     broken = all_strategies()["spare"]
     monkeypatch.setattr(broken, "on_failures", lambda _, missing: Continue(tuple(missing)))
-    asked = ["job.groups=24", "job.steps=200", "strategy.name=spare", "strategy.redundancy=3"]
-    settings = [part for one in asked for part in ("--set", one)]
+    changes = ["job.groups=24", "job.steps=200", "strategy.name=spare", "strategy.redundancy=3"]
+    settings = [part for one in changes for part in ("--set", one)]
     assert main(["run", "spare-sound", *settings]) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
@@ -278,8 +278,10 @@ class Listener(Obedient):
 
 
 @pytest.mark.parametrize("protection", ["storage", "async-storage"])
-def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protection: str) -> None:
-    """Restarts take 600 s: GPUs 17 and 40 to 47 break in the first. Nothing is told twice."""
+def test_what_breaks_in_a_restart_is_reported_after_the_next(
+    tmp_path: Path, protection: str
+) -> None:
+    """Restarts take 600 s: GPUs 17 and 40 to 47 break in the first. Nothing is reported twice."""
     scenario = load_scenario(
         "spare-sound",
         [
@@ -314,7 +316,7 @@ def shared(time_s: float, repair_s: float) -> Failure:
     return Failure(time_s, "switch", 0, "unstated", "hardware", repair_s, range(2))
 
 
-def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
+def test_what_a_reconfiguration_reports_is_kept_as_long_as_it_is_broken() -> None:
     """Group 0 is dropped; group 1 was down already, and comes back broken with the next restart."""
     work = replace(resolve(load_scenario("mecefo-7b")).job(0).work, layout=None)
     scheme = Listener(4)
@@ -350,7 +352,7 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
 
 
 class Attentive(Listener):
-    """Takes what it has heard for known once its plan is asked for, as pipelines do."""
+    """Takes what it has heard for known once its plan is requested, as pipelines do."""
 
     has_news = False
 

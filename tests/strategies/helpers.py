@@ -16,7 +16,7 @@ _FACTS = {one.name for one in fields(JobShape)}
 
 
 def options_of(scheme: str, **printed: Any) -> StrategyOptions:
-    """Return a scheme's options, where some of what is told are facts of its job."""
+    """Return a scheme's options, where some of what is given are facts of its job."""
     facts = {key: value for key, value in printed.items() if key in _FACTS}
     chosen = {key: value for key, value in printed.items() if key not in _FACTS}
     return strategy_class(scheme).Options(**chosen).for_job(JobShape(**facts))

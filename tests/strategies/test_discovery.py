@@ -51,7 +51,7 @@ def test_every_scheme_is_found_by_its_name() -> None:
         assert scheme.summary
 
 
-def test_an_unknown_scheme_is_told_with_those_there_are() -> None:
+def test_an_unknown_scheme_is_refused_with_those_there_are() -> None:
     with pytest.raises(StrategyError, match=r"no scheme 'hope'; use one of .*checkpoint, "):
         strategy_class("hope")
 
@@ -118,6 +118,6 @@ def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
 
 def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "half.py").write_text("class Half(:\n")
-    asked = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
-    assert main(["run", "spare-sound", *asked]) == 0
+    words = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
+    assert main(["run", "spare-sound", *words]) == 0
     assert "faultline: strategies/half.py is left out: line 1" in capsys.readouterr().err

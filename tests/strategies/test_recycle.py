@@ -1,4 +1,4 @@
-"""ReCycle: the schedule of re-routed micro-batches, and who does which stage."""
+"""ReCycle: the schedule of re-routed micro-batches, and which node does which stage."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
     second = lose(scheme, (0, 2))
     assert second.recovery.moves == (Move(0, 0, 2, 4),)
     assert scheme.plan().pace == 1.0
-    # Who did stage 0 does stage 2 now: its loss is one of stage 2.
+    # The node of stage 0 does stage 2 now: its loss is one of stage 2.
     third = lose(scheme, (0, 0))
     assert third.recovery.moves == (Move(0, 1, 2, 4),)
     # The first back takes the role that lacks most, its own if that does.
@@ -306,7 +306,7 @@ def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:
         assert isinstance(lose(scheme, node), Continue), number
     assert scheme.plan().pace >= 12 / 7
     assert isinstance(lose(scheme, (2, 0)), WipeOut)
-    # All who have a stage's state at once.
+    # All that have a stage's state at once.
     scheme = recycle()
     assert isinstance(lose(scheme, (0, 1), (1, 1), (2, 1)), WipeOut)
     # From storage, the others do that stage too.

@@ -1,4 +1,4 @@
-"""Schemes that work around lost stages: MeCeFO, Bamboo, Oobleck, Varuna, told hit by hit."""
+"""Schemes that work around lost stages: MeCeFO, Bamboo, Oobleck, Varuna, notified hit by hit."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_a_stage_hit_twice_is_back_after_both_repairs() -> None:
     assert lost.of(1) == {3}
     assert lost.repair(gpu(1, 3)) == (3,)
     assert (lost.of(1), lost.nodes_left(1)) == (frozenset(), 8)
-    # A repair that nobody has heard the failure of changes nothing.
+    # A repair whose failure was never reported changes nothing.
     assert lost.repair(gpu(0, 2)) == ()
 
 
 @given(
     stages=st.integers(1, 9), side=st.sampled_from(["lighter", "before", "split"]), data=st.data()
 )
-def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataObject) -> None:
+def test_every_stage_is_done_by_a_node(stages: int, side: Side, data: st.DataObject) -> None:
     carriers, down = Carriers(stages, side), set[int]()
     for stage in data.draw(st.lists(st.integers(0, stages - 1), max_size=30)):
         if stage in down:
@@ -146,7 +146,7 @@ def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pa
     assert scheme.plan().pace == 1.0
 
 
-def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
+def test_a_node_that_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
     scheme = built("mecefo")
     printed = lose(scheme, gpu(0, 1)).recovery
     assert (printed.kind, printed.moves) == ("take-over", (Move(0, 0, 1, 8),))
@@ -282,7 +282,7 @@ def test_an_overload_lasts_until_too_many_are_or_a_node_is_back() -> None:
     # The shadow has the state, and its pipeline alone meets.
     assert (printed.moves, printed.communicators) == ((), (Communicators(1, 1 / 4),))
     assert scheme.plan().pace == pytest.approx(1.5)
-    # The shadow of stage 3, on node 2, is lost as well: all meet, and nobody is overloaded.
+    # The shadow of stage 3, on node 2, is lost as well: all meet, and no node is overloaded.
     assert kind(lose(scheme, gpu(0, 2))) == "re-form"
     assert scheme.plan().pace == pytest.approx(32 / 30)
     assert kind(lose(scheme, gpu(1, 2))) == "local-rendezvous"
@@ -349,7 +349,7 @@ def test_closed_forms_see_the_stages(name: str, stages: int) -> None:
     assert built(name, stages=stages).masked_failures() == pytest.approx(expected)
 
 
-def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
+def test_schemes_report_how_many_stages_a_gpu_had_to_hold() -> None:
     """A neighbour has two, and so has every node of Bamboo; of 16 layers 7 nodes hold 3 each."""
     assert [built(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
     mecefo = built("mecefo")
@@ -360,7 +360,7 @@ def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     assert oobleck.stages_held == 1.5
 
 
-def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
+def test_no_group_is_left_after_the_coupon_collectors_number() -> None:
     """Mean of random orders with repetition, within four standard errors."""
     rng = np.random.default_rng(0)
     counts = []

@@ -1,4 +1,4 @@
-"""Paired comparisons: against scipy and by hand, and as ``faultline compare`` tells them."""
+"""Paired comparisons: against scipy and by hand, and as ``faultline compare`` prints them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ seeds = 3
 
 
 def sweep_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return runs as a sweep has them; every one finished unless it says otherwise."""
+    """Return runs as a sweep has them; each is finished unless it states otherwise."""
     usual = {"status": "ok", "error": None, "steps": 10, "completed_steps": 10}
     return pd.DataFrame([usual | {"run_id": f"{place}"} | row for place, row in enumerate(rows)])
 
@@ -102,7 +102,7 @@ def test_three_pairs_by_hand() -> None:
     assert row["high"] == pytest.approx(3 + half, rel=1e-12)
 
 
-def test_every_row_is_what_scipy_says() -> None:
+def test_every_row_is_what_scipy_computes() -> None:
     frame = random_sweep()
     table = compare(frame, SCHEME, "b", [MTBF, R], RATIO)
     assert len(table) == 2 * 2 * 3
@@ -233,7 +233,7 @@ def test_the_order_of_rows_does_not_matter(random: Any, over_all: bool) -> None:
     pd.testing.assert_frame_equal(*(table.reset_index(drop=True) for table in tables))
 
 
-def test_the_mean_over_seeds_is_what_scipy_says() -> None:
+def test_the_mean_over_seeds_is_what_scipy_computes() -> None:
     frame = random_sweep()
     for row in mean_over_seeds(frame, [SCHEME, MTBF, R], RATIO).to_dict(orient="records"):
         sample = values_of(frame, scheme=row[SCHEME], mtbf_s=row[MTBF], r=row[R])
@@ -302,7 +302,7 @@ def test_the_baseline_is_found_by_its_text() -> None:
     assert make_report(frame, RATIO).baseline == "a"
 
 
-def test_the_best_is_told_with_the_knobs_of_both_sides() -> None:
+def test_the_best_is_printed_with_the_knobs_of_both_sides() -> None:
     frame = random_sweep()
     table = make_report(frame, RATIO).sections["at_best"]
     best = {(scheme, mtbf_s): r for scheme, mtbf_s, r in brute_force_best(frame, min)}
@@ -329,7 +329,7 @@ def test_failed_runs_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (("time_to_train",), "did you mean 'time_to_train_ratio'?"),
         (("strategy.name",), "no such metric"),
@@ -337,8 +337,10 @@ def test_failed_runs_are_left_out_and_counted() -> None:
         ((RATIO, SCHEME, "d"), "use one of a, b, c"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    with pytest.raises(UserError, match=".*".join(map(str, said.split(" "))).replace("?", r"\?")):
+def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], printed: str) -> None:
+    with pytest.raises(
+        UserError, match=".*".join(map(str, printed.split(" "))).replace("?", r"\?")
+    ):
         make_report(random_sweep(), *arguments)
 
 
@@ -357,7 +359,7 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO, SCHEME)
 
 
-def test_json_says_what_the_table_of_the_sweep_says(directory: Path, ask: Ask) -> None:
+def test_json_has_what_the_table_of_the_sweep_has(directory: Path, ask: Ask) -> None:
     printed = ask.json(directory, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
     assert printed["notes"] == []

@@ -55,7 +55,7 @@ def counts(things: list[dict[str, Any]], name: str) -> list[tuple[float, float]]
     return [(one["ts"] / 1e6, next(iter(one["args"].values()))) for one in found]
 
 
-def test_a_short_story_is_told_group_by_group(tmp_path: Path) -> None:
+def test_a_short_course_is_recorded_group_by_group(tmp_path: Path) -> None:
     write_timeline(STORY, tmp_path / "story.json", RECORD)
     things = trace_of(tmp_path / "story.json")
     training = ("training", 96.0, 106.0)
@@ -78,7 +78,7 @@ def test_a_group_that_works_on_with_less_is_not_down(tmp_path: Path) -> None:
     assert counts(things, "groups up") == [(18, 4)]
 
 
-def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_told(tmp_path: Path) -> None:
+def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_recorded(tmp_path: Path) -> None:
     events = [
         *STORY[:2],
         Event(19.0, EventKind.PHASE, 1, recovery="detect"),
@@ -93,19 +93,19 @@ def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_told(tmp_path: P
     (job,) = spans(things, 0).values()
     phases = [one for one in job if one[0] in {"detect", "state"}]
     assert phases == [("detect", 18.0, 19.0), ("state", 19.0, 21.5)]
-    # They lie within what is told anyway.
+    # They are within spans that are recorded anyway.
     repairs = [one for one in job if one[0] == "repair"]
     assert any(one[1] <= 18.0 and one[2] >= 21.5 for one in repairs)
 
 
 def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    words = ["recovery.preset=stock", "~times.restart_s"]
-    asked = ["head-to-head", *(word for change in words for word in ("--set", change))]
-    (explained, *_) = ask.json("explain-recovery", *asked, "--schemes", "checkpoint")["recoveries"]
+    changes = ["recovery.preset=stock", "~times.restart_s"]
+    words = ["head-to-head", *(word for change in changes for word in ("--set", change))]
+    (explained, *_) = ask.json("explain-recovery", *words, "--schemes", "checkpoint")["recoveries"]
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
     named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
-    ask("run", *asked, *named, "--timeline", path)
+    ask("run", *words, *named, "--timeline", path)
     since_s, printed = 0.0, {}
     for event in pd.read_csv(path).itertuples():
         kind = EventKind(event.kind)
@@ -122,7 +122,7 @@ def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Pa
     assert printed
 
 
-def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
+def test_a_run_is_recorded_without_gaps(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     record = ask.json(*RUN, "--timeline", path)
     things = trace_of(path)
@@ -152,6 +152,6 @@ def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
 def test_another_suffix_is_refused_before_anything_is_simulated(
     ask: Ask, tmp_path: Path, name: str
 ) -> None:
-    said = ask.refused(*RUN, "--timeline", tmp_path / name)
-    assert "name a file that ends in .json (a trace for Perfetto" in said
+    printed = ask.refused(*RUN, "--timeline", tmp_path / name)
+    assert "name a file that ends in .json (a trace for Perfetto" in printed
     assert not (tmp_path / name).exists()

@@ -1,4 +1,4 @@
-"""Decisions over uncertain inputs, beside problems whose answers are known analytically."""
+"""Decisions over uncertain inputs, beside problems whose solutions are known analytically."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_candidates_within_the_indifference_zone_tie() -> None:
 
 
 def test_advice_holds_out_of_sample() -> None:
-    """In 200 other worlds, the advice loses what it states, and less than the point answer."""
+    """In 200 other worlds, the advice loses what it states, and less than that of point values."""
     design = normal_design(3, samples=256)
 
     def played(x: np.ndarray) -> list[np.ndarray]:

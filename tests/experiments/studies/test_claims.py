@@ -139,7 +139,7 @@ def test_rows_are_counted_by_their_verdict() -> None:
     assert verdict({"beside": "goodput; availability"}, rows) == NO_ROW
     assert verdict({"beside": "runs.csv; docs/rules.md"}, rows) == ""
     assert verdict({"beside": "walks.csv"}, rows) == NO_ROW
-    assert verdict({"not_simulated": "nobody knows how"}, rows) == ""
+    assert verdict({"not_simulated": "unknown how"}, rows) == ""
 
 
 def test_a_study_judges_its_own_rows() -> None:
