@@ -75,16 +75,16 @@ def test_without_jitter_every_group_takes_the_stated_time() -> None:
 def test_draws_announced_ahead_are_those_that_are_made(groups: int, stacks: int) -> None:
     """To the last bit, however few of them are passed over, and over several blocks."""
     made = ComputeTimes(64.0, 0.05, 0.1, seed=2)
-    printed = ComputeTimes(64.0, 0.05, 0.1, seed=2)
+    announcing = ComputeTimes(64.0, 0.05, 0.1, seed=2)
     assert made.draws_ahead
     drawn = [made.slowest_s(groups, stacks) for _ in range(5000)]
-    heard: list[float] = []
-    while len(heard) < len(drawn):
-        ahead_s = printed.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
-        printed.pass_over(len(ahead_s))
-        heard += [*ahead_s.tolist(), printed.slowest_s(groups, stacks)]
-        assert printed.drawn == len(heard)
-    assert heard[: len(drawn)] == drawn
+    announced_s: list[float] = []
+    while len(announced_s) < len(drawn):
+        ahead_s = announcing.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
+        announcing.pass_over(len(ahead_s))
+        announced_s += [*ahead_s.tolist(), announcing.slowest_s(groups, stacks)]
+        assert announcing.drawn == len(announced_s)
+    assert announced_s[: len(drawn)] == drawn
 
 
 def test_without_jitter_all_that_is_announced_is_the_stated_time() -> None:

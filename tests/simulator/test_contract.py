@@ -122,7 +122,7 @@ def test_a_scheme_that_keeps_it_is_let_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "printed"),
+    ("changes", "message"),
     [
         ({"clings": True}, "dropped groups as members"),
         ({"plan": {"members": (0, 3)}}, "other members than before"),
@@ -171,9 +171,9 @@ def test_a_scheme_that_keeps_it_is_let_through() -> None:
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
-def test_a_scheme_that_breaks_it_is_named(changes: dict[str, Any], printed: str) -> None:
+def test_a_scheme_that_breaks_it_is_named(changes: dict[str, Any], message: str) -> None:
     contract = Contract(Pliant(4, **changes), 4)
-    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{printed}"):
+    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{message}"):
         contract.verdict((1,))
 
 
@@ -256,22 +256,22 @@ TRACE = (
 
 
 class Listener(Obedient):
-    """Restarts at each failure with all groups, and writes down what it hears."""
+    """Restarts at each failure with all groups, and writes down what is reported to it."""
 
     tracks_components: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 
     def __init__(self, groups: int) -> None:
-        self.heard: list[list[tuple[int, int]]] = []
+        self.reported: list[list[tuple[int, int]]] = []
         super().__init__(groups, [])
 
     def restart(self) -> None:
         super().restart()
-        self.heard.append([])
+        self.reported.append([])
 
     def on_hit(self, hit: Hit) -> None:
-        self.heard[-1].append((hit.group, hit.first_gpu))
+        self.reported[-1].append((hit.group, hit.first_gpu))
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))
@@ -303,7 +303,7 @@ def test_what_breaks_in_a_restart_is_reported_after_the_next(
     listener = Listener(8)
     progress = replayed(job, listener)
     assert progress.failures == 5
-    assert [sorted(printed) for printed in listener.heard] == [
+    assert [sorted(hits) for hits in listener.reported] == [
         [(0, 3)],
         [(0, 3), (2, 8)],
         [(0, 3), (1, 1), (2, 8), (2, 8), (3, 2)],
@@ -326,7 +326,7 @@ def test_what_a_reconfiguration_reports_is_kept_as_long_as_it_is_broken() -> Non
     hits.note_reconfigured([failure], 12.0)
     hits.note_unreported([])
     hits.after_restart(900.0)
-    assert sorted(scheme.heard[-1]) == [(0, 0), (0, 0), (1, 0)]
+    assert sorted(scheme.reported[-1]) == [(0, 0), (0, 0), (1, 0)]
     for time_s in range(100, 10_000, 10):
         hits.strike([0], [shared(time_s, 25.0)], time_s)
         hits.note_reconfigured([shared(time_s, 25.0)], time_s)
@@ -338,7 +338,7 @@ class Needy(Listener):
     """Works where at most two components are broken."""
 
     def plan(self) -> StepPlan:
-        return super().plan() if len(self.heard[-1]) <= 2 else StepPlan((), 1)
+        return super().plan() if len(self.reported[-1]) <= 2 else StepPlan((), 1)
 
 
 def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
@@ -346,13 +346,13 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     hits = HitList(scheme, resolve(load_scenario("mecefo-7b")).job(0).work)
     hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
     assert hits.enough_repaired_s() == 40.0
-    assert scheme.heard[-1] == [(0, 5), (0, 6)]
+    assert scheme.reported[-1] == [(0, 5), (0, 6)]
     hits.inherit([(70.0, Hit(0, 1, 1, 8))])
     assert hits.enough_repaired_s() < 0.0
 
 
 class Attentive(Listener):
-    """Takes what it has heard for known once its plan is requested, as pipelines do."""
+    """Takes what was reported to it for known once its plan is requested, as pipelines do."""
 
     has_news = False
 

@@ -186,7 +186,7 @@ def test_patch_compute_of_either_kind(patch: str) -> None:
     assert record["moved_types"] > 0
 
 
-def test_replication_is_held_up_by_a_writer_that_dies_at_its_own_pace() -> None:
+def test_replication_is_held_up_by_a_writer_that_fails_at_its_own_pace() -> None:
     """Seeds 0 and 1 of this job have writers that fail while the others are through already."""
     for seed in (0, 1):
         agreed("spare-study", settings_of("replication", 24, 3, 80), seed)

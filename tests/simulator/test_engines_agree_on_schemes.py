@@ -178,7 +178,7 @@ def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
 
 
 @SLOW
-def test_two_die_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
+def test_two_fail_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
     """A group that computes for itself and one that is simulated never share a GPU."""
     changes = ["strategy.name=recycle", "failures.component=gpu", "failures.mtbf_s=40"]
     changes += ["rejoin.repair_s=100", "job.steps=14"]

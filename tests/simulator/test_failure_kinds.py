@@ -61,7 +61,7 @@ class Listed(Trace):
 def job_under(
     failures: list[Failure], reactions: Reactions | None = None, groups: int = 3, **changes: Any
 ) -> Job:
-    """Return a small job that lives through failures, as reactions make them."""
+    """Return a small job that has failures, as reactions make them."""
     reactions = reactions or Reactions()
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
@@ -230,7 +230,7 @@ ALSO_SLOW = happening("slow", 6.0, 1e6, 2.0, groups=range(1, 2))
 SLOW_LINK = happening("slow", 5.0, 1e6, 6.0, "adapter")
 
 # All begin at 5 or 6; step 2 begins at 12, and so does what is done about it: what comes of them.
-ANSWERED = {
+MITIGATED = {
     # Group 0 has 2 of 12 micro-batches, in 10 s; the others 5, in 12.5 s.
     "dealt anew": case(
         [SLOW],
@@ -300,9 +300,9 @@ ANSWERED = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", MITIGATED)
 def test_what_is_done_about_slow_parts(name: str, simulated: Simulating) -> None:
-    failures, taken, lost_s, changes = ANSWERED[name]
+    failures, taken, lost_s, changes = MITIGATED[name]
     steps = changes.get("steps", 4)
     progress = simulated(job_under(failures, **{"layout": None, **changes}))
     assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}

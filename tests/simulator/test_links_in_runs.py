@@ -182,7 +182,7 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
 
 
 @pytest.mark.parametrize(
-    ("platform", "row", "printed"),
+    ("platform", "row", "message"),
     [
         ("on_model", "nvlink-9,partial,100", "nvlink: a GPU stops without its NVLink: st"),
         ("on_cables", "switch-40,network", "component switch-40: .* has switch-0 to switch-31"),
@@ -196,9 +196,9 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
     ],
 )
 def test_what_no_link_does_is_refused(
-    platform: str, row: str, printed: str, request: pytest.FixtureRequest
+    platform: str, row: str, message: str, request: pytest.FixtureRequest
 ) -> None:
-    with pytest.raises(UserError, match=printed):
+    with pytest.raises(UserError, match=message):
         resolve(request.getfixturevalue(platform)(f"0,{row}"))
 
 

@@ -227,7 +227,7 @@ def test_a_step_is_not_quiet_while_a_member_is_down() -> None:
     [
         (1e9, inf, 100, 20),  # The last after 98 of 100 steps.
         (1e9, inf, 99, 20),
-        (1e9, inf, 98, 19),  # Whoever is done writes its last one by itself.
+        (1e9, inf, 98, 19),  # A group that is done writes its last one by itself.
         (1e9, 200.0, 100, 3),  # A third round ends at 13 steps and three checkpoints.
         (200.0, inf, 100, 3),
         (30.0, inf, 100, 0),

@@ -46,8 +46,8 @@ PRICES = RecoveryPrices(
 
 
 def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
-    printed = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
-    assert printed == {
+    durations_s = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
+    assert durations_s == {
         "detect": 10.0,
         "diagnose": 5.0,
         "hardware": 100.0,
@@ -55,7 +55,7 @@ def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
         "communicators": pytest.approx(1.0 + 2.0 * 1.024),
         "warm-up": 7.0,
     }
-    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(printed.values()) - 100.0)
+    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(durations_s.values()) - 100.0)
     assert [phase.name for phase in PRICES.phases(SHRINK)] == [
         "detect",
         "diagnose",
@@ -83,7 +83,9 @@ def test_what_is_expected_is_not_detected_and_a_stated_time_is_all_of_it() -> No
     receiving=st.sets(st.integers(0, 39), min_size=1, max_size=6),
     down=st.sets(st.integers(0, 39), max_size=20),
 )
-def test_whoever_sends_is_up_and_another(groups: int, receiving: set[int], down: set[int]) -> None:
+def test_the_sender_is_up_and_another_group(
+    groups: int, receiving: set[int], down: set[int]
+) -> None:
     moves = [Move(group, 0, 1, 4) for group in sorted({one % groups for one in receiving})]
     able = set(range(groups)) - down
     for move, sender in sent_moves(moves, able):

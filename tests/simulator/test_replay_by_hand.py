@@ -228,10 +228,10 @@ def test_only_the_writer_is_held_up_where_the_others_do_not_wait(simulated: Simu
     assert progress.seconds["waiting"] == 2 * 5
 
 
-def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
+def test_a_writer_that_fails_when_the_others_are_done_is_waited_for_until_then(
     simulated: Simulate,
 ) -> None:
-    """Group 0 wrote until 27 and would compute until 47; the others are done at 42; 0 dies at 45.
+    """Group 0 wrote until 27 and would compute until 47; the others are done at 42; 0 fails at 45.
 
     Missed at 47, dropped at 48, all-reduced again at 50: it is missed once and never again. Group 1
     writes until 55 and computes until 75; step 3 at 77, the last checkpoint at 82.
@@ -249,7 +249,7 @@ def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
 def test_no_group_waits_to_see_whether_a_writer_gets_through(
     failed_writer: Any, simulated: Simulate
 ) -> None:
-    """Group 0 dies at 24, in its write from 22; the others go on, and miss it in step 2, at 44."""
+    """Group 0 fails at 24, in its write from 22; the others go on, and miss it in step 2, at 44."""
     log, _ = simulated(
         {0: [24.0]},
         replication(checkpoint_waits=False),
@@ -315,9 +315,9 @@ def test_a_type_without_hosts_is_a_wipe_out(simulated: Simulate) -> None:
 
 
 def test_a_phase_ends_with_the_failure_of_the_last_that_computes(simulated: Simulate) -> None:
-    """Only group 0 has to patch, from 13 to 23, and dies at 18: its peers learn of it at 20.
+    """Only group 0 has to patch, from 13 to 23, and fails at 18: its peers detect it at 20.
 
-    The all-reduce must not be over before the death that fails it.
+    The all-reduce must not be over before the failure that breaks it.
     """
     log, _ = simulated({1: [5.0], 0: [18.0]}, Obedient(3, [{0: 1}, {}]), steps=1)
     assert log == lines(

@@ -252,7 +252,7 @@ def test_state_moves_between_servers_where_its_groups_are(group: int, load: Load
 
 @pytest.mark.parametrize("step", [0.3, 0.7])
 def test_a_broken_step_is_booked_alike(step: float, load: Load) -> None:
-    """Gradients hide behind the passes; a group dies, and the watchdog ends what waits for it.
+    """Gradients hide behind the passes; a group fails, and the watchdog ends what waits for it.
 
     The step's nominal passes are repeated, and the rest of the time is detection.
     """
@@ -261,11 +261,11 @@ def test_a_broken_step_is_booked_alike(step: float, load: Load) -> None:
     sound = run(load(["1e8,gpu-0,software"], *keys), 0)
     step_s, passes_s = sound["step_s"], sound["step_s"] - sound["step_data_parallel_s"]
     passes_s -= sound["step_optimizer_s"]
-    died_s = (1 + step) * step_s
-    scenario = load([f"{died_s},group-1,hardware"], *keys)
+    failed_s = (1 + step) * step_s
+    scenario = load([f"{failed_s},group-1,hardware"], *keys)
     record = alike(scenario, 0, "time_s", "repeated_s", "detection_s", rel=1e-9)
     assert record["repeated_s"] == pytest.approx(step_s + passes_s)
-    assert record["detection_s"] == pytest.approx(died_s + 5.0 - step_s - passes_s)
+    assert record["detection_s"] == pytest.approx(failed_s + 5.0 - step_s - passes_s)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
 @pytest.mark.parametrize(
     ("lost", "from_peers"),
     [
-        # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
+        # Of 0, 2, 3, 4 ... the second two keep each other's, whichever did before one had left.
         pytest.param([(2.5, ONE), (4.5, THREE), (4.5, FOUR)], 0, id="both since one has left"),
         pytest.param(
             [(2.5, TWO), (8.5, THREE), (12.5, "job,software")], 1, id="one by one, made good"
@@ -385,6 +385,6 @@ def test_what_a_failure_needs_is_a_restart() -> None:
     """Also where it is explained."""
     for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):
         scenario = load_scenario("llama3-70b-hgx", [f"model.optimizer_backup={backup}"])
-        printed = explained_recoveries(scenario, ["replica-drop"])
-        found = [one.recovery for one in printed if isinstance(one, ExplainedRecovery)]
+        explained = explained_recoveries(scenario, ["replica-drop"])
+        found = [one.recovery for one in explained if isinstance(one, ExplainedRecovery)]
         assert [one for one in found if one != "rejoin"] == recoveries

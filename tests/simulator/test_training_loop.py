@@ -38,7 +38,7 @@ Missing = Sequence[int]
 
 
 class ScriptedEngine:
-    """Answers the n-th all-reduce (and the n-th save) with the n-th entry of a list.
+    """Ends the n-th all-reduce (and the n-th save) with the n-th entry of a list.
 
     An entry names the members that are missing; after the last entry no group is missing any more.
     No step is quiet.
@@ -219,12 +219,12 @@ def test_a_job_gives_up_in_a_step_that_each_recovery_loses_again(
 
 def test_every_checkpoint_is_reported_as_progress_on_request() -> None:
     job = small_job(Scripted({}))
-    printed: list[tuple[int, float]] = []
+    reported: list[tuple[int, float]] = []
     training = Training(
-        job.work, job.rules, Obedient(3, []), None, lambda *now: printed.append(now)
+        job.work, job.rules, Obedient(3, []), None, lambda *now: reported.append(now)
     )
     simulate(training, ScriptedEngine())
-    assert printed == [(2, 29.0), (4, 58.0)]
+    assert reported == [(2, 29.0), (4, 58.0)]
 
 
 @pytest.mark.parametrize("rule", ["sound", "study"])

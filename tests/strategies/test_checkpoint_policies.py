@@ -111,7 +111,7 @@ def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
 ) -> None:
     law = build_strategy(scheme, 201, redundancy).forces_restart()
     policy = FollowingHazard(58.8, 3600.0, 201, steady(1 / 60_000), law)
-    # A scheme masks the first r - 1 failures, whoever it is.
+    # A scheme masks the first r - 1 failures, whichever it is.
     assert all(first_due_s(policy, down) == float("inf") for down in range(redundancy - 1))
     sooner = [first_due_s(policy, down) for down in range(redundancy - 1, 60)]
     assert sooner == sorted(sooner, reverse=True)

@@ -38,8 +38,8 @@ WITHOUT_REDUNDANCY = (
 @pytest.mark.parametrize("scheme", WITHOUT_REDUNDANCY)
 @pytest.mark.parametrize("given", [0, 2, 9])
 def test_most_schemes_have_no_redundancy_to_choose(scheme: str, given: int) -> None:
-    printed = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
-    with pytest.raises(StrategyError, match=printed):
+    message = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
+    with pytest.raises(StrategyError, match=message):
         build_strategy(scheme, 4, given)
 
 
@@ -101,9 +101,9 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
     (folder / "half.py").write_text(text)
     (folder / "whole.py").write_text(_GOOD.format(name="Whole", called="whole"))
     assert {"spare", "whole"} <= set(all_strategies())
-    (printed,) = broken_strategies()
-    assert printed.startswith("strategies/half.py is left out: ")
-    assert why in printed
+    (reason,) = broken_strategies()
+    assert reason.startswith("strategies/half.py is left out: ")
+    assert why in reason
     with pytest.raises(StrategyError, match=r"no scheme 'half'; strategies/half\.py is left out"):
         strategy_class("half")
 

@@ -50,8 +50,8 @@ def test_what_does_not_fit_is_not_entered(
 ) -> None:
     plans: list[StepPlan] = []
     for memory, times in ({}, 0), (little, 1):
-        printed = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
-        strategy = built(scheme, 4, redundancy, **printed)
+        stated = job | memory | ({"overloaded_share": 1.0} if scheme == "bamboo" else {})
+        strategy = built(scheme, 4, redundancy, **stated)
         for hit in hits:
             strategy.on_hit(hit)
         verdict = strategy.on_failures(sorted({hit.group for hit in hits}))
@@ -79,8 +79,8 @@ def test_a_shared_optimizer_needs_so_many_groups() -> None:
 @pytest.mark.parametrize("scheme", ["dp-drop", "ntp"])
 def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
     """Three of four replicas have lost a GPU each, and are dropped; one is too few, two are not."""
-    printed: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "pod_groups": 1, **DOMAIN}
-    strategy = built(scheme, **printed)
+    stated: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "pod_groups": 1, **DOMAIN}
+    strategy = built(scheme, **stated)
     for group, left in enumerate([(1, 2, 3), (2, 3), ()]):
         strategy.on_hit(Hit(group, 3, 3, 16))
         before = strategy.states_refused

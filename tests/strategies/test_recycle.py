@@ -252,8 +252,8 @@ def lose(scheme: Strategy, *nodes: tuple[int, int]) -> Any:
     return helpers.lose(scheme, *(Hit(group, node, node, 4) for group, node in nodes))
 
 
-def recycle(groups: int = 3, **printed: object) -> Any:
-    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | printed)
+def recycle(groups: int = 3, **stated: object) -> Any:
+    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | stated)
 
 
 def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
@@ -317,7 +317,7 @@ def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:
     assert scheme.masked_failures() == pytest.approx(12 * sum(1 / k for k in range(4, 13)))
 
 
-@pytest.mark.parametrize("printed", [{}, {"role_swaps": False, "schedule": "split"}])
-def test_it_keeps_the_contract(printed: dict[str, object]) -> None:
+@pytest.mark.parametrize("stated", [{}, {"role_swaps": False, "schedule": "split"}])
+def test_it_keeps_the_contract(stated: dict[str, object]) -> None:
     scheme = type(recycle())
-    check_scheme(scheme, groups=6, options=scheme.Options(**printed), engines=not printed)
+    check_scheme(scheme, groups=6, options=scheme.Options(**stated), engines=not stated)

@@ -78,8 +78,8 @@ JOB = {
 def job_with(tmp_path: Path, **changes: object):  # type: ignore[no-untyped-def]
     path = tmp_path / "own.toml"
     path.write_text("version = 2\n", encoding="utf-8")
-    printed = {key.replace("__", "."): value for key, value in changes.items()}
-    return load_scenario(str(path), JOB | printed)
+    stated = {key.replace("__", "."): value for key, value in changes.items()}
+    return load_scenario(str(path), JOB | stated)
 
 
 def test_standbys_run_out_and_then_processes_start_on_what_is_found(tmp_path: Path) -> None:

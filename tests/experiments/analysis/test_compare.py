@@ -329,7 +329,7 @@ def test_failed_runs_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "printed"),
+    ("arguments", "message"),
     [
         (("time_to_train",), "did you mean 'time_to_train_ratio'?"),
         (("strategy.name",), "no such metric"),
@@ -337,9 +337,9 @@ def test_failed_runs_are_left_out_and_counted() -> None:
         ((RATIO, SCHEME, "d"), "use one of a, b, c"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], printed: str) -> None:
+def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(
-        UserError, match=".*".join(map(str, printed.split(" "))).replace("?", r"\?")
+        UserError, match=".*".join(map(str, message.split(" "))).replace("?", r"\?")
     ):
         make_report(random_sweep(), *arguments)
 

@@ -84,7 +84,7 @@ def test_times_of_a_log_come_back() -> None:
     assert fit.restart_s == pytest.approx(220.0, rel=0.02)
 
 
-def test_too_few_lives_are_refused() -> None:
+def test_too_few_lifetimes_are_refused() -> None:
     with pytest.raises(UserError, match="too few"):
         fit_job(log_of([2000.0, 2000.0], np.random.default_rng(4)))
 

@@ -38,10 +38,10 @@ def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
 def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
     with pytest.raises(UserError) as caught:
         resolved("protection.host_memory_bytes=1e8", name=name)
-    printed = str(caught.value)
-    assert printed.startswith(f'protection.name = "{name}": needs ')
-    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in printed
-    assert "\n" not in printed
+    message = str(caught.value)
+    assert message.startswith(f'protection.name = "{name}": needs ')
+    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in message
+    assert "\n" not in message
 
 
 def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:

@@ -155,8 +155,8 @@ JOB = ["job.steps=4", "job.compute_jitter=0", "~times.restart_s"]
 
 def explained(scheme: str, *changes: str) -> dict[str, float]:
     """Return the seconds of each phase after a GPU has failed."""
-    printed = explained_recoveries(load_scenario("llama3-70b-hgx", [*JOB, *changes]), [scheme])
-    first = next(one for one in printed if isinstance(one, ExplainedRecovery))
+    recoveries = explained_recoveries(load_scenario("llama3-70b-hgx", [*JOB, *changes]), [scheme])
+    first = next(one for one in recoveries if isinstance(one, ExplainedRecovery))
     assert first.event == "a GPU fails"
     return {phase.name: phase.duration_s for phase in first.phases}
 

@@ -230,7 +230,7 @@ def test_engines_agree_where_groups_fail_at_any_moment(
     [slower("gpu-000003", "speed", 2), slower("nic-00000[0-7]", "bandwidth", 8)],
     ids=["a slow GPU", "slow adapters"],
 )
-def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit) -> None:
+def test_engines_agree_where_the_slow_group_fails(four_servers: Path, edit: Edit) -> None:
     """Steps are faster from then on: replay has to find out which groups are left."""
     keys = {
         "job.groups": 4,

@@ -201,7 +201,7 @@ def test_tables_and_figures_from_a_small_study(saved_bytes: Callable[[Figure], i
     assert saved_bytes(draw_curves(beside)) > 10_000
 
 
-def test_schemes_live_through_the_same_failures() -> None:
+def test_schemes_have_the_same_failures() -> None:
     """Under the renewal clock the first failures of a seed are the same for all schemes."""
 
     def first_missing(scheme: str) -> tuple[int, ...]:

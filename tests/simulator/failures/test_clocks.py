@@ -117,7 +117,7 @@ class Recording:
 
 
 @pytest.mark.parametrize("rules", [SOUND, STUDY])
-def test_all_schemes_live_through_the_same_intervals(rules) -> None:
+def test_all_schemes_have_the_same_intervals(rules) -> None:
     handed_out = []
     for name, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3)):
         failures = Recording()

@@ -220,14 +220,14 @@ def test_hidden_interference_is_a_part_of_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "printed"),
+    ("name", "options", "message"),
     [
         ("reft", {"sharding_group": 9}, "9 nodes share the snapshot of one part"),
         ("gemini", {"replicas": 17}, "17 machines per group, but the job has only 16"),
     ],
 )
 def test_a_job_that_is_too_small_is_refused(
-    name: str, options: dict[str, Any], printed: str
+    name: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(StrategyError, match=printed):
+    with pytest.raises(StrategyError, match=message):
         protect(name, **options)

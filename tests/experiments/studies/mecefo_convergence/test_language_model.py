@@ -31,7 +31,7 @@ def _mean_loss(weights: lm.Weights, counts: Any) -> Any:
 
 
 plain = jax.jit(jax.value_and_grad(_mean_loss))
-"""Gradients that JAX finds of the mean loss of some sequences: a model that knows nothing else."""
+"""Gradients that JAX finds of the mean loss of some sequences: a model that has nothing else."""
 
 
 def of_ranks(*ranks: int) -> Gradients:

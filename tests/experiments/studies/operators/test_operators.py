@@ -145,7 +145,7 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("published", "test", "values", "printed", "off"),
+    ("published", "test", "values", "expected", "off"),
     [
         (0.80, "point", {"": [0.81, 0.83]}, "inside", 0.0),
         (0.80, "point", {"": [0.84, 0.86]}, "outside", 0.05),
@@ -163,12 +163,12 @@ def test_verdicts(
     published: float | None,
     test: Any,
     values: dict[str, list[float]],
-    printed: str,
+    expected: str,
     off: float | None,
 ) -> None:
     output = Output("X1", "goodput", published, test=test)
     row = verdict_table((output,), _samples(values)).iloc[0]
-    assert row.verdict == printed
+    assert row.verdict == expected
     assert row.off == (None if off is None else pytest.approx(off))
     assert row.published == published
     if len(values) > 1:

@@ -133,7 +133,7 @@ def test_a_scenario_can_state_the_job_of_a_row(label: str, model: dict[str, obje
 def test_rates_and_seconds_belong_together(
     label: str, value: float, unit: Unit, step_s: float, within: float
 ) -> None:
-    """As whoever wrote them down has worked them out."""
+    """As their authors have computed them."""
     case = CASES[label]
     assert case.in_unit(value, unit) == pytest.approx(step_s, rel=within)
     assert case.in_unit(case.in_unit(value, unit), unit) == pytest.approx(value)

@@ -231,7 +231,7 @@ def times_until_wipe_out_s(
 ) -> list[FloatArray]:
     """Return the times until something is lost, in seconds, a value a trial for each case.
 
-    All cases live through the same failures; `lifetimes_s` draws times to failure of the shape it
+    All cases have the same failures; `lifetimes_s` draws times to failure of the shape it
     is given.
     """
     ends_s: list[list[FloatArray]] = [[] for _ in cases]
