@@ -49,22 +49,21 @@ def test_single_flow_times_derived_by_hand(small: ClusterSpec, write: Write) -> 
     assert nic.measured_s == pytest.approx(2.3e-6 + 1 / 50, rel=1e-6)
 
 
-@pytest.mark.parametrize("rail_optimised", [True, False])
-@pytest.mark.parametrize("ratio", [1, 2, 4])
-def test_a_shift_across_leaves_runs_at_one_kth(
-    ratio: int, rail_optimised: bool, write: Write
+@pytest.mark.parametrize(
+    ("ratio", "by", "overrides"),
+    [
+        # Two sets of leaf switches: a shift by 8 sends everything over the spines.
+        *((ratio, 8, {"rail_optimised": rails}) for ratio in (1, 2, 4) for rails in (True, False)),
+        # A shift by 5 of 16 changes the rail of every GPU: rails meet in the spine layer only.
+        (2, 5, {"domains_per_leaf": 4}),
+    ],
+)
+def test_a_shift_over_the_spines_runs_at_one_kth(
+    ratio: int, by: int, overrides: dict[str, Any], write: Write
 ) -> None:
-    """16 GPUs, two sets of leaf switches: a shift by 8 sends everything over the spines."""
-    spec = four_by_four(oversubscription=[ratio], rail_optimised=rail_optimised)
-    measured_s = simulate_flows(write(spec), shift(16, by=8, size_bytes=1e9))
+    spec = four_by_four(oversubscription=[ratio], **overrides)
+    measured_s = simulate_flows(write(spec), shift(16, by=by, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + ratio * 1e9 / 50e9] * 16, rel=1e-6)
-
-
-def test_a_shift_across_rails_runs_at_one_kth(write: Write) -> None:
-    """A shift by 5 of 16 changes the rail of every GPU: rails meet in the spine layer only."""
-    spec = four_by_four(domains_per_leaf=4, oversubscription=[2])
-    measured_s = simulate_flows(write(spec), shift(16, by=5, size_bytes=1e9))
-    assert measured_s == pytest.approx([2.3e-6 + 2 * 1e9 / 50e9] * 16, rel=1e-6)
 
 
 def test_oversubscriptions_of_three_levels_multiply(write: Write) -> None:

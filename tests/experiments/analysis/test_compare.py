@@ -268,14 +268,15 @@ def test_each_at_its_best(metric: str, better: Callable[..., float]) -> None:
     assert list(best.index) == sorted(best.index)
 
 
-def test_a_setting_of_which_runs_failed_is_not_the_best() -> None:
-    frame = sweep_frame(
-        [
-            {SCHEME: "spare", R: r, "seed": seed, RATIO: ratio}
-            for r, seed, ratio in ((2, 0, 1.0), (3, 0, 3.0), (3, 1, 3.0))
-        ]
-    )
-    assert set(at_best(frame, [SCHEME], [R], RATIO)[R]) == {3}
+@pytest.mark.parametrize("gave_up", [[], [{"seed": 1, "completed_steps": 4}]])
+def test_a_setting_of_which_runs_failed_or_gave_up_is_not_the_best(
+    gave_up: list[dict[str, int]],
+) -> None:
+    """With r = 2 the job looks sooner by the steps that it did, and one seed never ended."""
+    rows = [{"seed": 0}, *gave_up]
+    sooner = [{SCHEME: "spare", R: 2, RATIO: 1.0} | row for row in rows]
+    whole = [{SCHEME: "spare", R: 3, "seed": seed, RATIO: 3.0} for seed in range(2)]
+    assert at_best(sweep_frame(sooner + whole), [], [R], RATIO)[R].tolist() == [3, 3]
 
 
 def test_failed_runs_stay_to_be_counted_where_knobs_are_at_their_best() -> None:
@@ -453,22 +454,6 @@ def test_mistakes_are_one_line(directory: Path, words: list[str], ask: Ask) -> N
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, ask: Ask) -> None:
     assert "there is no sweep" in ask.refused(tmp_path)
-
-
-def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
-    """With r = 2 it looks sooner by the steps that it did, and never came to an end."""
-    runs = pd.DataFrame(
-        {
-            "strategy.redundancy": [2, 2, 3, 3],
-            "seed": [0, 1, 0, 1],
-            "time_to_train_ratio": [2.0, 2.0, 3.0, 3.0],
-            "steps": 100,
-            "completed_steps": [100, 40, 100, 100],
-            "status": "ok",
-        }
-    )
-    best = at_best(runs, [], ["strategy.redundancy"], "time_to_train_ratio")
-    assert best["strategy.redundancy"].tolist() == [3, 3]
 
 
 def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
+from tests.experiments.asking import Ask
+
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
 
@@ -411,6 +413,5 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "stalls: time to train over" in capsys.readouterr().out
 
 
-def test_an_unknown_candidate_ends_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["head-to-head", "--schemes", "spear"]) == 2
-    assert "no such candidate" in capsys.readouterr().err
+def test_an_unknown_candidate_ends_in_one_line(ask: Ask) -> None:
+    assert "no such candidate" in ask.refused("head-to-head", "--schemes", "spear")
