@@ -137,13 +137,13 @@ def test_planning(command: str, capsys: pytest.CaptureFixture[str]) -> None:
             assert line.split() in printed, line
 
 
-def test_the_grid_of_sweeps_has_as_many_runs_as_it_says() -> None:
+def test_the_grid_of_sweeps_has_as_many_runs_as_the_page_states() -> None:
     (grid,) = blocks("sweeps.md", "toml")
     Path("grid.toml").write_text(grid, encoding="utf-8")
     manifest = make_plan(read_grid("grid.toml")).manifest
-    said = re.search(r"these are (\d+) points\s+and (\d+) runs", page("sweeps.md"))
-    assert said is not None
-    assert [len(manifest.points), len(manifest.run_ids)] == [*map(int, said.groups())]
+    stated = re.search(r"these are (\d+) points\s+and (\d+) runs", page("sweeps.md"))
+    assert stated is not None
+    assert [len(manifest.points), len(manifest.run_ids)] == [*map(int, stated.groups())]
 
 
 def test_sweeps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

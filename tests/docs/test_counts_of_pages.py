@@ -52,7 +52,7 @@ def _short_of_restarts() -> Iterator[ExplainedRecovery]:
             yield one
 
 
-def test_recoveries_short_of_a_restart_take_what_pages_say() -> None:
+def test_recoveries_short_of_a_restart_take_what_pages_state() -> None:
     took_s = {(one.scheme, one.event): one.duration_s for one in _short_of_restarts()}
     assert numbers(
         "docs/results.md", r"recovery short of a restart takes (\d+) to (\d+) s"

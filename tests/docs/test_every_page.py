@@ -124,7 +124,7 @@ def test_the_platform_of_the_page_is_made_drawn_and_probed(
 
 @pytest.mark.parametrize("snippet", list(snippets("python")), ids=place)
 def test_the_code_of_a_page_passes_the_linter(snippet: Snippet, tmp_path: Path) -> None:
-    """As a file that somebody adds to the package would: style, and types where it is a module."""
+    """As a file that is added to the package would: style, and types where it is a module."""
     name, is_module = _file_of(snippet)
     checked = _run("ruff", "check", "--stdin-filename", name, "-", stdin=snippet.text)
     assert checked.returncode == 0, checked.stdout

@@ -40,7 +40,7 @@ def script(name: str) -> Any:
     return module
 
 
-def test_a_scheme_decides_as_its_docstring_says() -> None:
+def test_a_scheme_decides_as_its_docstring_states() -> None:
     buddies = example("adding-a-scheme").Buddies(6, 2, StrategyOptions())
     assert buddies.on_failures((2,)) == Continue((2,), patch={3: 1})
     assert buddies.plan().members == (0, 1, 3, 4, 5)
@@ -113,7 +113,7 @@ def test_a_protection_keeps_the_state_beneath_a_scheme() -> None:
     scenario = load_scenario("spare-sound", settings)
     question = resolve(scenario)
     protection = script("whole_copies").WholeCopies(protected_job(scenario), StrategyOptions())
-    # All nodes at the first position of their replica are lost: nobody has that part.
+    # All nodes at the first position of their replica are lost: no node has that part.
     assert protection.recovery(range(0, 48, 2)) is None
     assert protection.recovery(range(2, 48)) == "peers"
 

@@ -28,7 +28,7 @@ def shown_by(notebook: Any) -> list[str]:
 
 
 @pytest.mark.slow
-def test_spares_story_is_told_in_ten_cells(tmp_path: Path) -> None:
+def test_spares_notebook_has_ten_cells(tmp_path: Path) -> None:
     shown = shown_by(simulated("spare-story", tmp_path))
     assert len(shown) == 10
     assert "goodput (ETTR)" in shown[4]

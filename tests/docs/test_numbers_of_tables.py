@@ -103,9 +103,9 @@ def test_crossings_of_failure_rates() -> None:
             row = known.loc[(f"spare-{rules}", failures.lower(), int(groups), often)]
             found = re.fullmatch(r" (.*) \((.*) to (.*)\) ", text)
             assert found, text
-            said = [*map(_minutes, found.groups()), _minutes(form)]
+            stated = [*map(_minutes, found.groups()), _minutes(form)]
             exact = [row.mtbf_s, row.low_s, row.high_s, row.closed_form_s]
-            assert said == [round(each_s / 60) for each_s in exact], (
+            assert stated == [round(each_s / 60) for each_s in exact], (
                 rules,
                 failures,
                 groups,
@@ -117,7 +117,7 @@ def test_ratios_of_groups_that_rejoin() -> None:
     table = published("failure-rates").set_index(["rules", "distribution", "groups", "mtbf_s"])
     mine = table.loc[("spare-sound", "weibull", 200)].set_index("strategy", append=True)
     ratios = mine.time_to_train_ratio.round(2)
-    said = numbers(
+    stated = numbers(
         "docs/results.md",
         r"falls from ([\d.]+) to ([\d.]+) with a failure every 5 min, from ([\d.]+) to ([\d.]+) "
         r"with one every 2 h, from ([\d.]+) to ([\d.]+) with one every 3 h \(checkpoints alone: "
@@ -126,7 +126,7 @@ def test_ratios_of_groups_that_rejoin() -> None:
     pair = ("spare", "spare-rejoining")
     wanted = [(300.0, pair), (7200.0, pair), (10_800.0, (*pair, "checkpoint"))]
     wanted += [(86_400.0, (*pair, "checkpoint"))]
-    assert said == [ratios[rate, scheme] for rate, schemes in wanted for scheme in schemes]
+    assert stated == [ratios[rate, scheme] for rate, schemes in wanted for scheme in schemes]
     both = mine.time_to_train_ratio.unstack().loc[7200.0:]
     lead = both["spare-rejoining"] / both["checkpoint"] - 1.0
     assert (lead.loc[:10_800.0] < 0.0).all()
@@ -165,18 +165,21 @@ def test_ratios_of_the_head_to_head(planes: dict[str, list[tuple[float, float]]]
     assert len(lines) > 10
     for name, *ratios in lines:
         published_ratios = [ratio for table in known for ratio in table[name.lower()]]
-        for said, ratio in zip(ratios, published_ratios, strict=True):
-            decimals = len(said.partition(".")[2])
+        for printed, ratio in zip(ratios, published_ratios, strict=True):
+            decimals = len(printed.partition(".")[2])
             # The published table has five digits: a half may have been rounded either way.
-            assert float(said) == pytest.approx(ratio, abs=0.5001 * 10**-decimals), (name, said)
+            assert float(printed) == pytest.approx(ratio, abs=0.5001 * 10**-decimals), (
+                name,
+                printed,
+            )
 
 
 def test_oobleck_moves_with_the_layers() -> None:
     table = published("head-to-head-layers").sort_values("x")
-    said = numbers(
+    stated = numbers(
         "docs/head-to-head.md",
         r"divisibility of the layer count: ([\d.]+) with (\d+), ([\d.]+) with (\d+), ([\d.]+) with "
         r"(\d+), ([\d.]+) with (\d+) layers",
     )
-    assert said[1::2] == table.x.to_list()
-    assert said[::2] == pytest.approx(table.ratio.to_list(), abs=5.001e-4)
+    assert stated[1::2] == table.x.to_list()
+    assert stated[::2] == pytest.approx(table.ratio.to_list(), abs=5.001e-4)

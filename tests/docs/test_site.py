@@ -1,4 +1,4 @@
-"""The site of all pages: no link leads nowhere, it asks nothing of the network, all can read it."""
+"""The site of all pages: each link leads somewhere, the network is not used, all can read it."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_what_is_looked_for_is_found(site: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["index", "scenario-reference", "api", "results"])
-def test_pages_ask_nothing_of_the_network_and_pass_axe(site: Path, name: str) -> None:
+def test_pages_request_nothing_from_the_network_and_pass_axe(site: Path, name: str) -> None:
     page_file = site / f"{name}.html"
     with chromium() as browser:
         page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requested: list[str] = []
+        page.on("request", lambda request: requested.append(request.url))
         page.goto(page_file.as_uri())
-        assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in requested), requested
         assert violations(page) == []

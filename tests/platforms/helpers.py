@@ -24,7 +24,7 @@ THREE_LEVELS: dict[str, Any] = {
 
 
 def four_by_four(**overrides: Any) -> ClusterSpec:
-    """Return four domains of four GPUs, two domains a leaf, if nothing else is said."""
+    """Return four domains of four GPUs, two domains a leaf, if nothing else is stated."""
     usual = {"domains": 4, "gpus_per_domain": 4, "domains_per_leaf": 2}
     return load_preset("hgx-h100", **{**usual, **overrides})
 

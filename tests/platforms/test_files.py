@@ -18,7 +18,7 @@ MOST = 1_000
 
 
 def odd_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what is no regular file, with what is said of it."""
+    """Yield what is no regular file, with what is printed of it."""
     pipe = folder / "pipe"
     os.mkfifo(pipe)
     yield pipe, "a pipe"
@@ -35,8 +35,8 @@ def odd_files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    for path, printed in odd_files(tmp_path):
-        with pytest.raises(OSError, match=printed) as caught:
+    for path, message in odd_files(tmp_path):
+        with pytest.raises(OSError, match=message) as caught:
             read_file(path, MOST)
         assert caught.value.filename == str(path)
 
@@ -79,7 +79,7 @@ def test_a_link_is_followed_only_where_it_may_be(tmp_path: Path) -> None:
         read_file(link, MOST, follow=False)
 
 
-def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+def test_what_is_no_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(OSError, match="not UTF-8 text"):
@@ -115,8 +115,8 @@ def test_nothing_but_a_regular_file_is_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     not_files = {link: "a symbolic link", pipe: "a pipe", tmp_path: "a folder", Path(): "a folder"}
-    for path, printed in not_files.items():
-        with pytest.raises(OSError, match=printed):
+    for path, message in not_files.items():
+        with pytest.raises(OSError, match=message):
             write_file(path, "other")
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
     assert link.is_symlink()

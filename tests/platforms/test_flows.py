@@ -1,4 +1,4 @@
-"""What flows get in SimGrid is what the links say. Every simulation is a process of its own."""
+"""What flows get in SimGrid is what the links have. Every simulation is a process of its own."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ from tests.platforms.helpers import THREE_LEVELS, Flow, Write, edit, four_by_fou
         ("spare-600k", {"groups": 24}, [6.25e9]),
     ],
 )
-def test_a_single_flow_gets_what_its_links_say(
+def test_a_single_flow_gets_what_its_links_have(
     name: str, overrides: dict[str, Any], bandwidths: list[float], write: Write
 ) -> None:
     """By hand: the narrowest link; PCIe at 64 GB/s for an adapter of 100 GB/s."""
@@ -49,22 +49,21 @@ def test_single_flow_times_derived_by_hand(small: ClusterSpec, write: Write) -> 
     assert nic.measured_s == pytest.approx(2.3e-6 + 1 / 50, rel=1e-6)
 
 
-@pytest.mark.parametrize("rail_optimised", [True, False])
-@pytest.mark.parametrize("ratio", [1, 2, 4])
-def test_a_shift_across_leaves_runs_at_one_kth(
-    ratio: int, rail_optimised: bool, write: Write
+@pytest.mark.parametrize(
+    ("ratio", "by", "overrides"),
+    [
+        # Two sets of leaf switches: a shift by 8 sends everything over the spines.
+        *((ratio, 8, {"rail_optimised": rails}) for ratio in (1, 2, 4) for rails in (True, False)),
+        # A shift by 5 of 16 changes the rail of every GPU: rails meet in the spine layer only.
+        (2, 5, {"domains_per_leaf": 4}),
+    ],
+)
+def test_a_shift_over_the_spines_runs_at_one_kth(
+    ratio: int, by: int, overrides: dict[str, Any], write: Write
 ) -> None:
-    """16 GPUs, two sets of leaf switches: a shift by 8 sends everything over the spines."""
-    spec = four_by_four(oversubscription=[ratio], rail_optimised=rail_optimised)
-    measured_s = simulate_flows(write(spec), shift(16, by=8, size_bytes=1e9))
+    spec = four_by_four(oversubscription=[ratio], **overrides)
+    measured_s = simulate_flows(write(spec), shift(16, by=by, size_bytes=1e9))
     assert measured_s == pytest.approx([2.3e-6 + ratio * 1e9 / 50e9] * 16, rel=1e-6)
-
-
-def test_a_shift_across_rails_runs_at_one_kth(write: Write) -> None:
-    """A shift by 5 of 16 changes the rail of every GPU: rails meet in the spine layer only."""
-    spec = four_by_four(domains_per_leaf=4, oversubscription=[2])
-    measured_s = simulate_flows(write(spec), shift(16, by=5, size_bytes=1e9))
-    assert measured_s == pytest.approx([2.3e-6 + 2 * 1e9 / 50e9] * 16, rel=1e-6)
 
 
 def test_oversubscriptions_of_three_levels_multiply(write: Write) -> None:
@@ -133,7 +132,7 @@ def test_control_messages_take_no_time_while_bulk_flows_run(
 
 
 class TestRailPlane:
-    """128 GPUs whose rails all do the same: one rail plane tells the time of the cluster."""
+    """128 GPUs whose rails all do the same: one rail plane has the time of the cluster."""
 
     @pytest.fixture(params=[2, 3])
     def cluster(self, request: pytest.FixtureRequest) -> ClusterSpec:
@@ -155,7 +154,7 @@ class TestRailPlane:
         for rail in range(8):
             assert whole_s[rail::8] == pytest.approx(plane_s, rel=1e-9)
 
-    def test_everybody_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
+    def test_all_hosts_writing_to_storage(self, cluster: ClusterSpec, write: Write) -> None:
         def writes(gpus: int) -> list[Flow]:
             return [(f"gpu-{index:06d}", "storage", 1e8) for index in range(gpus)]
 

@@ -1,4 +1,4 @@
-"""Platform files from strangers: nothing but a cluster can be said in one."""
+"""Untrusted platform files: they can describe nothing but a cluster."""
 
 from __future__ import annotations
 
@@ -142,9 +142,9 @@ STRANGE: list[tuple[str, str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "printed"), [case[1:] for case in STRANGE], ids=lambda _: "")
-def test_strange_files_are_refused_in_one_line(content: str | bytes, printed: str) -> None:
-    assert printed in refusal(content)
+@pytest.mark.parametrize(("content", "message"), [case[1:] for case in STRANGE], ids=lambda _: "")
+def test_strange_files_are_refused_in_one_line(content: str | bytes, message: str) -> None:
+    assert message in refusal(content)
 
 
 def test_nothing_of_simgrid_is_printed_beside_our_line(

@@ -49,7 +49,7 @@ class TestNvlink:
         assert spec.scale_up.latency_s == 250e-9
         assert name in GENERATIONS
 
-    def test_what_the_spec_says_itself_stays(self) -> None:
+    def test_what_the_spec_states_itself_stays(self) -> None:
         spec = parse_spec(minimal(nvlink="nvlink4", bandwidth="400GB/s", switch_latency="1us"))
         assert spec.scale_up.bandwidth_bytes_per_s == 400e9
         assert (spec.scale_up.latency_s, spec.scale_up.switch_latency_s) == (250e-9, 1e-6)

@@ -95,7 +95,7 @@ def test_leaf_switches_that_are_unlike_have_no_number(write: Write) -> None:
     assert gpus_cut_off_by_a_leaf_switch(read_platform(path)) is None
 
 
-def test_a_lost_spine_takes_its_share_of_everybody(write: Write) -> None:
+def test_a_lost_spine_takes_its_share_of_every_flow(write: Write) -> None:
     platform = read_platform(write(fabric("spines")))
     found = by_name(platform, ("spine-02", "up_leaf-00001-03_spine-00"))
     assert found["spine-02"] == Outage((), dict.fromkeys(range(4), 0.75))
@@ -131,7 +131,7 @@ def remaining(platform: Platform, gone: str | None) -> nx.DiGraph[str]:
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_cut_off_is_who_cannot_reach_the_top(name: str, write: Write) -> None:
+def test_what_cannot_reach_the_top_is_cut_off(name: str, write: Write) -> None:
     platform = read_platform(write(fabric(name)))
     for part in network_parts(platform):
         graph = remaining(platform, part)

@@ -79,7 +79,7 @@ def _routes_in_simgrid(path: str, pairs: list[tuple[str, str]]) -> list[list[str
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "d-mod-k"])
-def test_simgrid_takes_the_spine_that_the_file_says(routing: str, write: Write) -> None:
+def test_simgrid_takes_the_spine_that_the_file_names(routing: str, write: Write) -> None:
     """Every pair of hosts, doors to memory and disks and the storage among them."""
     spec = hashing(routing=routing, **{"host.doors": True, "failed_spines": [1]})
     path = write(spec)
@@ -137,7 +137,7 @@ def test_an_adaptive_trunk_loses_the_share_of_a_lost_spine(write: Write) -> None
     assert platform.links["up_leaf-00000-00"].bandwidth_bytes_per_s == 0.75 * 100e9
 
 
-def test_a_spec_that_says_nothing_of_spines_keeps_its_bytes() -> None:
+def test_a_spec_without_spines_keeps_its_bytes() -> None:
     assert "spine" not in xml_text(load_preset("hgx-h100", domains=2))
     assert "routing" not in xml_text(load_preset("hgx-h100", domains=2)).replace("routing=", "")
 

@@ -28,7 +28,7 @@ def numbers(symmetry: Symmetry, gpus: Sequence[int]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         ([13], [5]),  # The same position in the first server.
         ([60, 61, 52], [4, 5, 12]),  # Two servers below one leaf.
@@ -37,14 +37,14 @@ def numbers(symmetry: Symmetry, gpus: Sequence[int]) -> list[str]:
     ],
 )
 def test_the_first_of_all_that_are_alike_stands_for_them(
-    asked: list[int], expected: list[int], tmp_path: Path
+    requested: list[int], expected: list[int], tmp_path: Path
 ) -> None:
     symmetry = Symmetry(written(tmp_path / "p.xml", **EIGHT))
-    assert numbers(symmetry, asked) == list(map(gpu, expected))
+    assert numbers(symmetry, requested) == list(map(gpu, expected))
     assert symmetry.stand_ins(["storage"]) == {"storage": "storage"}
 
 
-def test_who_has_another_cable_stands_for_itself(tmp_path: Path) -> None:
+def test_a_server_with_another_cable_stands_for_itself(tmp_path: Path) -> None:
     """One slow adapter: its server is like none, and its leaf switches like no other leaf's."""
     written(tmp_path / "p.xml", **EIGHT)
     slow = r'(<link id="nic-000043" bandwidth=)"50GBps"'
@@ -55,8 +55,8 @@ def test_who_has_another_cable_stands_for_itself(tmp_path: Path) -> None:
     assert numbers(symmetry, [24]) == [gpu(0)]
 
 
-def test_nobody_stands_for_others_where_flows_choose_their_spine(tmp_path: Path) -> None:
-    """The spine depends on who receives, so that servers differ in whom they meet."""
+def test_no_server_stands_for_others_where_flows_choose_their_spine(tmp_path: Path) -> None:
+    """The spine depends on the receiver, so that servers differ in the flows that they meet."""
     routed = {**EIGHT, "scale_out.routing": "ecmp", "scale_out.spines": 4}
     symmetry = Symmetry(written(tmp_path / "p.xml", **routed))
     assert numbers(symmetry, [60, 13]) == [gpu(60), gpu(13)]

@@ -222,7 +222,7 @@ def test_an_edited_file_without_its_spec_is_enough(small: ClusterSpec, write: Wr
         (r'dst="leaf-00000-00"', 'dst="leaf-0"', "leaf-0"),
     ],
 )
-def test_what_simgrid_says_comes_as_one_line(
+def test_what_simgrid_prints_comes_as_one_line(
     right: str, wrong: str, message: str, small: ClusterSpec, write: Write
 ) -> None:
     path = write(small)

@@ -63,7 +63,7 @@ def test_the_causes_sum_to_the_whole_time(
     chosen = all_strategies()[scheme]
     if redundancy not in chosen.redundancies(24, chosen.Options()):
         redundancy = 1
-    asked = load_scenario(
+    scenario = load_scenario(
         scenario,
         [
             "job.groups=24",
@@ -78,7 +78,7 @@ def test_the_causes_sum_to_the_whole_time(
             f"all_reduce.fixed_step={fixed_step}",
         ],
     )
-    record = run(asked, seed)
+    record = run(scenario, seed)
     seconds = {cause: record[f"{cause}_s"] for cause in CAUSES}
     assert fsum(seconds.values()) == pytest.approx(record["time_s"], rel=1e-12)
     assert seconds["compute"] == pytest.approx(record["completed_steps"] * 64.0)
@@ -91,9 +91,9 @@ def test_the_causes_sum_to_the_whole_time(
 
 
 def test_repeated_time_is_what_lies_between_a_checkpoint_and_the_wipe_out() -> None:
-    """Told from the timeline alone: with checkpoints only, every missing group is a wipe-out."""
+    """From the timeline alone: with checkpoints only, every missing group is a wipe-out."""
     events: list[Event] = []
-    asked = load_scenario(
+    scenario = load_scenario(
         "spare-sound",
         [
             "strategy.name=checkpoint",
@@ -103,7 +103,7 @@ def test_repeated_time_is_what_lies_between_a_checkpoint_and_the_wipe_out() -> N
             "checkpoint.interval_steps=20",
         ],
     )
-    record = run(asked, 3, record_event=events.append)
+    record = run(scenario, 3, record_event=events.append)
     lost_s, since_s = 0.0, 0.0
     for event in events:
         if event.kind in {EventKind.CHECKPOINT, EventKind.LOADED}:

@@ -1,4 +1,4 @@
-"""The cache: within bounds, whoever writes it at once, and emptied when asked."""
+"""The cache: within bounds under concurrent writers, and emptied on request."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def test_two_may_write_and_make_place_at_once(tmp_path: Path) -> None:
 
 def test_a_relative_place_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert cache_directory() == Path("/home/somebody/.cache/faultline")
+    monkeypatch.setenv("HOME", "/home/user")
+    assert cache_directory() == Path("/home/user/.cache/faultline")

@@ -32,7 +32,7 @@ def test_one_draw_is_distributed_as_the_explicit_maximum(groups: int, stacks: in
 
 
 @pytest.mark.parametrize("groups", [1, 200])
-def test_one_draw_is_distributed_as_the_theory_says(groups: int) -> None:
+def test_one_draw_has_the_distribution_of_the_theory(groups: int) -> None:
     """The largest of n standard normal variates is below x with probability Phi(x)^n."""
     times = ComputeTimes(64.0, 0.05, 0.1, seed=7)
     standardised = [(times.slowest_s(groups, 4) / 64.0 - 4.0) / 0.05 / 2.0 for _ in range(20_000)]
@@ -66,32 +66,32 @@ def test_no_draw_exceeds_the_bound(jitter: float) -> None:
     assert all(times.own_s(2) <= bound and times.slowest_s(500, 2) <= bound for _ in range(3000))
 
 
-def test_without_jitter_everybody_takes_the_stated_time() -> None:
+def test_without_jitter_every_group_takes_the_stated_time() -> None:
     times = ComputeTimes(64.0, 0.0, 0.1, seed=1)
     assert times.own_s(3) == times.slowest_s(200, 3) == times.longest_s(3) == 192.0
 
 
 @pytest.mark.parametrize(("groups", "stacks"), [(1, 1), (24, 3), (1000, 2)])
-def test_draws_told_ahead_are_those_that_are_made(groups: int, stacks: int) -> None:
+def test_draws_announced_ahead_are_those_that_are_made(groups: int, stacks: int) -> None:
     """To the last bit, however few of them are passed over, and over several blocks."""
     made = ComputeTimes(64.0, 0.05, 0.1, seed=2)
-    printed = ComputeTimes(64.0, 0.05, 0.1, seed=2)
+    announcing = ComputeTimes(64.0, 0.05, 0.1, seed=2)
     assert made.draws_ahead
     drawn = [made.slowest_s(groups, stacks) for _ in range(5000)]
-    heard: list[float] = []
-    while len(heard) < len(drawn):
-        ahead_s = printed.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
-        printed.pass_over(len(ahead_s))
-        heard += [*ahead_s.tolist(), printed.slowest_s(groups, stacks)]
-        assert printed.drawn == len(heard)
-    assert heard[: len(drawn)] == drawn
+    announced_s: list[float] = []
+    while len(announced_s) < len(drawn):
+        ahead_s = announcing.slowest_ahead_s(groups, stacks, wanted=300.0)[:211]
+        announcing.pass_over(len(ahead_s))
+        announced_s += [*ahead_s.tolist(), announcing.slowest_s(groups, stacks)]
+        assert announcing.drawn == len(announced_s)
+    assert announced_s[: len(drawn)] == drawn
 
 
-def test_without_jitter_all_that_is_told_ahead_is_the_stated_time() -> None:
+def test_without_jitter_all_that_is_announced_is_the_stated_time() -> None:
     times = ComputeTimes(64.0, 0.0, 0.1, seed=2)
     assert times.draws_ahead
     assert set(times.slowest_ahead_s(200, 3, wanted=float("inf")).tolist()) == {192.0}
 
 
-def test_where_the_minimum_is_within_reach_nothing_is_told_ahead() -> None:
+def test_where_the_minimum_is_within_reach_nothing_is_announced() -> None:
     assert not ComputeTimes(64.0, 0.3, 0.1, seed=2).draws_ahead

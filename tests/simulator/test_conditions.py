@@ -54,14 +54,14 @@ def test_what_is_down_by_the_clock() -> None:
     ]
 
 
-def test_an_outage_that_nobody_looked_at_is_over() -> None:
+def test_an_outage_that_was_never_read_is_over() -> None:
     conditions = under(outage(5.0, 20.0, "a"))
     conditions.advance(25.0)
     assert conditions.happened() == ([], [])
     assert (conditions.parts_down, conditions.next_change_s) == ((), inf)
 
 
-def test_outages_come_as_often_as_their_causes_say_and_strike_all_alike() -> None:
+def test_outages_come_at_the_rates_of_their_causes_and_strike_all_alike() -> None:
     other = Cause("cable", "switch", "network", 3e-4)
     drawn = list(
         takewhile(

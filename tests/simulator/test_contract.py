@@ -1,4 +1,4 @@
-"""What a scheme is told of what is broken, and what it may answer, else it is named."""
+"""What a scheme is given of what is broken, and what it may return, else it is named."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sending(sender: int | None = 2, **changes: Any) -> tuple[Mirror, ...]:
 
 
 class Pliant(Strategy):
-    """Drops whoever is missing, unless told to do something else."""
+    """Drops the missing groups, unless it is given something else to do."""
 
     name = "pliant"
     summary = "A scheme for these tests"
@@ -112,7 +112,7 @@ def test_work_that_is_left_out_by_a_declared_right(changes: dict[str, Any]) -> N
     assert Contract(scheme, 4).verdict((1,)) == Continue((1,))
 
 
-def test_who_keeps_it_is_let_through() -> None:
+def test_a_scheme_that_keeps_it_is_let_through() -> None:
     scheme = Pliant(4)
     contract = Contract(scheme, 4)
     assert contract.verdict((1, 2)) == Continue((1, 2))
@@ -122,7 +122,7 @@ def test_who_keeps_it_is_let_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "printed"),
+    ("changes", "message"),
     [
         ({"clings": True}, "dropped groups as members"),
         ({"plan": {"members": (0, 3)}}, "other members than before"),
@@ -171,9 +171,9 @@ def test_who_keeps_it_is_let_through() -> None:
         ({"verdict": {"recovery": rejoining([4])}}, "state that is none of the job's"),
     ],
 )
-def test_who_breaks_it_is_named(changes: dict[str, Any], printed: str) -> None:
+def test_a_scheme_that_breaks_it_is_named(changes: dict[str, Any], message: str) -> None:
     contract = Contract(Pliant(4, **changes), 4)
-    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{printed}"):
+    with pytest.raises(ContractError, match=f"'pliant' broke its contract.*{message}"):
         contract.verdict((1,))
 
 
@@ -193,7 +193,7 @@ def test_a_verdict_is_one() -> None:
         Contract(Silent(4), 4).verdict((1,))
 
 
-def test_a_restart_with_new_hardware_brings_everybody_back() -> None:
+def test_a_restart_with_new_hardware_brings_every_group_back() -> None:
     contract = Contract(Pliant(4, forgets=True), 4)
     contract.verdict((1,))
     with pytest.raises(ContractError, match="lacks 1 of 4 groups"):
@@ -213,7 +213,7 @@ def test_members_come_and_go_with_events_only() -> None:
         contract.returned((1,))
 
 
-def test_a_run_of_a_scheme_that_drops_nobody_ends_with_its_name() -> None:
+def test_a_run_of_a_scheme_that_drops_no_group_ends_with_its_name() -> None:
     """Without the check the job goes on with a group that is down, and takes hardly longer."""
     job = small_job(Exponential(100.0))
     with pytest.raises(ContractError, match="scheme 'pliant' broke its contract"):
@@ -238,8 +238,8 @@ def test_the_command_names_the_scheme_in_one_line(
 ) -> None:
     broken = all_strategies()["spare"]
     monkeypatch.setattr(broken, "on_failures", lambda _, missing: Continue(tuple(missing)))
-    asked = ["job.groups=24", "job.steps=200", "strategy.name=spare", "strategy.redundancy=3"]
-    settings = [part for one in asked for part in ("--set", one)]
+    changes = ["job.groups=24", "job.steps=200", "strategy.name=spare", "strategy.redundancy=3"]
+    settings = [part for one in changes for part in ("--set", one)]
     assert main(["run", "spare-sound", *settings]) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
@@ -256,30 +256,32 @@ TRACE = (
 
 
 class Listener(Obedient):
-    """Restarts at each failure with all groups, and writes down what it hears."""
+    """Restarts at each failure with all groups, and writes down what is reported to it."""
 
     tracks_components: ClassVar[bool] = True
     restart_replaces: ClassVar[bool] = False
     repairs_wait_for_restart: ClassVar[bool] = True
 
     def __init__(self, groups: int) -> None:
-        self.heard: list[list[tuple[int, int]]] = []
+        self.reported: list[list[tuple[int, int]]] = []
         super().__init__(groups, [])
 
     def restart(self) -> None:
         super().restart()
-        self.heard.append([])
+        self.reported.append([])
 
     def on_hit(self, hit: Hit) -> None:
-        self.heard[-1].append((hit.group, hit.first_gpu))
+        self.reported[-1].append((hit.group, hit.first_gpu))
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         return WipeOut(tuple(missing))
 
 
 @pytest.mark.parametrize("protection", ["storage", "async-storage"])
-def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protection: str) -> None:
-    """Restarts take 600 s: GPUs 17 and 40 to 47 break in the first. Nothing is told twice."""
+def test_what_breaks_in_a_restart_is_reported_after_the_next(
+    tmp_path: Path, protection: str
+) -> None:
+    """Restarts take 600 s: GPUs 17 and 40 to 47 break in the first. Nothing is reported twice."""
     scenario = load_scenario(
         "spare-sound",
         [
@@ -301,7 +303,7 @@ def test_what_breaks_in_a_restart_is_told_after_the_next(tmp_path: Path, protect
     listener = Listener(8)
     progress = replayed(job, listener)
     assert progress.failures == 5
-    assert [sorted(printed) for printed in listener.heard] == [
+    assert [sorted(hits) for hits in listener.reported] == [
         [(0, 3)],
         [(0, 3), (2, 8)],
         [(0, 3), (1, 1), (2, 8), (2, 8), (3, 2)],
@@ -314,7 +316,7 @@ def shared(time_s: float, repair_s: float) -> Failure:
     return Failure(time_s, "switch", 0, "unstated", "hardware", repair_s, range(2))
 
 
-def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
+def test_what_a_reconfiguration_reports_is_kept_as_long_as_it_is_broken() -> None:
     """Group 0 is dropped; group 1 was down already, and comes back broken with the next restart."""
     work = replace(resolve(load_scenario("mecefo-7b")).job(0).work, layout=None)
     scheme = Listener(4)
@@ -324,7 +326,7 @@ def test_what_a_reconfiguration_tells_is_kept_as_long_as_it_is_broken() -> None:
     hits.note_reconfigured([failure], 12.0)
     hits.note_unreported([])
     hits.after_restart(900.0)
-    assert sorted(scheme.heard[-1]) == [(0, 0), (0, 0), (1, 0)]
+    assert sorted(scheme.reported[-1]) == [(0, 0), (0, 0), (1, 0)]
     for time_s in range(100, 10_000, 10):
         hits.strike([0], [shared(time_s, 25.0)], time_s)
         hits.note_reconfigured([shared(time_s, 25.0)], time_s)
@@ -336,7 +338,7 @@ class Needy(Listener):
     """Works where at most two components are broken."""
 
     def plan(self) -> StepPlan:
-        return super().plan() if len(self.heard[-1]) <= 2 else StepPlan((), 1)
+        return super().plan() if len(self.reported[-1]) <= 2 else StepPlan((), 1)
 
 
 def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
@@ -344,13 +346,13 @@ def test_a_restart_waits_for_as_many_repairs_as_the_scheme_needs() -> None:
     hits = HitList(scheme, resolve(load_scenario("mecefo-7b")).job(0).work)
     hits.inherit([(10.0 * number, Hit(0, number, number, 8)) for number in range(1, 7)])
     assert hits.enough_repaired_s() == 40.0
-    assert scheme.heard[-1] == [(0, 5), (0, 6)]
+    assert scheme.reported[-1] == [(0, 5), (0, 6)]
     hits.inherit([(70.0, Hit(0, 1, 1, 8))])
     assert hits.enough_repaired_s() < 0.0
 
 
 class Attentive(Listener):
-    """Takes what it has heard for known once its plan is asked for, as pipelines do."""
+    """Takes what was reported to it for known once its plan is requested, as pipelines do."""
 
     has_news = False
 

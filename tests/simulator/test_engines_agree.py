@@ -1,4 +1,4 @@
-"""SimGrid and replay tell the same story: the same events in the same order at the same times.
+"""SimGrid and replay have the same course: the same events in the same order at the same times.
 
 Checkpoint-only makes no progress at these failure rates (a failure every 300 s, a restart of an
 hour), so it runs against a time limit; what it does until then must agree all the same.
@@ -131,7 +131,7 @@ def test_replication_with_one_option_changed(option: list[str], seed: int) -> No
     agreed("spare-study", settings_of("replication", 24, 3, 40, *option), seed)
 
 
-# When a checkpoint is due, and who comes back at one; failures often enough to make it matter.
+# When a checkpoint is due, and which groups return at one; failures often enough to make it matter.
 ADAPTIVE = {
     "dynamic checkpoints": ["checkpoint.policy=dynamic"],
     "rejoin after a short repair": ["rejoin.when=at-checkpoint", "rejoin.repair_s=600"],
@@ -186,7 +186,7 @@ def test_patch_compute_of_either_kind(patch: str) -> None:
     assert record["moved_types"] > 0
 
 
-def test_replication_is_held_up_by_a_writer_that_dies_at_its_own_pace() -> None:
+def test_replication_is_held_up_by_a_writer_that_fails_at_its_own_pace() -> None:
     """Seeds 0 and 1 of this job have writers that fail while the others are through already."""
     for seed in (0, 1):
         agreed("spare-study", settings_of("replication", 24, 3, 80), seed)
@@ -198,9 +198,9 @@ def means_agree(scenario: str, settings: list[str], seeds: int, keys: list[str])
     Seeds are shared, but the paces are drawn in another order by each engine; shared failures only
     make the difference smaller.
     """
-    asked = load_scenario(scenario, settings)
-    replayed: list[dict[str, Any]] = [run(asked, seed) for seed in range(seeds)]
-    simulated: list[dict[str, Any]] = [run(asked, seed, "simgrid") for seed in range(seeds)]
+    loaded = load_scenario(scenario, settings)
+    replayed: list[dict[str, Any]] = [run(loaded, seed) for seed in range(seeds)]
+    simulated: list[dict[str, Any]] = [run(loaded, seed, "simgrid") for seed in range(seeds)]
     assert all(record["failures"] > 0 for record in replayed + simulated)
     for key in keys:
         ours, theirs = ([record[key] for record in records] for records in (replayed, simulated))
@@ -232,9 +232,9 @@ def test_without_failures_jitter_alone_slows_both_engines_alike() -> None:
     time is within 4 * 64 * 0.05 * 0.5 / 10 = 0.64 s of that.
     """
     settings = settings_of("spare", 24, 3, 100, *JITTER, "failures.mtbf_s=1e9")
-    asked = load_scenario("spare-study", settings)
+    scenario = load_scenario("spare-study", settings)
     for engine in ("replay", "simgrid"):
-        record = run(asked, 0, engine)
+        record = run(scenario, 0, engine)
         assert record["failures"] == 0
         step_s = (record["compute_s"] + record["waiting_s"]) / 100
         assert step_s == pytest.approx(64 * (1 + 0.05 * 1.948), abs=0.64), engine

@@ -49,12 +49,12 @@ def wrong(result: RunOutcome, number: int) -> str:
 )
 def test_drawn_cases(first: int, tmp_path: Path) -> None:
     numbers = range(first, min(first + BATCH, CASES))
-    asked = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
+    requests = [Request(str(number), Call(simulate, (number, str(tmp_path)))) for number in numbers]
     mistakes, refused = [], 0
-    for result in LocalExecutor(1).simulate(asked, Limits(time_s=LIMIT_S)):
+    for result in LocalExecutor(1).simulate(requests, Limits(time_s=LIMIT_S)):
         case = drawn(int(result.run_id))
-        if said := wrong(result, case.number):
-            mistakes.append(f"{said}\n{case.printed()}")
+        if mistake := wrong(result, case.number):
+            mistakes.append(f"{mistake}\n{case.printed()}")
         refused += result.value is not None and isinstance(result.value[0], str)
     assert not mistakes, "\n\n".join(mistakes)
     assert refused <= MOST_REFUSED * len(numbers)
@@ -125,7 +125,7 @@ def test_a_case_ends_on_both_engines(number: int, tmp_path: Path) -> None:
         pytest.param(24, id="copies go beside passes whose time is stated"),
         pytest.param(43, id="all groups compute with fewer positions"),
         pytest.param(69, id="many failures in the courses of copies", marks=pytest.mark.slow),
-        pytest.param(147, id="a step beside a copy takes less than its phase says"),
+        pytest.param(147, id="a step beside a copy takes less than its phase states"),
         pytest.param(287, id="gradients hide behind no wait for a sound step's pace"),
         pytest.param(404, id="the replica whose gradients arrive last stands for all"),
         pytest.param(571, id="replicas of one domain share its switch with hidden gradients"),

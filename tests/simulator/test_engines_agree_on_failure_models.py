@@ -1,4 +1,4 @@
-"""Both engines live through the same mixes and traces, and keep snapshots alike beneath them."""
+"""Both engines simulate the same mixes and traces, and keep snapshots alike beneath them."""
 
 from __future__ import annotations
 

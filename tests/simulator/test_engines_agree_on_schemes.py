@@ -1,4 +1,4 @@
-"""SimGrid and replay tell the same story of every scheme.
+"""SimGrid and replay have the same course of every scheme.
 
 Of schemes that work around lost stages or broken GPUs, of steps that SimGrid runs with what
 schemes change in them, and under every preset of recovery, moves of state included.
@@ -74,7 +74,7 @@ def test_schemes_that_work_around_lost_stages(option: str) -> None:
         # Restarts wait for repairs.
         assert record["restart_s"] > 1.5 * record["restarts"] * RESTART_S
     elif option not in ("varuna", "mecefo, little memory"):
-        # Who idles has nothing to do again.
+        # A node that idles has nothing to do again.
         assert record["reorderings"] > 0
 
 
@@ -129,7 +129,7 @@ def test_twenty_simulated_steps(servers_of: Callable[..., Path], option: str) ->
     found = sum(event.kind is EventKind.MISSING for event in events)
     assert found
     assert record["degraded_s"] >= 0.0
-    # Who dies in the passes is missed at once: less than the watchdog's time after they have ended.
+    # A group that fails in the passes is missed at once: sooner than the watchdog's time.
     assert 0.0 < record["detection_s"] < WATCHDOG_S * found
 
 
@@ -179,8 +179,8 @@ def test_a_schedule_that_sound_steps_may_not_use_gains_nothing(
 
 
 @SLOW
-def test_two_die_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
-    """Who computes for itself and who is simulated never share a GPU."""
+def test_two_fail_in_one_step_of_pipelines_that_compute_for_one_another() -> None:
+    """A group that computes for itself and one that is simulated never share a GPU."""
     changes = ["strategy.name=recycle", "failures.component=gpu", "failures.mtbf_s=40"]
     changes += ["rejoin.repair_s=100", "job.steps=14"]
     _, events = agreed("llama3-70b-hgx", changes, 3)
@@ -214,9 +214,9 @@ def test_every_preset_of_recovery(scheme: str, preset: str) -> None:
     """Within 1 %; what happens is the same."""
     redundancy = 2 if "spare" in scheme or "replication" in scheme else None
     named = {"strategy.name": scheme, "strategy.redundancy": redundancy}
-    asked = load_scenario("mecefo-7b", {**RECOVERING, **named, "recovery.preset": preset})
+    scenario = load_scenario("mecefo-7b", {**RECOVERING, **named, "recovery.preset": preset})
     times = ("time_s", "restart_s", "reconfigure_s", "load_s", "patch_compute_s")
-    assert alike(asked, 1, *COUNTS, *times, rel=0.01, abs_s=1e-3)["failures"] > 0
+    assert alike(scenario, 1, *COUNTS, *times, rel=0.01, abs_s=1e-3)["failures"] > 0
 
 
 AROUND_GPUS = [
@@ -304,7 +304,7 @@ def absent(third_s: float) -> tuple[str, ...]:
 
 
 def dropping(tmp_path: Path, rows: tuple[str, ...], *more: str) -> list[str]:
-    """Return the settings of DP-DROP on three replicas that fail as a trace says."""
+    """Return the settings of DP-DROP on three replicas that fail as in a trace."""
     return [
         "strategy.name=dp-drop",
         "strategy.ntp.pod_groups=1",
@@ -360,12 +360,12 @@ def test_a_load_with_a_replica_absent_is_broken_by_a_failure(tmp_path: Path) -> 
 def test_a_load_with_a_replica_absent_is_simulated_by_messages(tmp_path: Path) -> None:
     """Where all read at once, four share the storage's bandwidth that five would share."""
     settings = dropping(tmp_path, absent(50_000), *MEASURED_LOAD, "restart.readers=every-group")
-    asked = load_scenario("spare-sound", settings)
+    scenario = load_scenario("spare-sound", settings)
     events: list[Event] = []
-    run(asked, 0, "simgrid", events.append)
+    run(scenario, 0, "simgrid", events.append)
     begun = [event.time_s for event in events if event.kind == EventKind.RESTARTED]
     ended = [event.time_s for event in events if event.kind == EventKind.LOADED]
     # After the first failure four replicas load, after the second three.
-    all_five_s = resolve(asked).durations.load_s
+    all_five_s = resolve(scenario).durations.load_s
     assert ended[0] - begun[0] == pytest.approx(4 / 5 * all_five_s, rel=1e-3)
     assert ended[1] - begun[1] == pytest.approx(3 / 5 * all_five_s, rel=1e-3)

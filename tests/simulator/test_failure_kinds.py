@@ -50,7 +50,7 @@ def happening(
 
 @dataclass(frozen=True)
 class Listed(Trace):
-    """A trace that keeps what its columns cannot say: which repairs miss the culprit."""
+    """A trace that keeps what its columns cannot hold: which repairs miss the culprit."""
 
     listed: tuple[Failure, ...] = ()
 
@@ -61,7 +61,7 @@ class Listed(Trace):
 def job_under(
     failures: list[Failure], reactions: Reactions | None = None, groups: int = 3, **changes: Any
 ) -> Job:
-    """Return a small job that lives through failures, as reactions make them."""
+    """Return a small job that has failures, as reactions make them."""
     reactions = reactions or Reactions()
     stops = [one for each in failures if (one := reactions.stop(each))]
     others = tuple(one for each in failures if (one := reactions.condition(each)))
@@ -217,7 +217,7 @@ def test_the_simplest_case_of_each_kind(name: str, simulated: Simulating) -> Non
     assert spent == pytest.approx({**expected, **lost_s})
 
 
-def answering(waits: bool, *remedies: Remedy) -> SlowResponse:
+def response(waits: bool, *remedies: Remedy) -> SlowResponse:
     """Groups have 4 micro-batches of 2.5 s; what is slow is found after 3 s."""
     return SlowResponse(StragglerPolicy(remedies, 3.0, waits), 4, 0.0, 2.0)
 
@@ -230,34 +230,34 @@ ALSO_SLOW = happening("slow", 6.0, 1e6, 2.0, groups=range(1, 2))
 SLOW_LINK = happening("slow", 5.0, 1e6, 6.0, "adapter")
 
 # All begin at 5 or 6; step 2 begins at 12, and so does what is done about it: what comes of them.
-ANSWERED = {
+MITIGATED = {
     # Group 0 has 2 of 12 micro-batches, in 10 s; the others 5, in 12.5 s.
     "dealt anew": case(
         [SLOW],
         "redeal",
         {"degraded": 3 * 2.5, "reconfigure": 1},
-        slow_response=answering(False, Remedy("redeal", 1.0)),
+        slow_response=response(False, Remedy("redeal", 1.0)),
     ),
     # The second is found a step later: 2, 2 and 8 in 20 s are as good as 3, 3 and 6, in 15 s? No.
     "both are dealt for": case(
         [SLOW, ALSO_SLOW],
         "redeal",
         {"degraded": 3 * 5, "reconfigure": 1},
-        slow_response=answering(False, Remedy("redeal", 1.0)),
+        slow_response=response(False, Remedy("redeal", 1.0)),
     ),
     # 12 times as slow: the others have six each, in 15 s.
     "one that is too slow has none": case(
         [SLOW._replace(factor=12.0)],
         "redeal",
         {"degraded": 3 * 5, "reconfigure": 1},
-        slow_response=answering(False, Remedy("redeal", 1.0)),
+        slow_response=response(False, Remedy("redeal", 1.0)),
     ),
     # Well again at 30, where step 3 begins at 25.5: dealt as before from step 4 on.
     "undone": case(
         [SLOW._replace(lasts_s=25.0)],
         "redeal",
         {"degraded": 2 * 2.5, "reconfigure": 1},
-        slow_response=answering(False, Remedy("redeal", 1.0)),
+        slow_response=response(False, Remedy("redeal", 1.0)),
         checkpoint_policy=Never(),
     ),
     # One group has both slow nodes, and 2 of 12 micro-batches.
@@ -265,28 +265,28 @@ ANSWERED = {
         [SLOW, ALSO_SLOW],
         "redeal swap",
         {"degraded": 3 * 2.5, "reconfigure": 8},
-        slow_response=answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
+        slow_response=response(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
         layout=TWO_HOSTS,
     ),
     "a link between stages": case(
         [SLOW_LINK],
         "swap",
         {"reconfigure": 7},
-        slow_response=answering(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
+        slow_response=response(False, Remedy("redeal", 1.0), Remedy("swap", 7.0)),
     ),
     # A checkpoint more, and a restart, whose state is that of the first step.
     "left behind": case(
         [SLOW],
         "restart",
         {"checkpoint": 5, "restart": 100, "load": 3},
-        slow_response=answering(False, Remedy("restart", 108.0)),
+        slow_response=response(False, Remedy("restart", 108.0)),
     ),
     # 10 s are lost in step 2, as much as dealing costs; then 2.5 s a step: 20 s after four more.
     "one after the other": case(
         [SLOW],
         "redeal restart",
         {"degraded": 10 + 4 * 2.5, "reconfigure": 10, "checkpoint": 5, "restart": 100, "load": 3},
-        slow_response=answering(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
+        slow_response=response(True, Remedy("redeal", 10.0), Remedy("restart", 20.0)),
         steps=8,
         checkpoint_policy=Never(),
     ),
@@ -295,14 +295,14 @@ ANSWERED = {
         [SLOW_LINK],
         "swap",
         {"degraded": 20, "reconfigure": 15},
-        slow_response=answering(True, Remedy("redeal", 1.0), Remedy("swap", 15.0)),
+        slow_response=response(True, Remedy("redeal", 1.0), Remedy("swap", 15.0)),
     ),
 }
 
 
-@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("name", MITIGATED)
 def test_what_is_done_about_slow_parts(name: str, simulated: Simulating) -> None:
-    failures, taken, lost_s, changes = ANSWERED[name]
+    failures, taken, lost_s, changes = MITIGATED[name]
     steps = changes.get("steps", 4)
     progress = simulated(job_under(failures, **{"layout": None, **changes}))
     assert {name for name, times in progress.remedies.items() if times} == {*taken.split()}
@@ -339,8 +339,8 @@ def test_a_repair_that_misses_the_culprit_is_followed_by_the_same_failure(
     assert progress.now_s == pytest.approx(139 + 103 + UNDISTURBED_S)
 
 
-def test_who_has_left_the_job_slows_nobody(simulated: Simulating) -> None:
-    """Group 2 fails at 3 and is dropped; its slow GPU and adapter are nobody's."""
+def test_a_group_that_has_left_the_job_slows_no_other(simulated: Simulating) -> None:
+    """Group 2 fails at 3 and is dropped; its slow GPU and adapter have no effect."""
     gone = range(2, 3)
     slow = [happening("slow", 5.0, 1e4, 3.0, level, gone) for level in ("gpu", "adapter")]
     stop = happening("hardware", 3.0, groups=gone)
@@ -392,7 +392,7 @@ def histories(draw: st.DrawFn) -> list[Failure]:
     st.sampled_from(
         [
             9.0,
-            answering(True, Remedy("redeal", 0.5), Remedy("swap", 7.0), Remedy("restart", 50.0)),
+            response(True, Remedy("redeal", 0.5), Remedy("swap", 7.0), Remedy("restart", 50.0)),
             None,
         ]
     ),

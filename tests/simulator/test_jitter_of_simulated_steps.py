@@ -67,9 +67,9 @@ def test_engines_draw_the_same_factors(
     layout = ("model.tensor=4",) if "pipeline" in model else ()
     changes = f"job.compute_jitter={JITTER}", "failures.kinds.validation_share=0.05"
     failing = *traced(tmp_path, *rows), "failures.trace_span_s=1e9", "job.steps=40"
-    asked = on_model(*changes, model, *layout, *failing)
+    scenario = on_model(*changes, model, *layout, *failing)
     columns = "time_s", "degraded_s", "waiting_s", "redundancy_s", "failures", "all_reduce_s"
-    record = alike(asked, 0, *columns, abs_s=1e-6)
+    record = alike(scenario, 0, *columns, abs_s=1e-6)
     assert record["failures"] == len(rows) * (rows == LOST)
     assert record["waiting_s"] > 0.0
 
@@ -81,7 +81,7 @@ def test_jitter_is_part_of_the_undisturbed_step(on_model: On) -> None:
 
 
 def test_chords_find_the_bends_of_a_function() -> None:
-    """Three straight pieces: what is asked for is exact, and few places are evaluated."""
+    """Three straight pieces: what is requested is exact, and few places are evaluated."""
     evaluated = []
 
     def function(place: float) -> float:

@@ -112,8 +112,8 @@ def test_a_gpu_stops_with_its_nvlink(on_model: On) -> None:
     assert run(on_model("0.01,nvlink-9,hardware"), 0)["failures"] == 1
 
 
-def test_what_becomes_slow_just_before_a_checkpoint_holds_nobody_up(on_model: On) -> None:
-    """The writer of a checkpoint reports while SimGrid is told of a slow GPU."""
+def test_what_becomes_slow_just_before_a_checkpoint_delays_no_group(on_model: On) -> None:
+    """The writer of a checkpoint reports while SimGrid is notified of a slow GPU."""
     keys = {"job.steps": 8, "checkpoint.interval_steps": 1, "times.checkpoint_write_s": 0.05}
     step_s = float(run(on_model("1e8,gpu-0,slow,1,2"), 0)["step_s"])
     for share in (0.3, 0.9):
@@ -168,7 +168,7 @@ def test_the_measured_all_reduce_takes_longer(row: str, longer: float, on_cables
 
 
 def test_a_switch_that_stops_in_a_trace_is_gone_around_until_its_repair(on_cables: On) -> None:
-    """As long as another row says that it lasts: the cables say whom a switch takes down."""
+    """As long as another row states: the cables determine which groups a switch stops."""
     stopped = alike(on_cables("0,switch-3,network,,,2min"), 0, "time_s", "failures", "degraded_s")
     around = alike(on_cables("0,switch-3,partial,120"), 0, *MEASURED)
     assert stopped["failures"] == 0
@@ -182,7 +182,7 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
 
 
 @pytest.mark.parametrize(
-    ("platform", "row", "said"),
+    ("platform", "row", "message"),
     [
         ("on_model", "nvlink-9,partial,100", "nvlink: a GPU stops without its NVLink: st"),
         ("on_cables", "switch-40,network", "component switch-40: .* has switch-0 to switch-31"),
@@ -196,9 +196,9 @@ def test_a_switch_takes_down_as_many_as_a_scenario_states(on_cables: On) -> None
     ],
 )
 def test_what_no_link_does_is_refused(
-    platform: str, row: str, said: str, request: pytest.FixtureRequest
+    platform: str, row: str, message: str, request: pytest.FixtureRequest
 ) -> None:
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         resolve(request.getfixturevalue(platform)(f"0,{row}"))
 
 
@@ -237,7 +237,7 @@ def test_a_mix_strikes_cables(on_cables: On, tmp_path: Path) -> None:
         ("switch-3,flap,100", {"failures.kinds.retry_s": 30.0}),
     ],
 )
-def test_nothing_that_has_a_way_around_stops_anybody(
+def test_nothing_that_has_a_way_around_stops_a_group(
     row: str, keys: dict[str, object], on_cables: On
 ) -> None:
     """However long it is slow, or away."""
@@ -253,7 +253,9 @@ def test_nothing_that_has_a_way_around_stops_anybody(
         ["0,cable-5,slow,1e6,3", "0,switch-3,partial,1e6"],
     ],
 )
-def test_a_slow_cable_of_those_who_have_left_slows_nobody(rows: list[str], on_cables: On) -> None:
-    """What is left of the network is asked for those who are there, and what hides a slow part."""
+def test_a_slow_cable_of_groups_that_have_left_slows_no_other(
+    rows: list[str], on_cables: On
+) -> None:
+    """What is left of the network is read for those that are there, and what hides a slow part."""
     keys = {"strategy.name": "replica-drop", "job.steps": 30}
     alike(on_cables(*rows).with_(keys), 0, *MEASURED, rel=1e-5)

@@ -161,7 +161,7 @@ def test_a_job_that_follows_the_hazard_has_quiet_steps_and_checkpoints() -> None
 def outcome_of(
     rules: Rules, fails_s: float, at_most: int = 100, until_s: float = inf, **work: Any
 ) -> Outcome:
-    """Ask for steps of 10 s of compute and 2 s of all-reduce, when one group fails once."""
+    """Request steps of 10 s of compute and 2 s of all-reduce, when one group fails once."""
     engine = ReplayEngine(small_job(Scripted({1: [fails_s]}), rules, **work))
     outcome = engine.execute(QuietSteps(*STEP, at_most, until_s))
     assert outcome.now_s == engine.now_s
@@ -173,7 +173,7 @@ def outcome_of(
     ("rules", "fails_s", "steps"),
     [
         (STUDY, 34.0, 2),  # As the third computes, from 24 to 34.
-        (STUDY, 34.5, 3),  # It reduces by then, which nobody notices before the fourth.
+        (STUDY, 34.5, 3),  # It reduces by then, which goes unnoticed before the fourth.
         (SOUND, 36.0, 2),  # The third reduces from 34 to 36.
         (SOUND, 36.5, 3),
         (SOUND, 1206.5, 100),
@@ -189,7 +189,7 @@ def test_it_ends_before_the_first_step_that_a_failure_may_touch(
 
 
 @pytest.mark.parametrize("at_most", [1, 7, 8, 100, 3000])
-def test_there_are_no_more_than_asked_for(at_most: int) -> None:
+def test_there_are_no_more_than_requested(at_most: int) -> None:
     outcome = outcome_of(SOUND, 1e9, at_most)
     assert (outcome.steps, outcome.now_s) == (at_most, 12.0 * at_most)
 
@@ -227,7 +227,7 @@ def test_a_step_is_not_quiet_while_a_member_is_down() -> None:
     [
         (1e9, inf, 100, 20),  # The last after 98 of 100 steps.
         (1e9, inf, 99, 20),
-        (1e9, inf, 98, 19),  # Whoever is done writes its last one by itself.
+        (1e9, inf, 98, 19),  # A group that is done writes its last one by itself.
         (1e9, 200.0, 100, 3),  # A third round ends at 13 steps and three checkpoints.
         (200.0, inf, 100, 3),
         (30.0, inf, 100, 0),
@@ -252,7 +252,7 @@ def test_checkpoints_are_written_between_quiet_steps(
 @pytest.mark.parametrize("protection", ["gemini", "reft"])
 @pytest.mark.parametrize("jitter", ["0", "0.05"])
 def test_snapshots_that_cost_nothing_interrupt_no_quiet_steps(protection: str, jitter: str) -> None:
-    """A snapshot a step, on two tiers, and nobody looks at each: restarts find the same states."""
+    """A snapshot a step, on two tiers, and none is looked at: restarts find the same states."""
     options = [*STATED, f"protection.name={protection}", f"job.compute_jitter={jitter}"]
     options += ["strategy.name=checkpoint", "failures.mtbf_s=30000", "checkpoint.interval_steps=2"]
     options += [f"times.snapshot_{way}_interference_s=0" for way in ("copy", "send")]

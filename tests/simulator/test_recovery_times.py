@@ -46,8 +46,8 @@ PRICES = RecoveryPrices(
 
 
 def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
-    printed = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
-    assert printed == {
+    durations_s = {phase.name: phase.duration_s for phase in PRICES.phases(RESTART)}
+    assert durations_s == {
         "detect": 10.0,
         "diagnose": 5.0,
         "hardware": 100.0,
@@ -55,7 +55,7 @@ def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
         "communicators": pytest.approx(1.0 + 2.0 * 1.024),
         "warm-up": 7.0,
     }
-    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(printed.values()) - 100.0)
+    assert PRICES.duration_s(RESTART_AS_IS) == pytest.approx(sum(durations_s.values()) - 100.0)
     assert [phase.name for phase in PRICES.phases(SHRINK)] == [
         "detect",
         "diagnose",
@@ -64,7 +64,7 @@ def test_a_restart_has_all_phases_and_a_shrinking_few() -> None:
 
 
 def test_communicators_cost_by_the_ranks_that_each_connects() -> None:
-    """Of few ranks each takes 1.3 s and 0.0875 s a rank, as NCCL was measured; one has nobody."""
+    """Of few ranks each takes 1.3 s and 0.0875 s a rank, as NCCL was measured; one has no peer."""
     made = Recovery("re-form", (Communicators(32, 4 / 1024), Communicators(1, 1 / 1024)))
     prices = RecoveryPrices(gpus=1024, communicator=CommunicatorTime(5.3, 1.01, 1.0, 0.0177))
     assert prices.duration_s(made) == pytest.approx(32 * (1.3 + 0.0875 * 4))
@@ -83,14 +83,16 @@ def test_what_is_expected_is_not_detected_and_a_stated_time_is_all_of_it() -> No
     receiving=st.sets(st.integers(0, 39), min_size=1, max_size=6),
     down=st.sets(st.integers(0, 39), max_size=20),
 )
-def test_whoever_sends_is_up_and_another(groups: int, receiving: set[int], down: set[int]) -> None:
+def test_the_sender_is_up_and_another_group(
+    groups: int, receiving: set[int], down: set[int]
+) -> None:
     moves = [Move(group, 0, 1, 4) for group in sorted({one % groups for one in receiving})]
     able = set(range(groups)) - down
     for move, sender in sent_moves(moves, able):
         others = able - {move.group}
         spared = others - {one.group for one in moves}
         if sender is None:
-            # Nobody, or nobody but receivers of whom the only other is this one.
+            # No rank, or only receivers of which the only other is this one.
             assert not spared
         else:
             chosen = spared or others
@@ -191,10 +193,10 @@ def test_standbys_run_out_and_are_there_again_after_a_repair(tmp_path: Path) -> 
 )
 def test_any_scheme_may_have_standbys(scenario: str, changes: dict[str, Any]) -> None:
     """It is done sooner with three than with none, and sooner still with more than ever fail."""
-    asked = load_scenario(scenario, changes | {"rejoin.repair_s": 7200.0})
+    loaded = load_scenario(scenario, changes | {"rejoin.repair_s": 7200.0})
     shared = {"recovery.hardware": "standby", "recovery.shortage": "reschedule"}
     records = [
-        run(asked.with_({**shared, "recovery.standbys": standbys}), 1) for standbys in (0, 3, 50)
+        run(loaded.with_({**shared, "recovery.standbys": standbys}), 1) for standbys in (0, 3, 50)
     ]
     none, few, enough = (record["time_s"] for record in records)
     assert none > few > enough
@@ -232,15 +234,15 @@ def test_what_has_failed_is_detected_sooner_or_later(
         *("~failures.shape", f"strategy.name={scheme}", "job.steps=20", "~times.restart_s"),
         *("recovery.detect_s=7", "failures.gpus_per_switch=8"),
     ]
-    asked = load_scenario("mecefo-7b", settings)
-    by_kind = asked.with_({"recovery.detected": "by-kind"})
+    scenario = load_scenario("mecefo-7b", settings)
+    by_kind = scenario.with_({"recovery.detected": "by-kind"})
     for engine in ("replay", "simgrid"):
-        alike, kinds = run(asked, 1, engine), run(by_kind, 1, engine)
+        alike, kinds = run(scenario, 1, engine), run(by_kind, 1, engine)
         assert alike["failures"] > 0
         assert kinds["time_s"] - alike["time_s"] == pytest.approx(detected_s - 7.0, abs=1e-6)
 
 
-def test_who_has_no_standby_waits_for_other_hardware() -> None:
+def test_a_group_without_a_standby_waits_for_other_hardware() -> None:
     """In the phase of hardware, with its share of the tail; and on top of a time that is stated."""
     prices = RecoveryPrices(hardware_s=10.0, without_standby_s=80.0, launch_s=5.0)
     usual, lacking = RESTART, RESTART.without_standbys()

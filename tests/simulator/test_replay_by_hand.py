@@ -1,6 +1,6 @@
 """Failures at written-down moments, and times derived by hand; simulated by both engines.
 
-Unless a test says otherwise: 10 s to compute a type, 2 s an all-reduce, 5 s a checkpoint every 2 of
+By default: 10 s to compute a type, 2 s an all-reduce, 5 s a checkpoint every 2 of
 4 steps, 100 s a restart, 3 s a load, 1 s the controller. So the first two steps are done at 24, the
 checkpoint at 29, and step 3 computes until 39 and all-reduces until 41.
 """
@@ -40,7 +40,7 @@ TWO_STEPS = lines("12 step 1, 24 step 2, 29 checkpoint 2 0")
 def simulated(on_engine: OnEngine) -> Simulate:
     """Run a small job with failures after these intervals, by group; all of them must happen.
 
-    It has checkpoints only, unless another scheme is told.
+    It has checkpoints only, unless another scheme is given.
     """
 
     def by_hand(
@@ -102,7 +102,7 @@ def test_a_failed_all_reduce_costs_its_fraction(
 def test_a_watchdog_fires_its_time_out_after_the_all_reduce_began(
     failing_s: float, simulated: Simulate
 ) -> None:
-    """It began at 39 and lasts 2 s; who is missing from its start, or dies in it, shows at 69."""
+    """It began at 39 and lasts 2 s; what is missing from its start, or fails in it, shows at 69."""
     log, progress = simulated({1: [failing_s]}, detection="watchdog", watchdog_s=30.0)
     assert log[3:6] == lines("69 missing 2 1, 69 wipe-out 2, 169 restarted 2")
     assert progress.seconds["detection"] == 30
@@ -112,7 +112,7 @@ def test_a_watchdog_fires_its_time_out_after_the_all_reduce_began(
 def test_a_failure_in_an_all_reduce_fails_it_at_its_end(
     fraction: float, simulated: Simulate
 ) -> None:
-    """At 40, between 39 and 41; the fraction is for those that lacked somebody from the start."""
+    """At 40, between 39 and 41; the fraction is for those that lacked a group from the start."""
     log, _ = simulated({1: [40.0]}, failed_all_reduce_fraction=fraction)
     assert log[3] == "41 missing 2 1"
 
@@ -156,7 +156,7 @@ def test_a_failure_in_the_restart_is_repaired_within_it(simulated: Simulate) -> 
 
 
 def test_a_failure_while_waiting_surfaces_in_the_first_step(simulated: Simulate) -> None:
-    """Group 0 is up at 141, waits for group 2 until 180 and fails at 160, which nobody sees.
+    """Group 0 is up at 141, waits for group 2 until 180 and fails at 160, which goes unseen.
 
     Loaded at 183, computed until 193, missed at 195.
     """
@@ -228,10 +228,10 @@ def test_only_the_writer_is_held_up_where_the_others_do_not_wait(simulated: Simu
     assert progress.seconds["waiting"] == 2 * 5
 
 
-def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
+def test_a_writer_that_fails_when_the_others_are_done_is_waited_for_until_then(
     simulated: Simulate,
 ) -> None:
-    """Group 0 wrote until 27 and would compute until 47; the others are done at 42; 0 dies at 45.
+    """Group 0 wrote until 27 and would compute until 47; the others are done at 42; 0 fails at 45.
 
     Missed at 47, dropped at 48, all-reduced again at 50: it is missed once and never again. Group 1
     writes until 55 and computes until 75; step 3 at 77, the last checkpoint at 82.
@@ -246,10 +246,10 @@ def test_a_writer_that_dies_when_the_others_are_done_is_waited_for_until_then(
 
 
 @pytest.mark.parametrize("failed_writer", ["skips", "replaced"])
-def test_nobody_waits_to_see_whether_a_writer_gets_through(
+def test_no_group_waits_to_see_whether_a_writer_gets_through(
     failed_writer: Any, simulated: Simulate
 ) -> None:
-    """Group 0 dies at 24, in its write from 22; the others go on, and miss it in step 2, at 44."""
+    """Group 0 fails at 24, in its write from 22; the others go on, and miss it in step 2, at 44."""
     log, _ = simulated(
         {0: [24.0]},
         replication(checkpoint_waits=False),
@@ -314,10 +314,10 @@ def test_a_type_without_hosts_is_a_wipe_out(simulated: Simulate) -> None:
     assert progress.restarts == 1
 
 
-def test_a_phase_ends_with_the_death_of_the_last_who_computes(simulated: Simulate) -> None:
-    """Only group 0 has to patch, from 13 to 23, and dies at 18: its peers learn of it at 20.
+def test_a_phase_ends_with_the_failure_of_the_last_that_computes(simulated: Simulate) -> None:
+    """Only group 0 has to patch, from 13 to 23, and fails at 18: its peers detect it at 20.
 
-    The all-reduce must not be over before the death that fails it.
+    The all-reduce must not be over before the failure that breaks it.
     """
     log, _ = simulated({1: [5.0], 0: [18.0]}, Obedient(3, [{0: 1}, {}]), steps=1)
     assert log == lines(
@@ -354,8 +354,8 @@ def test_each_failure_in_a_load_costs_another(simulated: Simulate) -> None:
     assert log[5:8] == lines("141 restarted 2, 150 loaded 2, 162 missing 2 1 2")
 
 
-def test_nobody_is_left_to_load(simulated: Simulate) -> None:
-    """All three fail from 142 to 143.5; nobody computes, and the next all-reduce lacks them all."""
+def test_no_group_is_left_to_load(simulated: Simulate) -> None:
+    """All three fail from 142 to 143.5; none computes, and the next all-reduce lacks them all."""
     log, _ = simulated({0: [35.0, 108.0], 1: [142.0], 2: [143.5]})
     assert log[5:8] == lines("141 restarted 2, 144 loaded 2, 146 missing 2 0 1 2")
 
@@ -381,7 +381,7 @@ def test_a_dropped_group_comes_back_at_the_first_checkpoint_after_its_repair(
     assert progress.seconds["load"] == 7
 
 
-def test_groups_come_back_at_snapshots_that_nobody_waits_for(simulated: Simulate) -> None:
+def test_groups_come_back_at_snapshots_that_no_group_waits_for(simulated: Simulate) -> None:
     """As above, with checkpoints in the background: groups join at 51, after step 4."""
     in_background = Tier("storage", EverySteps(2), 0.0, 9.0, Durable(), LoadTimes(1.0, 1.0))
     log, progress = simulated(

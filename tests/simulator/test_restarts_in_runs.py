@@ -30,12 +30,12 @@ ONE_STANDBY = [
 ]
 
 
-Asked = Callable[..., Scenario]
+Load = Callable[..., Scenario]
 Simulate = Callable[..., Record]
 
 
 @pytest.fixture
-def asked(servers_of: Callable[..., Path], tmp_path: Path) -> Asked:
+def load(servers_of: Callable[..., Path], tmp_path: Path) -> Load:
     """Return what makes a scenario of the rows of a trace and of changes."""
     platform = f'platform.file="{servers_of(domains=4, domains_per_leaf=4)}"'
 
@@ -47,12 +47,12 @@ def asked(servers_of: Callable[..., Path], tmp_path: Path) -> Asked:
 
 
 @pytest.fixture
-def simulated(asked: Asked) -> Simulate:
-    return lambda rows, *changes: run(asked(rows, *changes), 0)
+def simulated(load: Load) -> Simulate:
+    return lambda rows, *changes: run(load(rows, *changes), 0)
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "replica-drop", "spare", "replication"])
-def test_who_has_left_for_being_slow_does_not_come_back_slow(
+def test_a_group_that_left_for_being_slow_does_not_come_back_slow(
     scheme: str, simulated: Simulate
 ) -> None:
     keys = ["failures.kinds.slow=restart", "job.steps=100", "checkpoint.interval_steps=4"]
@@ -78,8 +78,8 @@ def test_a_standby_comes_back_for_each_that_was_sent(
 
 
 @pytest.mark.parametrize("scheme", ["checkpoint", "varuna", "dp-drop", "mecefo"])
-def test_who_replaces_nothing_waits_for_no_standby(scheme: str, simulated: Simulate) -> None:
-    """Of a stated time, too, only those who need another machine do."""
+def test_a_job_that_replaces_nothing_waits_for_no_standby(scheme: str, simulated: Simulate) -> None:
+    """Of a stated time, too, only those that need another machine do."""
     rows = [f"{time_s},job,hardware" for time_s in (10, 200, 400)]
     keys = [*ONE_STANDBY, "times.restart_s=60", "job.steps=300", "checkpoint.interval_steps=10"]
     record = simulated(rows, *keys, "rejoin.repair_s=0", f"strategy.name={scheme}")
@@ -95,15 +95,15 @@ def test_no_wait_for_other_hardware_is_less_than_none(simulated: Simulate) -> No
 
 
 @pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
-def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, asked: Asked) -> None:
+def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, load: Load) -> None:
     """The job fills its platform; each restart launches, and the first finds what stands by."""
     rows = ["10,host-1,hardware,,,200", "900,host-2,hardware,,,300"]
     keys = ["~times.restart_s", "job.steps=2000", "checkpoint.interval_steps=10"]
-    launch_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART_AS_IS)
-    queue_s = recovery_prices(asked(rows, *keys)).duration_s(RESTART) - launch_s
+    launch_s = recovery_prices(load(rows, *keys)).duration_s(RESTART_AS_IS)
+    queue_s = recovery_prices(load(rows, *keys)).duration_s(RESTART) - launch_s
 
     def waited_s(*more: str) -> float:
-        record = run(asked(rows, *keys, *more), 0, engine)
+        record = run(load(rows, *keys, *more), 0, engine)
         assert record["restarts"] == 2
         return float(record["restart_s"] - 2 * launch_s)
 
@@ -122,7 +122,7 @@ def test_machines_run_out_and_the_job_waits_for_a_repair(engine: EngineName, ask
 @pytest.mark.parametrize("scheme", ["checkpoint", "warm-standby"])
 @pytest.mark.parametrize("engine", ["replay", pytest.param("simgrid", marks=pytest.mark.slow)])
 def test_what_fails_while_the_job_waits_needs_a_machine_too(
-    engine: EngineName, scheme: str, asked: Asked
+    engine: EngineName, scheme: str, load: Load
 ) -> None:
     """The job fills its platform. Each repair begins with its failure: it waits for the last one.
 
@@ -130,17 +130,17 @@ def test_what_fails_while_the_job_waits_needs_a_machine_too(
     """
     rows = ["10,host-1,hardware,,,1000", "500,host-2,hardware,,,1000"]
     keys = ["~times.restart_s", "job.steps=100", "checkpoint.interval_steps=10"]
-    record = run(asked(rows, *keys, f"strategy.name={scheme}"), 0, engine)
+    record = run(load(rows, *keys, f"strategy.name={scheme}"), 0, engine)
     assert record["failures"] == 2
     recovered_s = record["restart_s"] + record["reconfigure_s"]
     assert recovered_s == pytest.approx(1550.0, abs=70.0)
 
 
-def test_a_machine_that_fails_in_a_restart_is_waited_for(asked: Asked) -> None:
+def test_a_machine_that_fails_in_a_restart_is_waited_for(load: Load) -> None:
     """A restart of 400 s begins anew, and once more when the second machine is repaired."""
     keys = ["~times.restart_s", "job.steps=100", "checkpoint.interval_steps=10"]
     rows = ["10,host-1,hardware,,,100", "200,host-2,hardware,,,5000"]
-    record = run(asked(rows, *keys, "recovery.launch_s=400"), 0)
+    record = run(load(rows, *keys, "recovery.launch_s=400"), 0)
     assert record["restarts"] == 1
     assert record["restart_s"] == pytest.approx(5200.0 - 10.0 + 400.0, abs=30.0)
 
@@ -231,52 +231,52 @@ def test_maintenance_that_was_announced_is_not_detected(simulated: Simulate) -> 
         ("mecefo", "gpu-16", "gpu-29"),
     ],
 )
-def test_somebody_dies_while_the_broken_step_is_done_again(
-    scheme: str, first: str, second: str, simulated: Simulate, asked: Asked
+def test_a_group_fails_while_the_broken_step_is_done_again(
+    scheme: str, first: str, second: str, simulated: Simulate, load: Load
 ) -> None:
     keys = [f"strategy.name={scheme}", "model.shard_optimizer=false", "times.restart_s=20"]
     once = simulated([f"3,{first},hardware,,,1e5"], *keys, "job.steps=6")
     moment_s = 3.4 + once["reconfigure_s"]
     for later_s in (0.05, 0.6, 1.6):
         rows = [f"3,{first},hardware,,,1e5", f"{moment_s + later_s},{second},hardware,,,1e5"]
-        alike(asked(rows, *keys, "job.steps=6"), rel=1e-5)
+        alike(load(rows, *keys, "job.steps=6"), rel=1e-5)
 
 
 @pytest.mark.parametrize("group", [1, 2, 5])
-def test_state_moves_between_servers_where_its_groups_are(group: int, asked: Asked) -> None:
-    """Two groups on each server: who fetches from the other, and who from the next server."""
+def test_state_moves_between_servers_where_its_groups_are(group: int, load: Load) -> None:
+    """Two groups on each server: which fetches from the other, and which from the next server."""
     keys = ["strategy.name=mecefo", "job.groups=8", "model.tensor=2", "times.restart_s=60"]
     rows = [f"3,gpu-{4 * group},hardware,,,1e5"]
-    alike(asked(rows, *keys, "job.steps=4"), 0, "reconfigure_s")
+    alike(load(rows, *keys, "job.steps=4"), 0, "reconfigure_s")
 
 
 @pytest.mark.parametrize("step", [0.3, 0.7])
-def test_a_broken_step_is_booked_alike(step: float, asked: Asked) -> None:
-    """Gradients hide behind the passes; a group dies, and the watchdog ends what waits for it.
+def test_a_broken_step_is_booked_alike(step: float, load: Load) -> None:
+    """Gradients hide behind the passes; a group fails, and the watchdog ends what waits for it.
 
     The step's nominal passes are repeated, and the rest of the time is detection.
     """
     keys = ["model.gradient_overlap=0.9", "detection.mode=watchdog", "detection.watchdog_s=5"]
     keys += ["checkpoint.interval_steps=100", "job.steps=4", "times.restart_s=9"]
-    sound = run(asked(["1e8,gpu-0,software"], *keys), 0)
+    sound = run(load(["1e8,gpu-0,software"], *keys), 0)
     step_s, passes_s = sound["step_s"], sound["step_s"] - sound["step_data_parallel_s"]
     passes_s -= sound["step_optimizer_s"]
-    died_s = (1 + step) * step_s
-    scenario = asked([f"{died_s},group-1,hardware"], *keys)
+    failed_s = (1 + step) * step_s
+    scenario = load([f"{failed_s},group-1,hardware"], *keys)
     record = alike(scenario, 0, "time_s", "repeated_s", "detection_s", rel=1e-9)
     assert record["repeated_s"] == pytest.approx(step_s + passes_s)
-    assert record["detection_s"] == pytest.approx(died_s + 5.0 - step_s - passes_s)
+    assert record["detection_s"] == pytest.approx(failed_s + 5.0 - step_s - passes_s)
 
 
 @pytest.mark.parametrize(
-    "who",
+    "failed",
     [
         pytest.param("group-0", id="has its part"),
         pytest.param("group-6", id="still receives", marks=pytest.mark.slow),
     ],
 )
-def test_who_fails_in_a_move_breaks_it_only_while_it_takes_part(
-    who: str, servers_of: Callable[..., Path], tmp_path: Path
+def test_a_failed_part_breaks_a_move_only_while_it_takes_part(
+    failed: str, servers_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Eight servers, four a leaf with an eighth of their adapters' bandwidth on the way up.
 
@@ -292,7 +292,9 @@ def test_who_fails_in_a_move_breaks_it_only_while_it_takes_part(
     first, events = "3,host-3,hardware,,,1e6", list[Event]()
     alone = run(of(first), 0, "replay", events.append)
     ends_s = next(event.time_s for event in events if event.kind is EventKind.RECOVERED)
-    both = alike(of(first, f"{ends_s - 0.01},{who},hardware,,,1e6"), 0, "time_s", "reconfigure_s")
+    both = alike(
+        of(first, f"{ends_s - 0.01},{failed},hardware,,,1e6"), 0, "time_s", "reconfigure_s"
+    )
     assert both["failures"] == 2
     assert both["reconfigure_s"] > alone["reconfigure_s"]
 
@@ -330,13 +332,13 @@ def losing(request: pytest.FixtureRequest, step_s: float, tmp_path: Path) -> Sim
     ("lost", "keys", "restarts"),
     [
         pytest.param([2], [], 0, id="one, and its neighbour has its share"),
-        pytest.param([2, 3], [], 1, id="both who keep each other's"),
-        pytest.param([1, 2], [], 0, id="two who do not"),
-        pytest.param([2], ["model.optimizer_backup=none"], 1, id="one, and nobody has its share"),
-        pytest.param([2, 3], ["model.shard_optimizer=false"], 0, id="two of whom all have all"),
+        pytest.param([2, 3], [], 1, id="both that keep each other's"),
+        pytest.param([1, 2], [], 0, id="two that do not"),
+        pytest.param([2], ["model.optimizer_backup=none"], 1, id="one, and no group has its share"),
+        pytest.param([2, 3], ["model.shard_optimizer=false"], 0, id="two of which all have all"),
     ],
 )
-def test_who_is_lost_takes_its_share_along(
+def test_a_lost_group_takes_its_share_along(
     scheme: str, what: str, lost: list[int], keys: list[str], restarts: int, losing: Simulate
 ) -> None:
     """Of a group of 32 GPUs the first stands for what it has."""
@@ -363,7 +365,7 @@ ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
 @pytest.mark.parametrize(
     ("lost", "from_peers"),
     [
-        # Of 0, 2, 3, 4 ... the second two keep each other's, whoever did before one had left.
+        # Of 0, 2, 3, 4 ... the second two keep each other's, whichever did before one had left.
         pytest.param([(2.5, ONE), (4.5, THREE), (4.5, FOUR)], 0, id="both since one has left"),
         pytest.param(
             [(2.5, TWO), (8.5, THREE), (12.5, "job,software")], 1, id="one by one, made good"
@@ -374,7 +376,7 @@ ONE, TWO, THREE, FOUR = (f"group-{number},hardware" for number in (1, 2, 3, 4))
 def test_shares_are_dealt_anew_for_survivors_too(
     lost: list[tuple[float, str]], from_peers: int, losing: Simulate
 ) -> None:
-    """Nobody saves just in time what the rest of the job takes for lost, and all else is saved."""
+    """What the rest of the job takes for lost is not saved just in time, all else is."""
     record = losing(lost, "strategy.name=replica-drop", "protection.name=just-in-time")
     assert (record["restarts"], record["restarts_from_peers"]) == (1, from_peers)
 
@@ -383,6 +385,6 @@ def test_what_a_failure_needs_is_a_restart() -> None:
     """Also where it is explained."""
     for backup, recoveries in (("neighbour", ["shrink", "restart"]), ("none", ["restart"])):
         scenario = load_scenario("llama3-70b-hgx", [f"model.optimizer_backup={backup}"])
-        printed = explained_recoveries(scenario, ["replica-drop"])
-        found = [one.recovery for one in printed if isinstance(one, ExplainedRecovery)]
+        explained = explained_recoveries(scenario, ["replica-drop"])
+        found = [one.recovery for one in explained if isinstance(one, ExplainedRecovery)]
         assert [one for one in found if one != "rejoin"] == recoveries

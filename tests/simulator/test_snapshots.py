@@ -181,7 +181,7 @@ def test_what_is_older_than_the_checkpoint_is_of_no_use() -> None:
 def test_what_two_restarts_find(
     before: list[Failure], first: object, after: list[Failure], second: object
 ) -> None:
-    """The first began at 400 and told all there was; the job goes on at 500."""
+    """The first began at 400 and reported all there was; the job goes on at 500."""
     memory = filled()
     assert found(memory, *before) == first
     memory.guard(range(4), 400.0, 500.0)
@@ -222,14 +222,14 @@ def test_survivors_hold_the_state_of_the_last_step() -> None:
     assert found(memory_of(tier(policy=None)), failure(185.0, 0, "job")) == (1, None)
 
 
-def test_nobody_has_to_ask_for_a_snapshot_before_it_may_be_due() -> None:
+def test_no_snapshot_is_due_before_the_stated_time() -> None:
     slot = SnapshotSlot(tier(lag_s=5.0))
     assert slot.not_due_before(0, 0.0, 0) == (2, inf)
     slot.put(saved(2, 20.0))
     assert slot.not_due_before(2, 20.0, 0) == (4, inf)
 
 
-def test_nobody_has_to_ask_for_a_snapshot_before_the_last_one_is_whole() -> None:
+def test_no_snapshot_is_due_before_the_last_one_is_whole() -> None:
     """Worth taking again 10 s after the last one, but only one at a time is taken."""
     policy = FollowingHazard(1.0, 0.0, 1, constant_rate(1 / 50.0), (1.0,))
     worth_s = best_period_s(1.0, 50.0, 0.0) - 1.0
@@ -302,8 +302,8 @@ class WithBytes:
                 assert np.array_equal(member.share, self.shares[node])
 
 
-def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
-    """One loss a group is rebuilt byte by byte; of two the code says that it cannot."""
+def test_each_restart_finds_the_bytes_that_it_names() -> None:
+    """One loss a group is rebuilt byte by byte; of two the code reports that it cannot."""
     question = resolve(load_scenario("spare-sound", JOB))
     job = question.job(1)
     peers = question.protected.protection.peers
@@ -323,8 +323,8 @@ def test_each_restart_finds_the_bytes_it_says_it_finds() -> None:
 @pytest.mark.slow
 def test_no_snapshot_is_whole_before_its_copies_are_launched() -> None:
     changes: dict[str, object] = {"protection.name": "reft", "protection.launch_s": 5.0}
-    asked = load_scenario("spare-sound", changes)
-    whole = resolve(asked).protected.snapshot_cost.lag_s
-    sooner = resolve(asked.with_({"protection.launch_s": 0.0})).protected
+    scenario = load_scenario("spare-sound", changes)
+    whole = resolve(scenario).protected.snapshot_cost.lag_s
+    sooner = resolve(scenario.with_({"protection.launch_s": 0.0})).protected
     assert sooner.times.copy_s < 5.0
     assert whole == pytest.approx(5.0 + sooner.snapshot_cost.lag_s - sooner.times.copy_s)

@@ -1,4 +1,4 @@
-"""Jobs that would never end say so."""
+"""Jobs that would never end are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 @pytest.mark.parametrize(
     "setting", ["times.shrink_s=1e9", "times.shrink_s=1e8", "times.compute_s=1e9"]
 )
-def test_a_job_that_fails_for_ever_says_so(setting: str, ask: Ask) -> None:
+def test_a_job_that_fails_for_ever_is_refused(setting: str, ask: Ask) -> None:
     printed = ask.refused("run", "spare-study", "--set", "job.steps=5", "--set", setting)
     assert "would never end" in printed or "more than a million failures" in printed
 

@@ -1,4 +1,4 @@
-"""The training loop, simulated by an engine that answers from a script: whole event logs, by hand.
+"""The training loop, simulated by an engine that follows a script: whole event logs, by hand.
 
 In all of them a type takes 10 s to compute, an all-reduce 2 s, a checkpoint 5 s, a restart 100 s, a
 load 3 s and the controller 1 s, so a step without failures takes 12 s.
@@ -38,9 +38,9 @@ Missing = Sequence[int]
 
 
 class ScriptedEngine:
-    """Answers the n-th all-reduce (and the n-th save) with the n-th entry of a list.
+    """Ends the n-th all-reduce (and the n-th save) with the n-th entry of a list.
 
-    An entry names the members that are missing; after the last entry nobody is missing any more.
+    An entry names the members that are missing; after the last entry no group is missing any more.
     No step is quiet.
     """
 
@@ -167,7 +167,7 @@ def test_the_checkpoint_of_a_writer_that_is_down_is_written_by_the_next() -> Non
     assert progress.simulated_steps == 4
 
 
-def test_the_last_checkpoint_is_never_left_out_and_everybody_waits_for_it() -> None:
+def test_the_last_checkpoint_is_never_left_out_and_every_group_waits_for_it() -> None:
     engine = ScriptedEngine(saves=[(), (0,)])
     strategy = Obedient(3, [], checkpoint_waits=False)
     events, _ = log_and_progress(strategy, engine, failed_writer="skips", steps=3)
@@ -217,14 +217,14 @@ def test_a_job_gives_up_in_a_step_that_each_recovery_loses_again(
     assert (progress.restarts, progress.completed_steps) == (0, 0)
 
 
-def test_every_checkpoint_is_reported_to_who_asked_for_progress() -> None:
+def test_every_checkpoint_is_reported_as_progress_on_request() -> None:
     job = small_job(Scripted({}))
-    printed: list[tuple[int, float]] = []
+    reported: list[tuple[int, float]] = []
     training = Training(
-        job.work, job.rules, Obedient(3, []), None, lambda *now: printed.append(now)
+        job.work, job.rules, Obedient(3, []), None, lambda *now: reported.append(now)
     )
     simulate(training, ScriptedEngine())
-    assert printed == [(2, 29.0), (4, 58.0)]
+    assert reported == [(2, 29.0), (4, 58.0)]
 
 
 @pytest.mark.parametrize("rule", ["sound", "study"])
@@ -232,7 +232,7 @@ def test_every_checkpoint_is_reported_to_who_asked_for_progress() -> None:
 def test_whatever_fails_time_is_accounted_for_and_the_job_is_done(
     rule: str, data: st.DataObject
 ) -> None:
-    """Up to six all-reduces lack somebody; then all goes well, and the job comes to its end.
+    """Up to six all-reduces lack a group; then all goes well, and the job comes to its end.
 
     The seconds by phase add up to the time, no event is earlier than the one before it, and steps
     count up by one but for the leaps back that restarts make.

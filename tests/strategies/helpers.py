@@ -15,16 +15,16 @@ from faultline.strategies.stage_work import StageWork
 _FACTS = {one.name for one in fields(JobShape)}
 
 
-def options_of(scheme: str, **printed: Any) -> StrategyOptions:
-    """Return a scheme's options, where some of what is told are facts of its job."""
-    facts = {key: value for key, value in printed.items() if key in _FACTS}
-    chosen = {key: value for key, value in printed.items() if key not in _FACTS}
+def options_of(scheme: str, **stated: Any) -> StrategyOptions:
+    """Return a scheme's options, where some of what is given are facts of its job."""
+    facts = {key: value for key, value in stated.items() if key in _FACTS}
+    chosen = {key: value for key, value in stated.items() if key not in _FACTS}
     return strategy_class(scheme).Options(**chosen).for_job(JobShape(**facts))
 
 
-def built(scheme: str, groups: int = 4, redundancy: int = 1, **printed: Any) -> Any:
+def built(scheme: str, groups: int = 4, redundancy: int = 1, **stated: Any) -> Any:
     """Return a scheme with some options, and some facts of its job."""
-    return strategy_class(scheme)(groups, redundancy, options_of(scheme, **printed))
+    return strategy_class(scheme)(groups, redundancy, options_of(scheme, **stated))
 
 
 def lose(scheme: Strategy, *hits: Hit) -> Any:

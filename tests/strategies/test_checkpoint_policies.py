@@ -80,7 +80,7 @@ def test_groups_that_are_down_do_not_fail() -> None:
         FollowingHazard(50.0, 3600.0, 10, steady(1e-3), (0.0, 0.0, 1.0)),
         FollowingHazard(50.0, 3600.0, 1, steady(1e-3), (0.0, 1.0)),
     ],
-    ids=["no failures", "no restarts yet", "nobody left to fail"],
+    ids=["no failures", "no restarts yet", "no group left to fail"],
 )
 def test_without_hazard_it_is_never_due(policy: FollowingHazard) -> None:
     for down in (0, 1):
@@ -111,7 +111,7 @@ def test_with_the_law_of_a_scheme_it_saves_sooner_the_more_groups_are_down(
 ) -> None:
     law = build_strategy(scheme, 201, redundancy).forces_restart()
     policy = FollowingHazard(58.8, 3600.0, 201, steady(1 / 60_000), law)
-    # A scheme masks the first r - 1 failures, whoever it is.
+    # A scheme masks the first r - 1 failures, whichever it is.
     assert all(first_due_s(policy, down) == float("inf") for down in range(redundancy - 1))
     sooner = [first_due_s(policy, down) for down in range(redundancy - 1, 60)]
     assert sooner == sorted(sooner, reverse=True)
@@ -124,7 +124,7 @@ def test_it_follows_a_rate_that_falls() -> None:
 
 
 @given(interval=st.integers(1, 50), done=st.integers(0, 1000))
-def test_every_so_many_steps_nobody_has_to_ask_before_the_next_is_due(
+def test_every_so_many_steps_no_check_is_needed_before_the_next_is_due(
     interval: int, done: int
 ) -> None:
     policy = EverySteps(interval)
@@ -133,7 +133,7 @@ def test_every_so_many_steps_nobody_has_to_ask_before_the_next_is_due(
     assert (step, time_s) == (due, inf)
 
 
-def test_who_never_saves_is_never_asked() -> None:
+def test_a_policy_that_never_saves_needs_no_check() -> None:
     assert Never().not_due_before(7, 1e9, 1e9, 0) == (inf, inf)
 
 
@@ -145,7 +145,7 @@ def test_who_never_saves_is_never_asked() -> None:
     down=st.integers(0, 3),
     factor=st.sampled_from([0.01, 100.0]),
 )
-def test_following_the_hazard_nobody_has_to_ask_before_the_work_is_worth_it(
+def test_following_the_hazard_no_check_is_needed_before_the_work_is_worth_it(
     group_mtbf_s: float, now_s: float, unsaved: float, later: list[float], down: int, factor: float
 ) -> None:
     """Never too late, and no sooner than by a rounding error or where the rate changes."""

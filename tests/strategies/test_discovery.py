@@ -38,8 +38,8 @@ WITHOUT_REDUNDANCY = (
 @pytest.mark.parametrize("scheme", WITHOUT_REDUNDANCY)
 @pytest.mark.parametrize("given", [0, 2, 9])
 def test_most_schemes_have_no_redundancy_to_choose(scheme: str, given: int) -> None:
-    printed = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
-    with pytest.raises(StrategyError, match=printed):
+    message = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
+    with pytest.raises(StrategyError, match=message):
         build_strategy(scheme, 4, given)
 
 
@@ -51,7 +51,7 @@ def test_every_scheme_is_found_by_its_name() -> None:
         assert scheme.summary
 
 
-def test_an_unknown_scheme_is_told_with_those_there_are() -> None:
+def test_an_unknown_scheme_is_refused_with_those_there_are() -> None:
     with pytest.raises(StrategyError, match=r"no scheme 'hope'; use one of .*checkpoint, "):
         strategy_class("hope")
 
@@ -101,9 +101,9 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
     (folder / "half.py").write_text(text)
     (folder / "whole.py").write_text(_GOOD.format(name="Whole", called="whole"))
     assert {"spare", "whole"} <= set(all_strategies())
-    (printed,) = broken_strategies()
-    assert printed.startswith("strategies/half.py is left out: ")
-    assert why in printed
+    (reason,) = broken_strategies()
+    assert reason.startswith("strategies/half.py is left out: ")
+    assert why in reason
     with pytest.raises(StrategyError, match=r"no scheme 'half'; strategies/half\.py is left out"):
         strategy_class("half")
 
@@ -118,6 +118,6 @@ def test_of_two_schemes_of_one_name_neither_is_used(folder: Path) -> None:
 
 def test_commands_go_on_and_name_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "half.py").write_text("class Half(:\n")
-    asked = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
-    assert main(["run", "spare-sound", *asked]) == 0
+    words = ["--set", "strategy.name=checkpoint", "--set", "job.groups=4", "--set", "job.steps=3"]
+    assert main(["run", "spare-sound", *words]) == 0
     assert "faultline: strategies/half.py is left out: line 1" in capsys.readouterr().err

@@ -28,7 +28,7 @@ ALL_BUT_FOUR = [Hit(group, 0, 6, 8) for group in range(4)]
 @pytest.mark.parametrize(
     ("scheme", "redundancy", "job", "little", "hits", "refused", "allowed"),
     [
-        # Nobody has a second stage: the pipeline idles, or all are formed anew at once.
+        # No pipeline has a second stage: the pipeline idles, or all are formed anew at once.
         ("mecefo", 1, EIGHT, {"stages_that_fit": 1}, ONE_NODE, {"batch_share": 0.75}, None),
         ("bamboo", 1, EIGHT, {"stages_that_fit": 1}, ONE_NODE, {"pace": 32 / 31}, {"pace": 1.5}),
         # The pipeline of seven has to merge with another.
@@ -81,8 +81,8 @@ def test_a_shared_optimizer_needs_so_many_groups() -> None:
 @pytest.mark.parametrize("scheme", ["dp-drop", "ntp"])
 def test_nor_does_a_restart_go_on_with_fewer(scheme: str) -> None:
     """Three of four replicas have lost a GPU each, and are dropped; one is too few, two are not."""
-    printed: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "pod_groups": 1, **DOMAIN}
-    strategy = built(scheme, **printed)
+    stated: dict[str, Any] = {"least_groups": 2, "least_tensor": 16, "pod_groups": 1, **DOMAIN}
+    strategy = built(scheme, **stated)
     for group, left in enumerate([(1, 2, 3), (2, 3), ()]):
         strategy.on_hit(Hit(group, 3, 3, 16))
         before = strategy.states_refused
@@ -108,10 +108,10 @@ def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
         "times.all_reduce_s=1",
         "times.checkpoint_write_s=1",
     ]
-    asked = resolve(load_scenario("spare-sound", changes))
+    resolved = resolve(load_scenario("spare-sound", changes))
     waited_s = []
     for least in (1, 2):
-        job, scheme = asked.job(1), asked.strategy()
+        job, scheme = resolved.job(1), resolved.strategy()
         scheme.shape = replace(scheme.shape, least_groups=least)
         progress = replayed(job, scheme)
         waited_s.append(progress.seconds["restart"])
@@ -120,7 +120,7 @@ def test_a_job_waits_for_repairs_rather_than_go_on_with_too_few() -> None:
 
 
 def holders_of(members: list[int]) -> list[set[int]]:
-    """Return who has the share of each member: two by two, three at the end of an odd number."""
+    """Return the holders of each share: two by two, three at the end of an odd number."""
     pairs = [set(members[at : at + 2]) for at in range(0, len(members) - 1, 2)]
     if len(members) % 2:
         last = pairs.pop() if pairs else set()
@@ -129,18 +129,18 @@ def holders_of(members: list[int]) -> list[set[int]]:
 
 
 @given(members=st.sets(st.integers(0, 30), min_size=1, max_size=9), data=st.data())
-def test_a_share_is_lost_with_two_who_keep_each_others(
+def test_a_share_is_lost_with_two_that_keep_each_others(
     members: set[int], data: st.DataObject
 ) -> None:
-    """Of three in a ring, any two are one and who keeps its share."""
-    everybody = sorted(members)
-    missing = sorted(data.draw(st.sets(st.sampled_from(everybody), min_size=1)))
-    alone = len(everybody) == 1
-    together = any(len(pair.intersection(missing)) > 1 for pair in holders_of(everybody))
-    assert loses_a_share(everybody, missing, "neighbour") == (alone or together)
-    assert loses_a_share(everybody, missing, "none")
-    assert not loses_a_share(everybody, missing, None)
+    """Of three in a ring, any two are one and the keeper of its share."""
+    group = sorted(members)
+    missing = sorted(data.draw(st.sets(st.sampled_from(group), min_size=1)))
+    alone = len(group) == 1
+    together = any(len(pair.intersection(missing)) > 1 for pair in holders_of(group))
+    assert loses_a_share(group, missing, "neighbour") == (alone or together)
+    assert loses_a_share(group, missing, "none")
+    assert not loses_a_share(group, missing, None)
 
 
-def test_with_nobody_nothing_is_lost() -> None:
+def test_without_members_nothing_is_lost() -> None:
     assert not loses_a_share([0, 1], [], "none")

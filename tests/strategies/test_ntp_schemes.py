@@ -106,7 +106,7 @@ def test_hosts_and_switches_may_lie_across_domains() -> None:
 
 
 @pytest.mark.parametrize("scheme", Scheme)
-def test_a_job_of_which_nothing_is_left_has_nobody_to_work_with(scheme: Scheme) -> None:
+def test_a_job_of_which_nothing_is_left_has_no_group_to_work_with(scheme: Scheme) -> None:
     plan = struck(built(scheme, groups=2), [Hit(0, 0, 255, GPUS), Hit(1, 0, 255, GPUS)]).plan()
     assert plan.members == ()
     assert plan.batch_share == 0.0
@@ -153,7 +153,7 @@ def test_the_batch_is_that_of_the_placement_study(
 def test_every_domain_has_one_place_and_hit_ones_are_in_their_replica(
     counts: list[int], pod: int
 ) -> None:
-    """Nobody leaves his pod, and as few stages move as replicas have broken domains twice.
+    """No domain leaves its pod, and as few stages move as replicas have broken domains twice.
 
     A replica can keep each of its broken domains at its stage unless two of them have the same.
     """
@@ -176,7 +176,7 @@ def test_every_domain_has_one_place_and_hit_ones_are_in_their_replica(
     assert twice <= changed <= 2 * twice
 
 
-def test_who_gets_another_stage_is_sent_its_state_once() -> None:
+def test_a_group_with_another_stage_is_sent_its_state_once() -> None:
     """Of groups 1 and 2 the first domains are hit: they share a replica, one as its second stage.
 
     The healthy second stage of group 1 goes to the first of group 2. Once repaired, both go back.
@@ -193,8 +193,8 @@ def test_who_gets_another_stage_is_sent_its_state_once() -> None:
     assert struck(built(Scheme.NTP, pod_groups=1), gpu(1, 0) + gpu(2, 0)).migration() is None
 
 
-def test_groups_with_new_hardware_come_back_and_nobody_leaves_for_them() -> None:
-    """Twelve hit domains are two replicas, and nine still are; those who train go on."""
+def test_groups_with_new_hardware_come_back_and_none_leaves_for_them() -> None:
+    """Twelve hit domains are two replicas, and nine still are; those that train go on."""
     hits = [*gpu(5, 0, 40, 70), *gpu(9, 0, 40)]
     hits += [hit for group in range(10, 17) for hit in gpu(group, 0)]
     strategy = struck(built(Scheme.DP_DROP), hits)
@@ -216,8 +216,8 @@ def test_power_is_raised_in_replicas_that_are_hit_and_costs_energy() -> None:
     assert pw.plan().power == pytest.approx(1.0 + (needed - 1.0) / 128)
     assert plain.plan().power == 1.0
     for scheme in ("ntp", "ntp-pw"):
-        asked = load_scenario("ntp-32k", ["job.steps=20000", f"strategy.name={scheme}"])
-        record = run(asked, 1)
+        scenario = load_scenario("ntp-32k", ["job.steps=20000", f"strategy.name={scheme}"])
+        record = run(scenario, 1)
         rated_j = 1400.0 * 3600.0 * record["gpu_hours"]
         if scheme == "ntp":
             assert record["energy_j"] == pytest.approx(rated_j)

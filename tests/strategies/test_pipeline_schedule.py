@@ -51,7 +51,7 @@ def recursion(stages: list[StageWork], count: int) -> float:
 
 
 @given(pipelines, micro_batches)
-def test_the_iteration_takes_what_a_recursion_says(stages: list[StageWork], count: int) -> None:
+def test_the_iteration_takes_what_a_recursion_gives(stages: list[StageWork], count: int) -> None:
     """And is no shorter than its chains of work.
 
     Each stage needs the first activations, then all its work, then what comes before it.

@@ -1,4 +1,4 @@
-"""ReCycle: the schedule of re-routed micro-batches, and who does which stage."""
+"""ReCycle: the schedule of re-routed micro-batches, and which node does which stage."""
 
 from __future__ import annotations
 
@@ -252,8 +252,8 @@ def lose(scheme: Strategy, *nodes: tuple[int, int]) -> Any:
     return helpers.lose(scheme, *(Hit(group, node, node, 4) for group, node in nodes))
 
 
-def recycle(groups: int = 3, **printed: object) -> Any:
-    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | printed)
+def recycle(groups: int = 3, **stated: object) -> Any:
+    return helpers.built("recycle", groups, **{"stages": 4, "micro_batches": 4} | stated)
 
 
 def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
@@ -269,7 +269,7 @@ def test_a_loss_moves_nothing_and_a_second_of_the_stage_swaps_roles() -> None:
     second = lose(scheme, (0, 2))
     assert second.recovery.moves == (Move(0, 0, 2, 4),)
     assert scheme.plan().pace == 1.0
-    # Who did stage 0 does stage 2 now: its loss is one of stage 2.
+    # The node of stage 0 does stage 2 now: its loss is one of stage 2.
     third = lose(scheme, (0, 0))
     assert third.recovery.moves == (Move(0, 1, 2, 4),)
     # The first back takes the role that lacks most, its own if that does.
@@ -306,7 +306,7 @@ def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:
         assert isinstance(lose(scheme, node), Continue), number
     assert scheme.plan().pace >= 12 / 7
     assert isinstance(lose(scheme, (2, 0)), WipeOut)
-    # All who have a stage's state at once.
+    # All that have a stage's state at once.
     scheme = recycle()
     assert isinstance(lose(scheme, (0, 1), (1, 1), (2, 1)), WipeOut)
     # From storage, the others do that stage too.
@@ -317,7 +317,7 @@ def test_all_but_one_of_each_stage_may_be_lost_and_no_more() -> None:
     assert scheme.masked_failures() == pytest.approx(12 * sum(1 / k for k in range(4, 13)))
 
 
-@pytest.mark.parametrize("printed", [{}, {"role_swaps": False, "schedule": "split"}])
-def test_it_keeps_the_contract(printed: dict[str, object]) -> None:
+@pytest.mark.parametrize("stated", [{}, {"role_swaps": False, "schedule": "split"}])
+def test_it_keeps_the_contract(stated: dict[str, object]) -> None:
     scheme = type(recycle())
-    check_scheme(scheme, groups=6, options=scheme.Options(**printed), engines=not printed)
+    check_scheme(scheme, groups=6, options=scheme.Options(**stated), engines=not stated)

@@ -58,7 +58,7 @@ def test_a_set_is_lost_with_its_last_group(
         assert scheme.plan() == StepPlan(tuple(sorted(left)), 1, 3)
 
 
-def test_who_waits_for_the_checkpoint_is_a_choice() -> None:
+def test_which_groups_wait_for_the_checkpoint_is_a_choice() -> None:
     assert replication(6, 3).checkpoint_waits
     assert not replication(6, 3, checkpoint_waits=False).checkpoint_waits
 
@@ -73,7 +73,7 @@ def test_a_degree_that_does_not_fit_is_refused(degree: int) -> None:
 def test_the_gradients_of_the_survivors_are_those_of_all_types(
     data: st.DataObject, sees: str
 ) -> None:
-    """Any failures until a wipe-out: one survivor a set answers for its types, each counted once.
+    """Any failures until a wipe-out: one survivor a set provides its types, each counted once.
 
     A wipe-out comes exactly with the failure that takes the last group of a set.
     """
@@ -96,8 +96,8 @@ def test_the_gradients_of_the_survivors_are_those_of_all_types(
         if lost:
             return
         assert verdict.dropped == tuple(seen)
-        answering = [min(members & set(one)) for one in sets]
-        total = sum(gradients[list(sets[group // degree])].sum(axis=0) for group in answering)
+        providers = [min(members & set(one)) for one in sets]
+        total = sum(gradients[list(sets[group // degree])].sum(axis=0) for group in providers)
         np.testing.assert_allclose(total, gradients.sum(axis=0))
 
 
@@ -107,7 +107,7 @@ def test_the_gradients_of_the_survivors_are_those_of_all_types(
     returning=st.sets(st.integers(0, 29)),
 )
 @settings(max_examples=200, deadline=None)
-def test_a_scheme_forgets_the_failures_of_those_who_return(
+def test_a_scheme_forgets_the_failures_of_groups_that_return(
     scheme: str, failing: list[int], returning: set[int]
 ) -> None:
     strategy = build_strategy(scheme, 30, 4)

@@ -98,9 +98,9 @@ def test_a_layout_without_a_ruler_is_refused() -> None:
 def test_every_gradient_counts_exactly_once_after_any_failures(data: st.DataObject) -> None:
     """Over any batches of failures until a wipe-out.
 
-    - every type is answered for by one survivor, which has it among its first S;
-    - the survivors' sum over the types they answer for is the sum over all types;
-    - what a group computed before and its patch make up what it has to compute: nobody answers for
+    - every type is provided by one survivor, which has it among its first S;
+    - the survivors' sum over the types they provide is the sum over all types;
+    - what a group computed before and its patch make up what it has to compute: no group provides
       a type that it never computed;
     - a wipe-out comes exactly when a type has lost all its hosts.
     """
@@ -124,13 +124,13 @@ def test_every_gradient_counts_exactly_once_after_any_failures(data: st.DataObje
         assert verdict.dropped == tuple(batch)
         members = scheme.plan().members
         assert members == tuple(sorted(set(range(groups)) - failed))
-        answering = shards.assignment()
-        for shard_type, group in enumerate(answering):
+        providers = shards.assignment()
+        for shard_type, group in enumerate(providers):
             assert group in members
             assert shard_type in shards.stack(group)[: shards.stacks]
         total = np.zeros(4)
         for group in members:
-            decided = [i for i, answers in enumerate(answering) if answers == group]
+            decided = [i for i, provider in enumerate(providers) if provider == group]
             assert len(decided) <= shards.stacks
             total += gradients[decided].sum(axis=0)
         np.testing.assert_allclose(total, gradients.sum(axis=0))

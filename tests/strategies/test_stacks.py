@@ -80,7 +80,7 @@ def fewest_moves_by_brute_force(stacks: dict[int, list[int]], types: int, slots:
 
 
 def fail_and_compare(shards: StackedShards, failed: list[int]) -> bool:
-    """Fail groups, compare RECTLR's answer with the oracles; False after a wipe-out."""
+    """Fail groups, compare RECTLR's result with the oracles; False after a wipe-out."""
     types, before = shards.groups, shards.stacks
     stacks = {u: s for u, s in stacks_of_survivors(shards).items() if u not in failed}
     reordering = shards.fail(failed)

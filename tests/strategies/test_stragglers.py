@@ -62,7 +62,7 @@ def test_slow_nodes_come_together() -> None:
 def test_ski_rental_is_at_most_twice_the_best_in_hindsight(
     prices: list[float], rates: list[float], length_s: float
 ) -> None:
-    """Simulated event by event: slow for a time that nobody knows, each remedy losing less.
+    """Simulated event by event: slow for an unknown time, each remedy losing less.
 
     Of several remedies, the prices of those before the last come on top.
     """

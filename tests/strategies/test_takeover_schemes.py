@@ -1,4 +1,4 @@
-"""Schemes that work around lost stages: MeCeFO, Bamboo, Oobleck, Varuna, told hit by hit."""
+"""Schemes that work around lost stages: MeCeFO, Bamboo, Oobleck, Varuna, notified hit by hit."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_a_stage_hit_twice_is_back_after_both_repairs() -> None:
     assert lost.of(1) == {3}
     assert lost.repair(gpu(1, 3)) == (3,)
     assert (lost.of(1), lost.nodes_left(1)) == (frozenset(), 8)
-    # A repair that nobody has heard the failure of changes nothing.
+    # A repair whose failure was never reported changes nothing.
     assert lost.repair(gpu(0, 2)) == ()
 
 
 @given(
     stages=st.integers(1, 9), side=st.sampled_from(["lighter", "before", "split"]), data=st.data()
 )
-def test_every_stage_is_done_by_somebody(stages: int, side: Side, data: st.DataObject) -> None:
+def test_every_stage_is_done_by_a_node(stages: int, side: Side, data: st.DataObject) -> None:
     carriers, down = Carriers(stages, side), set[int]()
     for stage in data.draw(st.lists(st.integers(0, stages - 1), max_size=30)):
         if stage in down:
@@ -137,9 +137,9 @@ def test_take_over_by_hand(
 def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pace: float) -> None:
     """8 x + 6 over 15 with eight micro-batches; measured: 28.12k tokens/s without a fault."""
     scheme = built("mecefo", **options)
-    printed = lose(scheme, gpu(2, 5))
-    assert isinstance(printed, Continue)
-    assert (printed.dropped, printed.carried_on, printed.patch) == ((), (2,), {2: 1})
+    verdict = lose(scheme, gpu(2, 5))
+    assert isinstance(verdict, Continue)
+    assert (verdict.dropped, verdict.carried_on, verdict.patch) == ((), (2,), {2: 1})
     assert scheme.plan().pace == pytest.approx(pace)
     assert scheme.plan() is scheme.plan()
     assert scheme.plan().batch_share == 1.0
@@ -147,12 +147,12 @@ def test_all_wait_for_the_pipeline_that_lost_a_stage(options: dict[str, Any], pa
     assert scheme.plan().pace == 1.0
 
 
-def test_who_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
+def test_a_node_that_takes_a_stage_over_fetches_it_from_another_pipeline() -> None:
     scheme = built("mecefo")
-    printed = lose(scheme, gpu(0, 1)).recovery
-    assert (printed.kind, printed.moves) == ("take-over", (Move(0, 0, 1, 8),))
+    recovery = lose(scheme, gpu(0, 1)).recovery
+    assert (recovery.kind, recovery.moves) == ("take-over", (Move(0, 0, 1, 8),))
     # The stage's ring of all pipelines, and the pipeline itself.
-    assert printed.communicators == (Communicators(1, 1 / 8), Communicators(1, 1 / 4))
+    assert recovery.communicators == (Communicators(1, 1 / 8), Communicators(1, 1 / 4))
     # Node 0 does two stages by now: when it goes, both move on.
     assert lose(scheme, gpu(0, 0)).recovery.moves == (Move(0, 2, 0, 8), Move(0, 2, 1, 8))
     assert lose(scheme, gpu(2, 7), gpu(3, 1)).recovery.moves == (Move(2, 6, 7, 8), Move(3, 0, 1, 8))
@@ -166,8 +166,8 @@ def test_a_failure_of_what_is_down_interrupts_nothing(name: str) -> None:
     scheme = built(name)
     lose(scheme, gpu(0, 1))
     before = scheme.plan()
-    printed = lose(scheme, gpu(0, 1))
-    assert printed == Continue((), carried_on=(0,), recovery=None)
+    verdict = lose(scheme, gpu(0, 1))
+    assert verdict == Continue((), carried_on=(0,), recovery=None)
     assert scheme.plan() == before
     assert scheme.on_repair(gpu(0, 1)) is None
     assert scheme.on_repair(gpu(0, 1)) is not None
@@ -264,8 +264,8 @@ def test_bamboo_spreads_the_work_over_the_nodes_that_are_left() -> None:
     assert half.plan().pace == pytest.approx(1 + 0.5 / 31)
 
 
-def kind(printed: Any) -> str:
-    return str(printed.recovery.kind)
+def kind(verdict: Any) -> str:
+    return str(verdict.recovery.kind)
 
 
 def test_a_node_and_its_shadow_are_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,11 +280,11 @@ def test_an_overload_lasts_until_too_many_are_or_a_node_is_back(
 ) -> None:
     monkeypatch.setattr(bamboo, "_OVERLOADED_SHARE", 0.1)
     scheme = built("bamboo")
-    printed = lose(scheme, gpu(0, 3)).recovery
+    recovery = lose(scheme, gpu(0, 3)).recovery
     # The shadow has the state, and its pipeline alone meets.
-    assert (printed.moves, printed.communicators) == ((), (Communicators(1, 1 / 4),))
+    assert (recovery.moves, recovery.communicators) == ((), (Communicators(1, 1 / 4),))
     assert scheme.plan().pace == pytest.approx(1.5)
-    # The shadow of stage 3, on node 2, is lost as well: all meet, and nobody is overloaded.
+    # The shadow of stage 3, on node 2, is lost as well: all meet, and no node is overloaded.
     assert kind(lose(scheme, gpu(0, 2))) == "re-form"
     assert scheme.plan().pace == pytest.approx(32 / 30)
     assert kind(lose(scheme, gpu(1, 2))) == "local-rendezvous"
@@ -297,10 +297,10 @@ def test_an_overload_lasts_until_too_many_are_or_a_node_is_back(
 
 def test_pipelines_that_are_re_formed_make_a_communicator_a_layer() -> None:
     scheme = built("oobleck", layers=24)
-    printed = lose(scheme, gpu(0, 3)).recovery
-    assert printed.communicators == (Communicators(24, 1 / 8),)
-    assert {move.receiver for move in printed.moves} == {0, 1, 2, 4, 5, 6, 7}
-    assert sum(move.share for move in printed.moves) == pytest.approx(1.0)
+    recovery = lose(scheme, gpu(0, 3)).recovery
+    assert recovery.communicators == (Communicators(24, 1 / 8),)
+    assert {move.receiver for move in recovery.moves} == {0, 1, 2, 4, 5, 6, 7}
+    assert sum(move.share for move in recovery.moves) == pytest.approx(1.0)
     back = scheme.on_repair(gpu(0, 3))
     assert (back.starts_processes, back.is_expected) == (True, True)
 
@@ -351,7 +351,7 @@ def test_closed_forms_see_the_stages(name: str, stages: int) -> None:
     assert built(name, stages=stages).masked_failures() == pytest.approx(expected)
 
 
-def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
+def test_schemes_report_how_many_stages_a_gpu_had_to_hold() -> None:
     """A neighbour has two, and so has every node of Bamboo; of 16 layers 7 nodes hold 3 each."""
     assert [built(name).stages_held for name in SCHEMES] == [1.0, 2.0, 1.0, 1.0]
     mecefo = built("mecefo")
@@ -362,7 +362,7 @@ def test_schemes_say_how_many_stages_a_gpu_had_to_hold() -> None:
     assert oobleck.stages_held == 1.5
 
 
-def test_nobody_is_left_after_the_coupon_collectors_number() -> None:
+def test_no_group_is_left_after_the_coupon_collectors_number() -> None:
     """Mean of random orders with repetition, within four standard errors."""
     rng = np.random.default_rng(0)
     counts = []

@@ -142,8 +142,8 @@ def lengths(nodes: Sequence[int], least: int) -> tuple[int, ...]:
         [[(group, place) for place in range(n)] for group, n in enumerate(nodes)], least
     )
     if left:
-        everybody = [(group, place) for group, n in enumerate(nodes) for place in range(n)]
-        assert sorted(node for pipeline in left for node in pipeline) == everybody
+        all_nodes = [(group, place) for group, n in enumerate(nodes) for place in range(n)]
+        assert sorted(node for pipeline in left for node in pipeline) == all_nodes
         assert len({pipeline[0][0] for pipeline in left}) == len(left)
     return tuple(map(len, left))
 

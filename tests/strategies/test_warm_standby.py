@@ -1,4 +1,4 @@
-"""Warm standbys: who moves what, how many there are, and hot restarts in place."""
+"""Warm standbys: which group moves what, how many there are, and hot restarts in place."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ JOB = {
 def job_with(tmp_path: Path, **changes: object):  # type: ignore[no-untyped-def]
     path = tmp_path / "own.toml"
     path.write_text("version = 2\n", encoding="utf-8")
-    printed = {key.replace("__", "."): value for key, value in changes.items()}
-    return load_scenario(str(path), JOB | printed)
+    stated = {key.replace("__", "."): value for key, value in changes.items()}
+    return load_scenario(str(path), JOB | stated)
 
 
 def test_standbys_run_out_and_then_processes_start_on_what_is_found(tmp_path: Path) -> None:
-    """Two standbys that nobody replaces, then 600 s more each; with a quick replacement, none."""
-    asked = job_with(tmp_path, strategy__name="warm-standby", recovery__standbys=2)
-    prices = recovery_prices(asked)
+    """Two standbys without replacement, then 600 s more each; with a quick replacement, none."""
+    scenario = job_with(tmp_path, strategy__name="warm-standby", recovery__standbys=2)
+    prices = recovery_prices(scenario)
     short_s = prices.duration_s(TAKEN_ROLE.without_standbys())
     each_s = prices.duration_s(TAKEN_ROLE)
     assert short_s == pytest.approx(each_s + 600.0 + prices.launch_s)
-    quick, never = (run(asked.with_({"recovery.replenish_s": s}), 1) for s in (1.0, 1e9))
+    quick, never = (run(scenario.with_({"recovery.replenish_s": s}), 1) for s in (1.0, 1e9))
     for record in (quick, never):
         assert record["restarts"] == 0
         assert record["reorderings"] > 4
@@ -105,7 +105,7 @@ def test_standbys_run_out_and_then_processes_start_on_what_is_found(tmp_path: Pa
 def test_failures_of_software_restart_in_place_and_again_they_evict(
     engine: str, tmp_path: Path
 ) -> None:
-    asked = job_with(
+    scenario = job_with(
         tmp_path,
         strategy__name="checkpoint",
         recovery__preset="stock",
@@ -115,18 +115,18 @@ def test_failures_of_software_restart_in_place_and_again_they_evict(
         failures__mtbf_s=500.0,
         checkpoint__interval_steps=1,
     )
-    prices = recovery_prices(asked)
+    prices = recovery_prices(scenario)
     found_s, in_place_s = (prices.duration_s(one) for one in (RESTART, RESTART_AS_IS))
     assert found_s - in_place_s == pytest.approx(prices.hardware_s)
-    soft = run(asked.with_({"failures.hardware_share": 0.0}), 1, engine)  # type: ignore[arg-type]
-    hard = run(asked.with_({"failures.hardware_share": 1.0}), 1, engine)  # type: ignore[arg-type]
+    soft = run(scenario.with_({"failures.hardware_share": 0.0}), 1, engine)  # type: ignore[arg-type]
+    hard = run(scenario.with_({"failures.hardware_share": 1.0}), 1, engine)  # type: ignore[arg-type]
     assert soft["restarts"] > 1
     # Once the job fails again in the very step that would have been saved.
     evicted_s = soft["restart_s"] - soft["restarts"] * in_place_s
     assert evicted_s == pytest.approx(prices.hardware_s)
     assert hard["restart_s"] == pytest.approx(hard["restarts"] * found_s)
     # Nothing is saved between failures: each but the first evicts.
-    again = asked.with_(
+    again = scenario.with_(
         {"failures.hardware_share": 0.0, "checkpoint.interval_steps": 10**6, "job.steps": 40}
     )
     record = run(again, 1, engine)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ def bursts(
     return np.array([time_s for time_s in sorted(times) if time_s < span_s])
 
 
-def test_a_long_log_tells_the_bursts_that_were_drawn() -> None:
+def test_a_long_log_reveals_the_bursts_that_were_drawn() -> None:
     found = fit_bursts(bursts(2_000, 0.8, 600.0, 400 * DAY_S, 1), 400 * DAY_S)
     assert found is not None
     assert found.found
@@ -38,7 +38,7 @@ def test_failures_of_one_instant_count_once() -> None:
 
 
 def test_independent_failures_have_no_bursts() -> None:
-    """As often as the test says: 5 % of the logs."""
+    """At the rate that the test states: 5 % of the logs."""
     found = [fit_bursts(bursts(80, 0.0, 1.0, 60 * DAY_S, seed), 60 * DAY_S) for seed in range(40)]
     assert sum(one is not None and one.found for one in found) <= 6
     assert all(one is None or one.found or one.excess.low == 1.0 for one in found)
@@ -52,7 +52,7 @@ def test_one_burst_alone_is_fitted() -> None:
     assert np.isfinite([found.excess.low, found.excess.high, found.within_s.high]).all()
 
 
-def test_few_failures_and_short_logs_tell_nothing() -> None:
+def test_few_failures_and_short_logs_reveal_nothing() -> None:
     assert fit_bursts([float(at) for at in range(19)], 60 * DAY_S) is None
     assert fit_bursts([100.0 * at for at in range(40)], 4_000.0) is None
 

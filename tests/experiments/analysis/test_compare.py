@@ -1,4 +1,4 @@
-"""Paired comparisons: against scipy and by hand, and as ``faultline compare`` tells them."""
+"""Paired comparisons: against scipy and by hand, and as ``faultline compare`` prints them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ seeds = 3
 
 
 def sweep_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return runs as a sweep has them; every one finished unless it says otherwise."""
+    """Return runs as a sweep has them; each is finished unless it states otherwise."""
     usual = {"status": "ok", "error": None, "steps": 10, "completed_steps": 10}
     return pd.DataFrame([usual | {"run_id": f"{place}"} | row for place, row in enumerate(rows)])
 
@@ -102,7 +102,7 @@ def test_three_pairs_by_hand() -> None:
     assert row["high"] == pytest.approx(3 + half, rel=1e-12)
 
 
-def test_every_row_is_what_scipy_says() -> None:
+def test_every_row_is_what_scipy_computes() -> None:
     frame = random_sweep()
     table = compare(frame, SCHEME, "b", [MTBF, R], RATIO)
     assert len(table) == 2 * 2 * 3
@@ -233,7 +233,7 @@ def test_the_order_of_rows_does_not_matter(random: Any, over_all: bool) -> None:
     pd.testing.assert_frame_equal(*(table.reset_index(drop=True) for table in tables))
 
 
-def test_the_mean_over_seeds_is_what_scipy_says() -> None:
+def test_the_mean_over_seeds_is_what_scipy_computes() -> None:
     frame = random_sweep()
     for row in mean_over_seeds(frame, [SCHEME, MTBF, R], RATIO).to_dict(orient="records"):
         sample = values_of(frame, scheme=row[SCHEME], mtbf_s=row[MTBF], r=row[R])
@@ -268,14 +268,15 @@ def test_each_at_its_best(metric: str, better: Callable[..., float]) -> None:
     assert list(best.index) == sorted(best.index)
 
 
-def test_a_setting_of_which_runs_failed_is_not_the_best() -> None:
-    frame = sweep_frame(
-        [
-            {SCHEME: "spare", R: r, "seed": seed, RATIO: ratio}
-            for r, seed, ratio in ((2, 0, 1.0), (3, 0, 3.0), (3, 1, 3.0))
-        ]
-    )
-    assert set(at_best(frame, [SCHEME], [R], RATIO)[R]) == {3}
+@pytest.mark.parametrize("gave_up", [[], [{"seed": 1, "completed_steps": 4}]])
+def test_a_setting_of_which_runs_failed_or_gave_up_is_not_the_best(
+    gave_up: list[dict[str, int]],
+) -> None:
+    """With r = 2 the job looks sooner by the steps that it did, and one seed never ended."""
+    rows = [{"seed": 0}, *gave_up]
+    sooner = [{SCHEME: "spare", R: 2, RATIO: 1.0} | row for row in rows]
+    whole = [{SCHEME: "spare", R: 3, "seed": seed, RATIO: 3.0} for seed in range(2)]
+    assert at_best(sweep_frame(sooner + whole), [], [R], RATIO)[R].tolist() == [3, 3]
 
 
 def test_failed_runs_stay_to_be_counted_where_knobs_are_at_their_best() -> None:
@@ -302,7 +303,7 @@ def test_the_baseline_is_found_by_its_text() -> None:
     assert make_report(frame, RATIO).baseline == "a"
 
 
-def test_the_best_is_told_with_the_knobs_of_both_sides() -> None:
+def test_the_best_is_printed_with_the_knobs_of_both_sides() -> None:
     frame = random_sweep()
     table = make_report(frame, RATIO).sections["at_best"]
     best = {(scheme, mtbf_s): r for scheme, mtbf_s, r in brute_force_best(frame, min)}
@@ -329,7 +330,7 @@ def test_failed_runs_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("time_to_train",), "did you mean 'time_to_train_ratio'?"),
         (("strategy.name",), "no such metric"),
@@ -337,8 +338,10 @@ def test_failed_runs_are_left_out_and_counted() -> None:
         ((RATIO, SCHEME, "d"), "use one of a, b, c"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    with pytest.raises(UserError, match=".*".join(map(str, said.split(" "))).replace("?", r"\?")):
+def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(
+        UserError, match=".*".join(map(str, message.split(" "))).replace("?", r"\?")
+    ):
         make_report(random_sweep(), *arguments)
 
 
@@ -357,7 +360,7 @@ def test_a_sweep_in_which_nothing_varies_is_refused() -> None:
         make_report(one, RATIO, SCHEME)
 
 
-def test_json_says_what_the_table_of_the_sweep_says(directory: Path, ask: Ask) -> None:
+def test_json_has_what_the_table_of_the_sweep_has(directory: Path, ask: Ask) -> None:
     printed = ask.json(directory, "--baseline", "spare")
     assert (printed["metric"], printed["by"], printed["baseline"]) == (RATIO, SCHEME, "spare")
     assert printed["notes"] == []
@@ -451,22 +454,6 @@ def test_mistakes_are_one_line(directory: Path, words: list[str], ask: Ask) -> N
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path, ask: Ask) -> None:
     assert "there is no sweep" in ask.refused(tmp_path)
-
-
-def test_a_setting_under_which_a_job_gave_up_is_not_the_best() -> None:
-    """With r = 2 it looks sooner by the steps that it did, and never came to an end."""
-    runs = pd.DataFrame(
-        {
-            "strategy.redundancy": [2, 2, 3, 3],
-            "seed": [0, 1, 0, 1],
-            "time_to_train_ratio": [2.0, 2.0, 3.0, 3.0],
-            "steps": 100,
-            "completed_steps": [100, 40, 100, 100],
-            "status": "ok",
-        }
-    )
-    best = at_best(runs, [], ["strategy.redundancy"], "time_to_train_ratio")
-    assert best["strategy.redundancy"].tolist() == [3, 3]
 
 
 def test_failures_by_cause_are_outcomes_and_no_axes(tmp_path: Path) -> None:

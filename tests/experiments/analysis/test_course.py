@@ -18,7 +18,7 @@ from tests.experiments.asking import Ask
 RUN = ("run", "spare-sound", "--set", "job.groups=24", "--set", "job.steps=120", "--seed", "2")
 
 # Steps of 10 s; group 1 fails in the second and is dropped, 2 and 3 in the third, which restarts.
-STORY = [
+COURSE = [
     Event(10.0, EventKind.STEP, 1, stacks=1),
     Event(18.0, EventKind.MISSING, 1, (1,)),
     Event(18.5, EventKind.REORDERED, 1, (0,), 2, 3),
@@ -31,7 +31,7 @@ STORY = [
     Event(96.0, EventKind.LOADED, 2),
     Event(106.0, EventKind.STEP, 3, stacks=1),
 ]
-RECORD = {"scenario": "story", "strategy": "spare", "seed": 0, "groups": 4, "step_s": 10.0}
+RECORD = {"scenario": "course", "strategy": "spare", "seed": 0, "groups": 4, "step_s": 10.0}
 
 
 def trace_of(path: Path) -> list[dict[str, Any]]:
@@ -55,9 +55,9 @@ def counts(things: list[dict[str, Any]], name: str) -> list[tuple[float, float]]
     return [(one["ts"] / 1e6, next(iter(one["args"].values()))) for one in found]
 
 
-def test_a_short_story_is_told_group_by_group(tmp_path: Path) -> None:
-    write_timeline(STORY, tmp_path / "story.json", RECORD)
-    things = trace_of(tmp_path / "story.json")
+def test_a_short_course_is_recorded_group_by_group(tmp_path: Path) -> None:
+    write_timeline(COURSE, tmp_path / "course.json", RECORD)
+    things = trace_of(tmp_path / "course.json")
     training = ("training", 96.0, 106.0)
     assert spans(things, 1) == {
         1: [("training", 0.0, 18.0), ("down", 18.0, 34.0), ("restart", 34.0, 96.0), training],
@@ -71,58 +71,58 @@ def test_a_short_story_is_told_group_by_group(tmp_path: Path) -> None:
 
 
 def test_a_group_that_works_on_with_less_is_not_down(tmp_path: Path) -> None:
-    events = [*STORY[:2], Event(18.5, EventKind.REORDERED, 1, (0, 1), 2, 0), STORY[3]]
-    write_timeline(events, tmp_path / "story.json", RECORD)
-    things = trace_of(tmp_path / "story.json")
+    events = [*COURSE[:2], Event(18.5, EventKind.REORDERED, 1, (0, 1), 2, 0), COURSE[3]]
+    write_timeline(events, tmp_path / "course.json", RECORD)
+    things = trace_of(tmp_path / "course.json")
     assert spans(things, 1) == {1: [("training", 0.0, 24.0)]}
     assert counts(things, "groups up") == [(18, 4)]
 
 
-def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_told(tmp_path: Path) -> None:
+def test_one_that_is_taken_over_is_not_down_and_its_recovery_is_recorded(tmp_path: Path) -> None:
     events = [
-        *STORY[:2],
+        *COURSE[:2],
         Event(19.0, EventKind.PHASE, 1, recovery="detect"),
         Event(21.5, EventKind.PHASE, 1, recovery="state"),
         Event(21.5, EventKind.RECOVERED, 1, (1,), recovery="take-over"),
         Event(21.5, EventKind.REORDERED, 1, (0, 1), 2, 0),
-        STORY[3],
+        COURSE[3],
     ]
-    write_timeline(events, tmp_path / "story.json", RECORD)
-    things = trace_of(tmp_path / "story.json")
+    write_timeline(events, tmp_path / "course.json", RECORD)
+    things = trace_of(tmp_path / "course.json")
     assert counts(things, "groups up") == [(18, 4)]
     (job,) = spans(things, 0).values()
     phases = [one for one in job if one[0] in {"detect", "state"}]
     assert phases == [("detect", 18.0, 19.0), ("state", 19.0, 21.5)]
-    # They lie within what is told anyway.
+    # They are within spans that are recorded anyway.
     repairs = [one for one in job if one[0] == "repair"]
     assert any(one[1] <= 18.0 and one[2] >= 21.5 for one in repairs)
 
 
 def test_phases_of_a_restart_are_those_that_are_explained(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
-    words = ["recovery.preset=stock", "~times.restart_s"]
-    asked = ["head-to-head", *(word for change in words for word in ("--set", change))]
-    (explained, *_) = ask.json("explain-recovery", *asked, "--schemes", "checkpoint")["recoveries"]
+    changes = ["recovery.preset=stock", "~times.restart_s"]
+    words = ["head-to-head", *(word for change in changes for word in ("--set", change))]
+    (explained, *_) = ask.json("explain-recovery", *words, "--schemes", "checkpoint")["recoveries"]
     expected = {phase["name"]: phase["duration_s"] for phase in explained["phases"]}
     named = ["--set", "strategy.name=checkpoint", "--set", "job.steps=200"]
-    ask("run", *asked, *named, "--timeline", path)
-    since_s, printed = 0.0, {}
+    ask("run", *words, *named, "--timeline", path)
+    since_s, phases_s = 0.0, {}
     for event in pd.read_csv(path).itertuples():
         kind = EventKind(event.kind)
         if kind is EventKind.WIPE_OUT:
-            printed = {}
+            phases_s = {}
         elif kind is EventKind.PHASE:
-            printed[event.recovery] = event.time_s - since_s
+            phases_s[event.recovery] = event.time_s - since_s
         elif kind is EventKind.LOADED:
             without_load = {name: span for name, span in expected.items() if name != "state"}
-            assert printed == pytest.approx(without_load, abs=1e-6)
+            assert phases_s == pytest.approx(without_load, abs=1e-6)
         elif kind is EventKind.RESTARTED:
             assert event.time_s == since_s
         since_s = event.time_s if kind is not EventKind.FAILURE_IN_RESTART else since_s
-    assert printed
+    assert phases_s
 
 
-def test_a_run_is_told_without_gaps(ask: Ask, tmp_path: Path) -> None:
+def test_a_run_is_recorded_without_gaps(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     record = ask.json(*RUN, "--timeline", path)
     things = trace_of(path)
@@ -152,6 +152,6 @@ def test_tables_hold_the_same_events(ask: Ask, tmp_path: Path) -> None:
 def test_another_suffix_is_refused_before_anything_is_simulated(
     ask: Ask, tmp_path: Path, name: str
 ) -> None:
-    said = ask.refused(*RUN, "--timeline", tmp_path / name)
-    assert "name a file that ends in .json (a trace for Perfetto" in said
+    printed = ask.refused(*RUN, "--timeline", tmp_path / name)
+    assert "name a file that ends in .json (a trace for Perfetto" in printed
     assert not (tmp_path / name).exists()

@@ -1,4 +1,4 @@
-"""Decisions over uncertain inputs, beside problems whose answers are known analytically."""
+"""Decisions over uncertain inputs, beside problems whose solutions are known analytically."""
 
 from __future__ import annotations
 
@@ -157,10 +157,10 @@ def test_candidates_within_the_indifference_zone_tie() -> None:
 
 
 def test_advice_holds_out_of_sample() -> None:
-    """In 200 other worlds, the advice loses what it states, and less than the point answer."""
+    """In 200 other worlds, the advice loses what it states, and less than that of point values."""
     design = normal_design(3, samples=256)
 
-    def played(x: np.ndarray) -> list[np.ndarray]:
+    def simulated(x: np.ndarray) -> list[np.ndarray]:
         # At the medians, the second is best by little; its cost is convex in an unknown input.
         return [
             np.full(len(x), 103.0) + x[:, 1],
@@ -168,11 +168,11 @@ def test_advice_holds_out_of_sample() -> None:
             104.0 + 6.0 * x[:, 2],
         ]
 
-    costs = costs_of(design, *played(design.values))
+    costs = costs_of(design, *simulated(design.values))
     advised = judge(costs)[0]
-    point = int(np.argmin([row[0] for row in played(np.zeros((1, 3)))]))
+    point = int(np.argmin([row[0] for row in simulated(np.zeros((1, 3)))]))
     worlds = np.random.default_rng(11).standard_normal((200, 3))
-    truth = np.array(played(worlds))
+    truth = np.array(simulated(worlds))
     lost = truth - truth.min(axis=0)
     place = costs.candidates.index(advised.candidate)
     realised = lost[place]

@@ -104,7 +104,7 @@ def test_a_weibull_fit_is_that_of_scipy() -> None:
     assert weibull_shape(np.sort(gaps)) == pytest.approx(shape, rel=1e-3)
 
 
-def test_neither_shape_is_refused_more_often_than_it_says() -> None:
+def test_neither_shape_is_refused_more_often_than_stated() -> None:
     """Of memoryless gaps 5 % have p below 0.05: at most 17 of 150 but once in a thousand times."""
     rng = np.random.default_rng(3)
     fits = []

@@ -84,13 +84,13 @@ def test_times_of_a_log_come_back() -> None:
     assert fit.restart_s == pytest.approx(220.0, rel=0.02)
 
 
-def test_too_few_lives_are_refused() -> None:
+def test_too_few_lifetimes_are_refused() -> None:
     with pytest.raises(UserError, match="too few"):
         fit_job(log_of([2000.0, 2000.0], np.random.default_rng(4)))
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_true_values_as_often_as_they_say() -> None:
+def test_intervals_hold_the_true_values_at_their_stated_rate() -> None:
     truth_s = {"mean_s": 900.0, "shape": 1.3, "step_s": 8.0, "start_to_load_s": 100.0}
     held = dict.fromkeys(truth_s, 0)
     scale_s = 900.0 / stats.weibull_min.mean(1.3)

@@ -1,4 +1,4 @@
-"""The race, on invented alternatives: who is stopped, who gets more seeds, and when it ends."""
+"""The race, on invented alternatives: which are stopped, which get more seeds, and when it ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_can_be_better_by_less_than_matters_is_decided(
     assert _seeds(outcome)["b"] == seeds
 
 
-def test_nobody_leaves_without_a_multiple_and_an_infinite_value_gets_no_more_seeds() -> None:
+def test_none_leaves_without_a_multiple_and_an_infinite_value_gets_no_more_seeds() -> None:
     assert _seeds(_race({"a": 1.0, "b": 9.0, "c": inf}, rules=Rules(3, 12))) == dict.fromkeys(
         "abc", 3
     )

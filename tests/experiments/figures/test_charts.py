@@ -118,13 +118,13 @@ def test_curves_have_units_names_and_panels() -> None:
         {SCHEME: ["spare", "replication"], MTBF: [300.0, 600.0, 9e4], RESTART: [60.0, 90.0]}
     )
     figure = draw_curves(frame, MTBF, RESTART)
-    said = words_in(figure)
+    shown = words_in(figure)
     assert len(panels(figure)) == 2
     for words in ("MTBF of the system (s)", "time-to-train ratio", "restart = 60 s",
                   "restart = 90 s", "SPARe + checkpoint",
                   "Mean and 95 % interval over 3 seeds."):  # fmt: skip
-        assert words in said
-    assert "Averaged" not in said
+        assert words in shown
+    assert "Averaged" not in shown
     axis = panels(figure)[0]
     assert axis.get_xscale() == "log"
     assert axis.get_yscale() == "linear"
@@ -150,9 +150,9 @@ def test_points_of_jobs_that_completed_no_step_are_not_drawn_but_counted() -> No
     frame.loc[0, [RATIO, "completed_steps"]] = [math.inf, 0]
     figure = draw_curves(frame, R)
     assert list(panels(figure)[0].lines[0].get_xdata()) == [2, 3]
-    said = words_in(figure)
-    assert "Not drawn: 1 point at which a job completed no step." in said
-    assert "1 run gave up before the last step" in said
+    shown = words_in(figure)
+    assert "Not drawn: 1 point at which a job completed no step." in shown
+    assert "1 run gave up before the last step" in shown
 
 
 def test_failed_runs_are_left_out_and_counted() -> None:
@@ -247,7 +247,7 @@ def test_every_cause_has_a_look_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("causes", list(itertools.pairwise(CAUSES)))
-def test_neighbours_can_be_told_apart_in_grey(causes: tuple[str, str]) -> None:
+def test_neighbours_differ_in_grey(causes: tuple[str, str]) -> None:
     first, second = (CAUSE_LOOKS[cause] for cause in causes)
     lightness = [
         sum(
@@ -343,10 +343,10 @@ def test_the_timeline_shows_what_happened() -> None:
     events, record = simulated("job.steps=400", "times.restart_s=900.0")
     assert record["restarts"] > 0
     figure = draw_timeline(events, "spare, seed 1")
-    said = words_in(figure)
+    shown = words_in(figure)
     for words in ("Spare, seed 1", "steps completed", "work lost", "restart",
                   "stacks S", "simulated time (", "The window marked above"):  # fmt: skip
-        assert words in said
+        assert words in shown
     window = busiest_window(events, activities_of(events))
     wiped_out_s = next(event.time_s for event in events if event.kind is EventKind.WIPE_OUT)
     assert window.start_s < wiped_out_s < window.end_s

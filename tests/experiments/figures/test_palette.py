@@ -1,4 +1,4 @@
-"""Each scheme has one look, by itself, that readers with any colour vision can tell."""
+"""Each scheme has one look, by itself, that readers with any colour vision recognise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WHITE = np.array([0.9505, 1.0, 1.089])
 
 
 def lab(colour: str, vision: np.ndarray) -> np.ndarray:
-    """Return CIELAB coordinates of a colour as somebody sees it."""
+    """Return CIELAB coordinates of a colour as a reader sees it."""
     rgb = np.array(mpl.colors.to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     xyz = _TO_XYZ @ np.clip(vision @ linear, 0, 1) / _WHITE
@@ -55,7 +55,7 @@ def lab(colour: str, vision: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vision", VISIONS)
-def test_every_reader_can_tell_any_two_schemes(vision: str) -> None:
+def test_every_reader_can_distinguish_any_two_schemes(vision: str) -> None:
     seen = {name: lab(look_of(name).colour, VISIONS[vision]) for name in SHIPPED}
     distances = {
         pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]])
@@ -65,7 +65,7 @@ def test_every_reader_can_tell_any_two_schemes(vision: str) -> None:
     assert min(distances.values()) > 20, min(distances, key=lambda pair: distances[pair])
 
 
-def test_a_shipped_scheme_says_how_it_looks_and_nobody_else_looks_so() -> None:
+def test_a_shipped_scheme_states_its_look_and_no_other_has_it() -> None:
     for name, scheme in all_strategies().items():
         assert re.fullmatch("#[0-9A-F]{6}", str(vars(scheme)["colour"])), name
         assert vars(scheme)["title"], name
@@ -78,7 +78,7 @@ def test_a_shipped_scheme_says_how_it_looks_and_nobody_else_looks_so() -> None:
     assert {look.colour for look in looks.values()}.isdisjoint(FREE_COLOURS)
 
 
-def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_nobody(
+def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Derived(Spare):
@@ -90,8 +90,8 @@ def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_nobody(
         colour: ClassVar[str | None] = "#123456"
 
     before = looks_of_schemes([*SHIPPED, "alpha", "zeta"])
-    everybody = {"alpha": Derived, "beta": Painted, **all_strategies()}
-    monkeypatch.setattr("faultline.experiments.figures.palette.all_strategies", lambda: everybody)
+    schemes = {"alpha": Derived, "beta": Painted, **all_strategies()}
+    monkeypatch.setattr("faultline.experiments.figures.palette.all_strategies", lambda: schemes)
     assert looks_of_schemes([*SHIPPED, "alpha", "zeta"]) == before
     assert look_of("alpha").label == title_of("alpha") == "alpha"
     assert look_of("alpha").colour in FREE_COLOURS
@@ -104,13 +104,13 @@ def test_a_new_scheme_takes_its_look_from_its_name_and_recolours_nobody(
     assert title_of("beta", star=True) == "Beta*"
 
 
-def test_a_legend_may_say_more_than_the_title() -> None:
+def test_a_legend_may_hold_more_than_the_title() -> None:
     assert (title_of("spare"), look_of("spare").label) == ("SPARe", "SPARe + checkpoint")
     assert (title_of("ntp"), look_of("ntp").label) == ("NTP", "NTP")
     assert [name for name in SHIPPED if title_of(name, star=True).endswith("*")] == ["mecefo"]
 
 
-def test_names_that_nobody_knows_spread_over_all_looks() -> None:
+def test_unknown_names_spread_over_all_looks() -> None:
     looks = looks_of_schemes(f"scheme-{number:03}" for number in range(400)).values()
     assert len({(look.colour, look.dashes) for look in looks}) == len(FREE_COLOURS) * 3
     assert {look.marker for look in looks} == set(FREE_MARKERS)

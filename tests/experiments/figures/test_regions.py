@@ -1,4 +1,4 @@
-"""Maps of who wins where: cells are entered by their place, and each region has its name inside."""
+"""Maps of winners: cells are entered by their place, and each region has its name inside."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _AXES = MapAxes("rate", "share", {1: "1", 1000: "1k"}, {0: "0", 1: "1"}, False, 
 
 
 def _map() -> Regions:
-    """A wins below 1000, B from there on, and nobody in the last cell of the first row."""
+    """A wins below 1000, B from there on, and neither in the last cell of the first row."""
     xs, ys = np.geomspace(1.0, 1e6, 7), np.linspace(0.0, 1.0, 6)
     cells = pd.DataFrame([(x, y) for x in xs for y in ys], columns=["x", "y"])
     won = cells.assign(
-        who=np.where(cells.x < 1000, "a", "b"), ratio=1.0 + cells.y, sure=cells.y > 0
+        winner=np.where(cells.x < 1000, "a", "b"), ratio=1.0 + cells.y, sure=cells.y > 0
     )
     won = won[(won.x < 1e6) | (won.y > 0)]
     looks = {"a": ("#0072B2", "scheme A"), "b": ("#D55E00", "B")}
-    return Regions(cells, won, ("who", "ratio", "sure"), ["a", "b"], looks)
+    return Regions(cells, won, ("winner", "ratio", "sure"), ["a", "b"], looks)
 
 
 def test_winners_are_entered_where_they_won() -> None:

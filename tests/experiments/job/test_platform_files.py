@@ -72,7 +72,7 @@ def test_a_step_is_simulated_on_all_gpus_of_a_large_cluster() -> None:
 def test_a_platform_gets_doors_to_memories_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And anew when its file has changed; a plan asks for each scheme over each protection."""
+    """And anew when its file has changed; a plan reads it for each scheme over each protection."""
     written: list[object] = []
     known = xml_writer.with_memory_doors
 

@@ -38,10 +38,10 @@ def resolved(*settings: str, name: str = "reft") -> ResolvedJob:
 def test_memory_that_does_not_fit_is_one_clear_line(name: str) -> None:
     with pytest.raises(UserError) as caught:
         resolved("protection.host_memory_bytes=1e8", name=name)
-    printed = str(caught.value)
-    assert printed.startswith(f'protection.name = "{name}": needs ')
-    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in printed
-    assert "\n" not in printed
+    message = str(caught.value)
+    assert message.startswith(f'protection.name = "{name}": needs ')
+    assert "GB of host memory per node, a node has 0 GB; use more nodes per replica" in message
+    assert "\n" not in message
 
 
 def test_memory_is_that_of_a_whole_server_on_a_rail_plane() -> None:
@@ -174,7 +174,7 @@ def test_storage_alone_is_what_it_was() -> None:
     assert question.protected.persist_cost.stall_s == 50.0
 
 
-def test_a_sharding_group_larger_than_the_job_is_told() -> None:
+def test_a_sharding_group_larger_than_the_job_is_reported() -> None:
     with pytest.raises(StrategyError, match=r"25 nodes share .* only 24 hold it"):
         resolved(*SMALL, "protection.reft.sharding_group=25")
 
@@ -187,7 +187,7 @@ MODEL = [
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
     """Return what makes a scenario of changes, on as many servers as its job fills."""
     folder = tmp_path_factory.mktemp("servers")
 
@@ -202,10 +202,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Scenario]:
 
 @pytest.mark.parametrize(("sharded", "bytes_a_parameter"), [("true", 2 + 12 / 4), ("false", 14)])
 def test_what_moves_is_what_a_group_holds(
-    sharded: str, bytes_a_parameter: float, asked: Callable[..., Scenario]
+    sharded: str, bytes_a_parameter: float, built: Callable[..., Scenario]
 ) -> None:
     """Weights of 2 bytes, and 12 of the optimizer's that four groups share or not, at 50 GB/s."""
-    scenario = asked(f"model.shard_optimizer={sharded}")
+    scenario = built(f"model.shard_optimizer={sharded}")
     moves = durations_of(scenario).moves
     assert moves is not None
     parameters = scenario.job.parameter_bytes / 2
@@ -223,7 +223,7 @@ def test_what_moves_is_what_a_group_holds(
         # A quarter of the state; then all weights, or all of the state.
         (["gemini"], "true", 14 / 4, 2),
         (["gemini"], "false", 14 / 4, 14),
-        # Two nodes share the weights; a share of the optimizer's state has nobody else.
+        # Two nodes share the weights; a share of the optimizer's state is on no other node.
         (["reft", "protection.reft.sharding_group=2"], "true", 2 / 2 + 12 / 4, 2),
         (["reft", "protection.reft.sharding_group=2"], "false", 14 / 2, 14),
         (["just-in-time"], "true", 2 + 12 / 4, 0),
@@ -231,10 +231,14 @@ def test_what_moves_is_what_a_group_holds(
     ],
 )
 def test_each_loads_what_its_server_keeps_and_gathers_the_rest(
-    kind: list[str], sharded: str, loaded: float, gathered: float, asked: Callable[..., Scenario]
+    kind: list[str],
+    sharded: str,
+    loaded: float,
+    gathered: float,
+    built: Callable[..., Scenario],
 ) -> None:
     """From host memory over PCIe at 64 GB/s; three quarters come from others at 50 GB/s."""
-    scenario = asked(f"model.shard_optimizer={sharded}", f"protection.name={kind[0]}", *kind[1:])
+    scenario = built(f"model.shard_optimizer={sharded}", f"protection.name={kind[0]}", *kind[1:])
     of_gpu = scenario.job.parameter_bytes / 2 / 8
     load_s = of_gpu * (loaded / 64e9 + gathered * 3 / 4 / 50e9)
     times = resolve(scenario).protected.times
@@ -259,22 +263,24 @@ def test_servers_that_two_groups_share_lose_what_both_have_there(
     kind: list[str],
     kept: Sequence[list[int]],
     lost: Sequence[list[int]],
-    asked: Callable[..., Scenario],
+    built: Callable[..., Scenario],
 ) -> None:
-    scenario = asked(*ACROSS, f"protection.name={kind[0]}", *kind[1:], servers=6)
+    scenario = built(*ACROSS, f"protection.name={kind[0]}", *kind[1:], servers=6)
     protection = resolve(scenario).protected.protection
     assert [protection.recovery(servers) for servers in kept] == ["peers"] * len(kept)
     assert [protection.recovery(servers) for servers in lost] == [None] * len(lost)
 
 
-def test_a_server_that_two_groups_share_is_rebuilt_for_both(asked: Callable[..., Scenario]) -> None:
+def test_a_server_that_two_groups_share_is_rebuilt_for_both(
+    built: Callable[..., Scenario],
+) -> None:
     """Half of the weights, and a quarter of the rest: copied twice, half of that for the parity.
 
     Of a lost server, four GPUs in each of two places get their share of a GPU of another group at
     50 GB/s; the server reads and writes both at 614 GB/s. Memory holds two snapshots with parity.
     """
     reft = "protection.name=reft", "protection.reft.sharding_group=2"
-    protected = resolve(asked(*ACROSS, *reft, servers=6)).protected
+    protected = resolve(built(*ACROSS, *reft, servers=6)).protected
     times, job = protected.times, protected.protection.job
     assert (job.nodes, job.nodes_per_group, job.gpus_per_node, job.slices) == (12, 3, 4, 2)
     share = job.replicated_bytes_per_gpu / 2 + job.shared_bytes_per_gpu / 4
@@ -286,12 +292,12 @@ def test_a_server_that_two_groups_share_is_rebuilt_for_both(asked: Callable[...,
 
 
 def test_engines_agree_where_two_groups_share_a_server(
-    asked: Callable[..., Scenario], tmp_path: Path
+    built: Callable[..., Scenario], tmp_path: Path
 ) -> None:
     """A GPU of the second group takes its server along, which has GPUs of the first one."""
     reft = "protection.name=reft", "protection.reft.sharding_group=2", "job.steps=20"
     failing = *traced(tmp_path, "2.5,gpu-13,hardware"), "failures.trace_span_s=1e9"
-    scenario = asked(*ACROSS, *reft, *failing, "times.checkpoint_write_s=1", servers=6)
+    scenario = built(*ACROSS, *reft, *failing, "times.checkpoint_write_s=1", servers=6)
     record = alike(scenario)
     assert (record["failures"], record["restarts"]) == (1, 1)
 

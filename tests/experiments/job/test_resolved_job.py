@@ -41,16 +41,16 @@ def test_loading_at_once_takes_as_many_times_as_long_as_there_are_groups() -> No
     """The file system is shared by all; a group that passes the checkpoint on reads it once."""
     alone, all_at_once = (
         durations_of(
-            load_scenario("spare-sound", ["job.groups=8", f"restart.readers={who}"])
+            load_scenario("spare-sound", ["job.groups=8", f"restart.readers={readers}"])
         ).load_s
-        for who in ("one-group", "every-group")
+        for readers in ("one-group", "every-group")
     )
     # 2e13 bytes at 340 GB/s a group; passing it on takes the fabric's half a second on top.
     assert all_at_once == pytest.approx(8 * 58.82, rel=1e-3)
     assert 58.82 < alone < 60
 
 
-def test_a_restart_that_nobody_survives_is_refused() -> None:
+def test_a_restart_that_no_group_survives_is_refused() -> None:
     with pytest.raises(UserError, match="failure_during"):
         resolve(load_scenario("spare-study", ["failures.mtbf_s=0.01"]))
 
@@ -80,13 +80,13 @@ def test_a_platform_without_a_controller_cannot_run_a_job(tmp_path: Path) -> Non
 
 
 def test_failures_are_read_once(tmp_path: Path) -> None:
-    """Whatever is asked of a job later, it lives through what it was resolved with."""
+    """Whatever is computed from a job later, it has the failures that it was resolved with."""
     path = tmp_path / "failures.csv"
     path.write_text("time,component\n100,group-0\n7000,group-3\n", encoding="utf-8")
     model = {"failures.model": "trace", "failures.trace": str(path), "failures.trace_span_s": 9e3}
     model["failures.clock"] = "renewal"
-    asked = load_scenario("spare-study", {"job.groups": 8, "strategy.name": "spare", **model})
-    question = resolve(asked)
+    scenario = load_scenario("spare-study", {"job.groups": 8, "strategy.name": "spare", **model})
+    question = resolve(scenario)
     predicted = question.predict()
     path.unlink()
     assert question.job(0).failures is question.failures
@@ -95,7 +95,7 @@ def test_failures_are_read_once(tmp_path: Path) -> None:
     assert filled_in(question).failures.trace_span_s == 9e3
 
 
-def test_a_job_may_live_through_other_failures_than_its_scenario_says() -> None:
+def test_a_job_may_have_other_failures_than_its_scenario_states() -> None:
     scenario = load_scenario("spare-study", {"job.groups": 8, "strategy.redundancy": 1})
     rare = IndependentGroups(Exponential(8e9), 8)
     question = resolve(scenario, failures=rare)
@@ -155,8 +155,8 @@ JOB = ["job.steps=4", "job.compute_jitter=0", "~times.restart_s"]
 
 def explained(scheme: str, *changes: str) -> dict[str, float]:
     """Return the seconds of each phase after a GPU has failed."""
-    printed = explained_recoveries(load_scenario("llama3-70b-hgx", [*JOB, *changes]), [scheme])
-    first = next(one for one in printed if isinstance(one, ExplainedRecovery))
+    recoveries = explained_recoveries(load_scenario("llama3-70b-hgx", [*JOB, *changes]), [scheme])
+    first = next(one for one in recoveries if isinstance(one, ExplainedRecovery))
     assert first.event == "a GPU fails"
     return {phase.name: phase.duration_s for phase in first.phases}
 

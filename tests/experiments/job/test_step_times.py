@@ -98,10 +98,10 @@ def slower(pattern: str, attribute: str, factor: float) -> Edit:
 
 
 def in_both_engines(
-    asked: Scenario | ResolvedJob, seed: int = 0, rel: float = 1e-6
+    job: Scenario | ResolvedJob, seed: int = 0, rel: float = 1e-6
 ) -> tuple[Record, Record]:
-    """Return what replay and SimGrid say of a run: the same failures, and the same time."""
-    replayed, simulated = run(asked, seed, "replay"), run(asked, seed, "simgrid")
+    """Return what replay and SimGrid compute for a run: the same failures, and the same time."""
+    replayed, simulated = run(job, seed, "replay"), run(job, seed, "simgrid")
     assert simulated["failures"] == replayed["failures"]
     assert simulated["time_s"] == pytest.approx(replayed["time_s"], rel=rel)
     return replayed, simulated
@@ -230,8 +230,8 @@ def test_engines_agree_where_groups_fail_at_any_moment(
     [slower("gpu-000003", "speed", 2), slower("nic-00000[0-7]", "bandwidth", 8)],
     ids=["a slow GPU", "slow adapters"],
 )
-def test_engines_agree_where_the_slow_group_dies(four_servers: Path, edit: Edit) -> None:
-    """Steps are faster from then on: replay has to ask which groups are left."""
+def test_engines_agree_where_the_slow_group_fails(four_servers: Path, edit: Edit) -> None:
+    """Steps are faster from then on: replay has to find out which groups are left."""
     keys = {
         "job.groups": 4,
         "strategy.name": "spare",
@@ -341,7 +341,7 @@ def test_replicas_that_share_sequences_fail_as_one_and_count_apart(four_servers:
     in_both_engines(scenario)
 
 
-def test_what_was_filled_in_asks_the_same(servers: Path) -> None:
+def test_what_was_filled_in_requests_the_same(servers: Path) -> None:
     question = resolve(scenario_on(servers))
     again = resolve(filled_in(question))
     assert again.step == question.step
@@ -399,8 +399,8 @@ def test_a_slow_part_of_the_platform(what: str, four_servers: Path) -> None:
 def test_gradients_that_outlast_the_passes_are_all_reduce(servers: Path) -> None:
     """Both engines book what is left of hidden gradients as all-reduce, and nothing as waiting."""
     narrow = slower("nic-", "bandwidth", 40)
-    asked = scenario_on(servers, narrow, **{"model.gradient_overlap": 1.0})
-    replayed, simulated = in_both_engines(asked)
+    scenario = scenario_on(servers, narrow, **{"model.gradient_overlap": 1.0})
+    replayed, simulated = in_both_engines(scenario)
     assert replayed["all_reduce_s"] > 2 * 6 * replayed["step_optimizer_s"]
     for column in ("compute_s", "all_reduce_s"):
         assert simulated[column] == pytest.approx(replayed[column], rel=1e-9), column
@@ -449,7 +449,7 @@ def test_passes_of_a_rail_plane_are_timed_on_servers_of_its_spec(tmp_path: Path)
         assert edited.scenario.compute_s > least * found.scenario.compute_s
 
 
-def test_a_rail_plane_refuses_what_its_servers_cannot_tell(tmp_path: Path) -> None:
+def test_a_rail_plane_refuses_what_its_servers_cannot_show(tmp_path: Path) -> None:
     path = tmp_path / "plane.xml"
     with pytest.raises(UserError, match=r"model\.gradient_overlap = 0\.5: .*use 0"):
         resolve(on_plane(path, {}, **{"model.gradient_overlap": 0.5}))
@@ -460,7 +460,7 @@ def test_a_rail_plane_refuses_what_its_servers_cannot_tell(tmp_path: Path) -> No
         resolve(plane)
 
 
-def test_who_is_left_exchanges_gradients_on_its_own_routes(tmp_path: Path) -> None:
+def test_the_groups_that_are_left_exchange_gradients_on_their_own_routes(tmp_path: Path) -> None:
     """Two servers a leaf: of two groups in two leaves, each hop passes two cables and switches.
 
     A pair in one leaf stands for that in the other; nothing else does.

@@ -139,7 +139,7 @@ def test_rows_are_counted_by_their_verdict() -> None:
     assert verdict({"beside": "goodput; availability"}, rows) == NO_ROW
     assert verdict({"beside": "runs.csv; docs/rules.md"}, rows) == ""
     assert verdict({"beside": "walks.csv"}, rows) == NO_ROW
-    assert verdict({"not_simulated": "nobody knows how"}, rows) == ""
+    assert verdict({"not_simulated": "unknown how"}, rows) == ""
 
 
 def test_a_study_judges_its_own_rows() -> None:
@@ -157,7 +157,7 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "low", "high", "printed", "off"),
+    ("test", "low", "high", "expected", "off"),
     [
         ("point", 0.9, 1.3, "outside", 0.1),
         ("band", 0.9, 1.3, "inside", 0.0),
@@ -179,9 +179,9 @@ def test_a_number_of_the_list_is_published_where_rows_have_none() -> None:
         ("at most", 1.1, 1.3, "outside", 0.1),
     ],
 )
-def test_a_verdict(test: Any, low: float, high: float, printed: str, off: float) -> None:
+def test_a_verdict(test: Any, low: float, high: float, expected: str, off: float) -> None:
     found, missed = verdict_of(row(1.1, 1.0, low=low, high=high), test, 0.05)
-    assert (found, missed) == (printed, pytest.approx(off))
+    assert (found, missed) == (expected, pytest.approx(off))
 
 
 @pytest.mark.parametrize("kind", [one for one in get_args(Kind) if one != "prediction"])
@@ -189,8 +189,8 @@ def test_what_is_no_prediction_is_counted_apart(kind: Kind) -> None:
     rows = [row(1.0, 1.0, "a"), row(1.0, 1.0, "b"), row(2.0, 1.0, "c"), row(2.0, 1.0, "d")]
     claim = {"claim": "it is so", "beside": "goodput", "kind": kind}
     stated: Kinds = {("goodput", "spare", place): "prediction" for place in "bd"}
-    (printed,) = judged([claim], rows, judge(kinds=stated), ()).verdict
-    assert printed == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
+    (verdict_text,) = judged([claim], rows, judge(kinds=stated), ()).verdict
+    assert verdict_text == f"1 {kind}, 1 inside, 1 {kind}, outside, 1 outside (worst +100%)"
     table = judge(kinds=stated)([claim], rows)
     assert tally(table) == {kind: 1, "inside": 1, f"{kind}, outside": 1, "outside": 1}
     assert tally_text(table) == (

@@ -1,4 +1,4 @@
-"""Specs from what nvidia-smi and NCCL say of a server."""
+"""Specs from what nvidia-smi and NCCL print of a server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def nccl(gpus: int = 8, count: int = 18, speed: str = "400000", target: str = "s
     return f'<system version="1"><cpu numaid="0">{"".join(devices)}</cpu></system>'.encode()
 
 
-def test_the_topology_that_nccl_writes_says_what_the_matrix_says() -> None:
+def test_the_topology_that_nccl_writes_has_what_the_matrix_has() -> None:
     server = read_nccl_topology(nccl(), "topo.xml")
     matrix = read_matrix(MATRIX, "topo.txt")
     assert (server.gpus, server.nics, server.nvlinks) == (8, 8, 18)
@@ -67,7 +67,7 @@ def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (nccl(target="next"), "NVLink joins unequally"),
         (nccl().replace(b'count="18"', b'count="9"', 1), r"unequally \(9, 18 links\)"),
@@ -79,8 +79,8 @@ def test_gpus_that_links_join_in_pairs_have_the_sum_of_their_links() -> None:
         (b"GPU0", "no well-formed XML"),
     ],
 )
-def test_a_topology_that_says_too_little_is_refused(content: bytes, said: str) -> None:
-    with pytest.raises(PlatformError, match=said):
+def test_a_topology_with_too_little_in_it_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(PlatformError, match=message):
         read_nccl_topology(content, "topo.xml")
 
 
@@ -95,7 +95,7 @@ def test_colours_of_a_terminal_do_not_matter() -> None:
 
 
 def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None:
-    """What nvidia-smi says of HGX H100, plugged in as the shipped cluster is, is that cluster."""
+    """What nvidia-smi prints of HGX H100, plugged in as the shipped cluster is, is that cluster."""
     found = imported_spec(
         read_matrix(MATRIX, "t"), read_switches(table(tmp_path, 32, 32)), "hgx-h100", "t"
     )
@@ -110,7 +110,7 @@ def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nothing of the kind", "no line begins with GPU0"),
         (MATRIX.replace("NV18", "NV99"), "has NV99, and a GPU of hgx-h100 has 18 links"),
@@ -118,13 +118,13 @@ def test_servers_and_switches_are_the_cluster_that_ships(tmp_path: Path) -> None
         ("\n".join(MATRIX.splitlines()[:4]), "has no complete row of GPU3"),
     ],
 )
-def test_another_text_is_refused(text: str, said: str) -> None:
-    with pytest.raises(PlatformError, match=said):
+def test_another_text_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PlatformError, match=message):
         imported_spec(read_matrix(text, "t"), None, "hgx-h100", "t")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.replace("nic,", "port,", 1), "has no columns node, nic and switch"),
         (lambda text: text + "\nn0,mlx5_0,leaf-9-9", "lists mlx5_0 of n0 a second time"),
@@ -133,8 +133,8 @@ def test_another_text_is_refused(text: str, said: str) -> None:
         (lambda text: text.replace("n1,mlx5_1,leaf-0-1", "n1,mlx5_1,leaf-0-0"), "unequally"),
     ],
 )
-def test_a_table_that_is_uneven_is_refused(tmp_path: Path, change: object, said: str) -> None:
+def test_a_table_that_is_uneven_is_refused(tmp_path: Path, change: object, message: str) -> None:
     path = table(tmp_path, 4, 2)
     path.write_text(change(path.read_text()))  # type: ignore[operator]
-    with pytest.raises(PlatformError, match=said):
+    with pytest.raises(PlatformError, match=message):
         imported_spec(read_matrix(MATRIX, "t"), read_switches(path), "hgx-h100", str(path))

@@ -1,4 +1,4 @@
-"""Failure clocks: who fails when depends on the seed and the group, and on nothing else."""
+"""Failure clocks: which group fails when depends on the seed and the group, and on nothing else."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Recording:
 
 
 @pytest.mark.parametrize("rules", [SOUND, STUDY])
-def test_all_schemes_live_through_the_same_intervals(rules) -> None:
+def test_all_schemes_have_the_same_intervals(rules) -> None:
     handed_out = []
     for name, redundancy in (("checkpoint", 1), ("replication", 3), ("spare", 3)):
         failures = Recording()
@@ -197,7 +197,7 @@ def test_a_failure_of_several_groups_is_each_one_s_next_and_counts_for_each() ->
     assert clocks.failures == 5
 
 
-def test_a_repeated_trace_goes_on_and_spares_who_was_spared() -> None:
+def test_a_repeated_trace_goes_on_and_spares_the_groups_that_it_spared() -> None:
     clocks = clocks_of(RECORDED, 4, after_end="repeat")
     times = [clocks.take_at_occurrence(2) for _ in range(6)]
     assert times == [30.0, 50.0, 130.0, 150.0, 230.0, 250.0]
@@ -219,7 +219,7 @@ def test_nothing_is_read_beyond_what_a_clock_needs() -> None:
     assert clocks.next_failure_s == [1.0, 3.0]
 
 
-def test_a_sequence_has_no_intervals_that_begin_when_somebody_notices() -> None:
+def test_a_sequence_has_no_intervals_that_begin_at_detection() -> None:
     model = Trace(RECORDED, 4, 100.0)
     with pytest.raises(ValueError, match="renewal"):
         model.clocks(0, "from-detection")
@@ -251,7 +251,7 @@ def test_every_group_meets_its_failures_in_order_and_no_other(
     assert clocks.failures == sum(len(one.groups) for one in recorded)
 
 
-def test_independent_groups_tell_their_failures_as_well() -> None:
+def test_independent_groups_report_their_failures_as_well() -> None:
     model = IndependentGroups(Exponential(400.0), 4)
     assert model.mtbf_s == 100.0
     failures = model.failures_until(1000.0, seed=3)

@@ -1,4 +1,4 @@
-"""Distributions keep their promises, and groups fail as often as they say."""
+"""Distributions keep their promises, and groups fail at their stated rates."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_rates_of_a_mix_add_up() -> None:
     assert MIX.mtbf_s == pytest.approx(1 / (8.5 * PER_GPU_S * 144))
 
 
-def test_failures_come_in_order_as_often_as_the_causes_say() -> None:
+def test_failures_come_in_order_at_the_rates_of_their_causes() -> None:
     """Counts are Poisson: each within 4 standard deviations, and all together by chi-square."""
     failures = drawn(MIX)
     times = [failure.time_s for failure in failures]
@@ -207,7 +207,7 @@ def conditions(mix: CauseMix, until_s: float, seed: int = 1) -> list[Failure]:
     return list(takewhile(lambda one: one.time_s < until_s, mix.disturbances(seed)))
 
 
-def test_a_slow_component_is_drawn_from_its_distributions_and_stops_nobody() -> None:
+def test_a_slow_component_is_drawn_from_its_distributions_and_stops_no_group() -> None:
     mix = CauseMix((SLOW,), LARGE)
     assert (mix.causes, mix.mtbf_s, list(mix.batches(1))) == ((), NEVER_S, [])
     slow = conditions(mix, 2_000 * MEAN_S)
@@ -217,7 +217,7 @@ def test_a_slow_component_is_drawn_from_its_distributions_and_stops_nobody() -> 
 
 
 def test_what_is_evicted_stops_when_it_is_found_if_it_is_still_slow() -> None:
-    """It is with probability exp(-100 / 300); who ignores it meets the very same slow GPUs."""
+    """It is with probability exp(-100 / 300); a mix that ignores it has the very same slow GPUs."""
     ignoring = CauseMix((SLOW,), LARGE)
     evicting = replace(ignoring, reactions=Reactions(100.0))
     assert evicting.mtbf_s == pytest.approx(MEAN_S / exp(-1 / 3))
@@ -290,7 +290,7 @@ def test_chains_of_the_same_failure_are_geometric_up_to_a_limit() -> None:
     assert stats.kstest(delays_s, "expon", (0, 660.0)).pvalue > 1e-3
 
 
-def test_a_slow_part_of_the_network_that_cuts_nobody_off_is_everybodys() -> None:
+def test_a_slow_part_of_the_network_that_cuts_no_group_off_slows_all() -> None:
     rails = replace(LARGE, gpus_per_switch=0)
     spine = Cause("spine", "switch", "partial", RATE, None, None, Constant(60.0), (1.5, 1.5))
     (first, *_) = conditions(CauseMix((spine,), rails), 20 * MEAN_S)
@@ -329,7 +329,7 @@ def test_a_group_feels_all_gpus_of_the_components_it_touches(
 
 
 @given(layout=layouts)
-def test_a_cable_takes_nobody_down_and_is_everybodys(layout: JobLayout) -> None:
+def test_a_cable_stops_no_group_and_slows_all(layout: JobLayout) -> None:
     assert list(layout.gpus_of("cable", 3)) == []
     assert layout.groups_of("cable", 3) == range(layout.groups)
     assert layout.share_felt("cable", 0) == 0.0

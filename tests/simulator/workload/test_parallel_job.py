@@ -168,7 +168,7 @@ def test_what_cannot_be_is_refused_in_one_line(changes: dict[str, Any], match: s
     assert "\n" not in str(refused.value)
 
 
-def test_a100_spends_more_than_its_peak_would_ask_for() -> None:
+def test_a100_spends_more_than_its_peak_would_require() -> None:
     """The sum of the parts: real kernels are slower than counting FLOP at the peak."""
     flat = computed(job_of())
     real = computed(replace(job_of(), kernels=A100))
@@ -277,8 +277,6 @@ def test_later_attention_is_faster() -> None:
         (FLAT, {"attention": "flash-3"}, 'use "flash-2", or kernels of H100 or GB200'),
     ],
 )
-def test_a_rate_that_nobody_knows_is_refused(
-    kernels: Kernels, changes: dict[str, Any], remedy: str
-) -> None:
+def test_an_unknown_rate_is_refused(kernels: Kernels, changes: dict[str, Any], remedy: str) -> None:
     with pytest.raises(WorkloadError, match=remedy):
         replace(job_of(), kernels=kernels, **changes)

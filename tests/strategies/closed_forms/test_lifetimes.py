@@ -64,7 +64,7 @@ def test_a_pair_of_exponential_groups_by_hand() -> None:
 
 
 def test_fewer_groups_left_and_their_age_lengthen_a_life() -> None:
-    """N = 200, r = 9, mean 300 s a failure: 47 % beyond mu m; new Weibull groups die young."""
+    """N = 200, r = 9, mean 300 s a failure: 47 % beyond mu m; new Weibull groups fail early."""
     law = StackedTypes(200, 9)
     lives_s = [
         mean_time_to_wipe_out_s(law, weibull(shape, 6e4 / gamma(1 + 1 / shape)))

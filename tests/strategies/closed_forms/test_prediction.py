@@ -112,7 +112,7 @@ def test_free_checkpoints_are_written_every_step() -> None:
     assert predict(course, exponential(50, 5000.0), costs, StepCosts()).interval_steps == 1
 
 
-def test_outside_its_range_the_form_says_nothing() -> None:
+def test_outside_its_range_the_form_gives_nothing() -> None:
     """Published tables once had ratios of 1.5e105."""
     costs = Costs(10_000.0, 60.0, 600.0, 64.0, 2.0)
     scheme = Checkpoint(50, 1, Checkpoint.Options())

@@ -44,7 +44,7 @@ def placed_groups(draw: st.DrawFn, most_nodes: int = 80) -> NodeGroups:
 
 @given(groups=placed_groups())
 def test_every_node_is_in_the_one_group_that_names_it(groups: NodeGroups) -> None:
-    """A group is no smaller than asked for, and its nodes hold the same part."""
+    """A group is no smaller than requested, and its nodes hold the same part."""
     members = [groups.nodes_of(group) for group in range(groups.groups)]
     named = {node: group for group, nodes in enumerate(members) for node in nodes}
     assert named == {node: groups.group_of(node) for node in range(groups.nodes)}

@@ -69,7 +69,7 @@ def test_all_are_known() -> None:
 
 
 @given(protection=protections(), data=st.data())
-def test_what_is_in_memory_is_where_the_peers_say(
+def test_what_is_in_memory_is_where_the_peers_are(
     protection: Protection, data: st.DataObject
 ) -> None:
     """Nothing lost: local. Something: at the peers, if no group of them loses too many."""
@@ -151,7 +151,7 @@ def test_without_a_code_reft_survives_nothing() -> None:
     assert bare.snapshot_cost(TIMES).lag_s == 2.0
 
 
-def test_a_sharding_group_of_one_has_nobody_to_rebuild_it() -> None:
+def test_a_sharding_group_of_one_has_no_node_to_rebuild_it() -> None:
     alone = protect("reft", sharding_group=1)
     assert alone.recovery([0]) is None
     assert alone.transfers.snapshot_bytes_per_gpu == STATE
@@ -220,12 +220,14 @@ def test_hidden_interference_is_a_part_of_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "printed"),
+    ("name", "options", "message"),
     [
         ("reft", {"sharding_group": 9}, "9 nodes share the snapshot of one part"),
         ("gemini", {"replicas": 17}, "17 machines per group, but the job has only 16"),
     ],
 )
-def test_a_job_that_is_too_small_is_told(name: str, options: dict[str, Any], printed: str) -> None:
-    with pytest.raises(StrategyError, match=printed):
+def test_a_job_that_is_too_small_is_refused(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StrategyError, match=message):
         protect(name, **options)

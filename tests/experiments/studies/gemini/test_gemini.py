@@ -75,9 +75,11 @@ def test_schemes_rank_as_their_tolerance_does(share: float) -> None:
 
 
 def test_the_closing_sentence_reads_the_tables(results: Results) -> None:
-    (said,) = GeminiStudy().headline(results, ())
-    assert f"neighbours with {survival('llama3', 0.1, 24, 'gemini-2', 'neighbours'):.1%}" in said
-    assert "1.5 minutes on average instead of 12.0" in said
+    (sentence,) = GeminiStudy().headline(results, ())
+    assert (
+        f"neighbours with {survival('llama3', 0.1, 24, 'gemini-2', 'neighbours'):.1%}" in sentence
+    )
+    assert "1.5 minutes on average instead of 12.0" in sentence
 
 
 def test_wasted_time_by_hand() -> None:

@@ -44,7 +44,7 @@ def test_the_past_is_over_and_depends_on_the_seed_alone() -> None:
     assert share == pytest.approx(0.5, abs=0.1)
 
 
-def test_whoever_restarts_without_new_hardware_enters_with_what_is_broken() -> None:
+def test_a_scheme_that_restarts_without_new_hardware_enters_with_what_is_broken() -> None:
     process = Process(_LAYOUT, 3600.0)
     past = process.past(0)
     damage = lived_through(build_strategy("dp-drop", 64, 1), past, _LAYOUT).damage

@@ -1,4 +1,4 @@
-"""Maps: their samples, what is unknown when a candidate is tuned, and who is chosen where."""
+"""Maps: their samples, what is unknown when a candidate is tuned, and the choice at each point."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_job_has_the_steps_that_it_was_planned_with(ground: Ground) -> None:
     assert overheads[2.0] == pytest.approx(overheads[1.0] / 2, rel=0.3)
 
 
-def test_who_takes_a_role_over_for_good_pays_for_what_stands_by(ground: Ground) -> None:
+def test_a_scheme_that_takes_a_role_over_for_good_pays_for_what_stands_by(ground: Ground) -> None:
     cell = Cell("stalls", 5567.5, 60.0, 5567.5, 60.0, stall_s=60.0)
     candidates = tuple(all_candidates(["warm-standby", "mecefo", "checkpoint/reft"]))
     rows = {row["scheme"]: row for row in simulate_match(Match(cell, candidates, (0,), ground))}
@@ -195,7 +195,7 @@ def test_an_unknown_input_shares_a_cell(sheet: Sheet) -> None:
     assert cells["regret"].mean() == pytest.approx(0.2 / 8, rel=0.25)
 
 
-def test_who_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> None:
+def test_a_candidate_that_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> None:
     rows = _rows(sheet, _crossing)
     candidates = all_candidates(["checkpoint/storage", "spare/reft", "warm-standby"])
     kept = contenders(rows, candidates, drops_hopeless=False)
@@ -232,7 +232,7 @@ def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["head-to-head", *chosen, "-o", str(tmp_path)]) == 0
     cells = pd.read_csv(tmp_path / "head-to-head-maps.csv")
     assert len(cells) == 1600
-    # Where a restart takes two hours and something fails every five minutes, nobody restarts.
+    # Where a restart takes two hours and something fails every five minutes, no scheme restarts.
     harsh = cells[(cells["x"] < 1000) & (cells["y"] > 3000)]
     assert (harsh["best"] == "replica-drop/reft").all()
     assert "least expected time" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Who takes part in the head-to-head; its cells: simulated, kept, tabulated, the winners marked."""
+"""The schemes of the head-to-head; its cells: simulated, kept, tabulated, the winners marked."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ from faultline.strategies.registry import all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
+from tests.experiments.asking import Ask
+
 _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
 
@@ -70,7 +72,7 @@ def test_a_scheme_or_one_candidate_can_be_chosen() -> None:
         all_candidates(["spear"])
 
 
-def test_every_scheme_is_told_the_same_job() -> None:
+def test_every_scheme_gets_the_same_job() -> None:
     shape = job_shape(load_scenario("head-to-head"))
     assert (shape.stages, shape.tensor, shape.sequences) == (16, 32, 64)
     assert shape.stages_that_fit == 2
@@ -113,7 +115,7 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
     assert 1.9 < longer["GPU speed halved"] < 2.0
     assert longer["NVLink halved"] > 1.03
     assert longer["adapters and fabric halved"] > 1.005
-    # The ratio has the slower step beneath it: it says little of the edit.
+    # The ratio has the slower step beneath it: it shows little of the edit.
     assert all(row["ratio"] == pytest.approx(usual["ratio"], abs=0.03) for row in rows.values())
     assert all(row["token_us"] > 1.005 * usual["token_us"] for row in rows.values())
 
@@ -150,7 +152,9 @@ def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Gro
     assert many.duration_s([move]) == few.duration_s([same]) > 0.0
 
 
-def test_who_cannot_be_built_says_why(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheme_that_cannot_be_built_has_its_reason(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuses(self: Replication) -> StepPlan:
         raise StrategyError("replication", "does not fit", "take fewer")
 
@@ -180,7 +184,7 @@ def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
     assert row["restarts"] == 0
 
 
-def test_a_cell_is_the_same_each_time_and_names_everybody(ground: Ground) -> None:
+def test_a_cell_is_the_same_each_time_and_names_every_scheme(ground: Ground) -> None:
     match = _match(ground, 300.0, 300.0)
     rows = simulate_match(match)
     assert rows == simulate_match(match)
@@ -198,7 +202,7 @@ def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
     assert full["ratio"].max() < inf
 
 
-def test_nobody_goes_on_with_hardware_that_nobody_gives(ground: Ground) -> None:
+def test_no_scheme_goes_on_with_hardware_that_is_not_there(ground: Ground) -> None:
     rows = simulate_match(_match(ground, 60.0, 10.0, ["mecefo", "bamboo"], 1))
     # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
     assert [row["ratio"] for row in rows] == [inf, inf]
@@ -246,7 +250,7 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
 
 
 def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
-    """Who restarts on what is left joins no queue; a role that a standby takes needs none."""
+    """A restart on what is left joins no queue; a role that a standby takes needs none."""
     queue, standbys = (
         cell for cell in listed_cells("settings") if cell.mtbf_s == SETTINGS["today"]
     )
@@ -274,9 +278,9 @@ def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
         | {"plane": "settings", "fits_memory": False, "gpu_memory_bytes": 3e11}
         for seed in range(2)
     ]
-    (said,) = today_sentences(candidate_table(rows))
-    assert "oobleck" in said.lower()
-    assert "if a GPU had 300 GB, which it has not" in said
+    (sentence,) = today_sentences(candidate_table(rows))
+    assert "oobleck" in sentence.lower()
+    assert "if a GPU had 300 GB, which it has not" in sentence
 
 
 def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu(ground: Ground) -> None:
@@ -288,7 +292,7 @@ def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu(ground: Ground) -> None:
     assert ground.held_bytes(9 * 16 / 128) < ground.memory_bytes < ground.held_bytes(10 * 16 / 128)
 
 
-def test_closed_forms_say_nothing_where_they_do_not_hold(ground: Ground) -> None:
+def test_closed_forms_give_nothing_where_they_do_not_hold(ground: Ground) -> None:
     """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
     beneath = measured_ground({"just-in-time"})
     (row,) = simulate_match(_match(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
@@ -409,6 +413,5 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "stalls: time to train over" in capsys.readouterr().out
 
 
-def test_an_unknown_candidate_ends_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["head-to-head", "--schemes", "spear"]) == 2
-    assert "no such candidate" in capsys.readouterr().err
+def test_an_unknown_candidate_ends_in_one_line(ask: Ask) -> None:
+    assert "no such candidate" in ask.refused("head-to-head", "--schemes", "spear")

@@ -127,9 +127,9 @@ def test_each_published_drop_is_tried_alone(runs: pd.DataFrame) -> None:
     alone = "drop over MeCeFO's, one drop published"
     assert found.times[alone, "bamboo", "7B high, bamboo's published"] == pytest.approx(20.84 / 5)
     assert found.times[alone, "bamboo", "7B high, mecefo's published"] == pytest.approx(5 / 4.18)
-    (said,) = study.MecefoStudy().headline({"resilience": table}, ())
-    assert "under Bamboo 1.0 times (published 5.0)" in said
-    assert "under Oobleck 1.0 times (published 6.7)" in said
+    (sentence,) = study.MecefoStudy().headline({"resilience": table}, ())
+    assert "under Bamboo 1.0 times (published 5.0)" in sentence
+    assert "under Oobleck 1.0 times (published 6.7)" in sentence
 
 
 def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure], int]) -> None:
@@ -143,7 +143,7 @@ def test_a_course_adds_up_to_the_steps_of_its_run(saved_bytes: Callable[[Figure]
     assert saved_bytes(study.draw_courses(courses)) > 10_000
 
 
-def test_a_drop_of_bamboo_is_what_a_count_of_events_says() -> None:
+def test_a_drop_of_bamboo_is_what_a_count_of_events_gives() -> None:
     """Stalls by the events of the run, and the pace by the time with k of 32 nodes down.
 
     Of 32 nodes one that is overloaded is too many: pipelines are formed anew at every loss.
@@ -172,7 +172,7 @@ def test_the_ablation_s_memory_is_predicted() -> None:
 
 
 @pytest.mark.paper("MeCeFO", "memory of the ablation", "reproduce-mecefo")
-def test_who_runs_out_of_memory_at_the_larger_batch() -> None:
+def test_what_runs_out_of_memory_at_the_larger_batch() -> None:
     table = ablation.memory_table().query("batch == 512")
     assert list(table.predicted > GPU_GB) == list(table.ran_out)
     assert (table.least <= table.predicted).all()
@@ -188,13 +188,13 @@ def test_halves_of_the_activations_are_those_of_the_workload() -> None:
     assert stage.attention_bytes + stage.ffn_bytes == pytest.approx(34 * numbers)
 
 
-def test_what_the_measured_costs_say_of_attention_and_of_the_rank() -> None:
+def test_what_the_measured_costs_show_of_attention_and_of_the_rank() -> None:
     skip, recompute, full = (measured_cost(256, row) for row in (SKIP, SKIP_RECOMPUTE, FULL))
     # Two tasks without attention's backward pass are 2 (a + 3 b) of 3 (a + b); by FLOP a/b is 0.51.
     assert (6 - 3 * skip) / (3 * skip - 2) > 3
     # Recomputation adds as much time as an exact weight gradient takes; of that, low rank takes
     # back 1 - rho. Projections in 32 bits make up what it adds in memory. Two measurements that
-    # have nothing to do with each other, time and memory, say the same rank.
+    # have nothing to do with each other, time and memory, give the same rank.
     rank_by_time = (full - skip) / (recompute - skip) / low_rank_share(SHAPE_7B, 1, ablation.TOKENS)
     more_bytes = FULL.memory_bytes_256 - SKIP_RECOMPUTE.memory_bytes_256
     stage = ablation.ablation_stage(256)

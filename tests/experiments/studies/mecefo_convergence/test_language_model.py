@@ -31,7 +31,7 @@ def _mean_loss(weights: lm.Weights, counts: Any) -> Any:
 
 
 plain = jax.jit(jax.value_and_grad(_mean_loss))
-"""Gradients that JAX finds of the mean loss of some sequences: a model that knows nothing else."""
+"""Gradients that JAX finds of the mean loss of some sequences: a model that has nothing else."""
 
 
 def of_ranks(*ranks: int) -> Gradients:
@@ -119,7 +119,7 @@ def test_skipped_attention_is_attention_that_goes_backward_as_the_identity(
     assert not np.allclose(found["gate"][0], plain(WEIGHTS, ALL)[1]["gate"][0], atol=1e-4)
 
 
-def test_where_nobody_has_a_gradient_attention_stays_as_it_is() -> None:
+def test_where_no_group_has_a_gradient_attention_stays_as_it_is() -> None:
     found = found_by(np.ones((2, RANKS)), 3)
     assert not any(np.any(found[name]) for name in ATTENTION)
     assert np.any(found["gate"])

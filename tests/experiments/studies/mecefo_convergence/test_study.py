@@ -1,4 +1,4 @@
-"""The study as people call it; who carries what, as the loop says it, and what a charge makes."""
+"""The study as people call it; the load of each group in the loop, and what a charge makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.experiments.asking import Ask
 COMMAND = ("reproduce", "mecefo-convergence")
 
 
-def test_without_jax_one_line_says_what_to_install(
+def test_without_jax_one_line_names_what_to_install(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
@@ -92,14 +92,14 @@ def test_an_approximate_gradient_counts_less_by_the_stated_share() -> None:
     assert counted >= 3000
     ratio = record["time_to_train_ratio"] / record["same_tokens.time_to_train_ratio"]
     assert ratio == pytest.approx(samples / counted)
-    # As many steps without the charge live through the same, and take as long.
+    # As many steps without the charge have the same failures, and take as long.
     plain = run(scenario.with_({"job.steps": int(samples), "strategy.approximation_loss": None}), 3)
     assert not [name for name in plain if name.startswith("same_tokens")]
     assert plain["time_s"] == pytest.approx(record["time_s"], rel=1e-9)
     assert plain["time_to_train_ratio"] == pytest.approx(
         record["same_tokens.time_to_train_ratio"], rel=1e-9
     )
-    # Useful time is what counts: the ledger says the same as the batches.
+    # Useful time is what counts: the ledger has the same as the batches.
     useful_s = record["compute_s"] + record["all_reduce_s"]
     assert useful_s / record["time_s"] == pytest.approx(record["goodput"], rel=1e-9)
 

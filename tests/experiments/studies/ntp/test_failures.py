@@ -60,8 +60,8 @@ def test_the_rate_of_llama_3() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_trace_tells_of_gpus_that_fail_and_come_back(seed: int) -> None:
-    """A small cluster that fails a lot, replayed by hand: nobody fails who is not there."""
+def test_a_trace_records_gpus_that_fail_and_come_back(seed: int) -> None:
+    """A small cluster that fails a lot, replayed by hand: no GPU fails that is not there."""
     often = {"duration_s": 30 * DAY_S, "failures_per_gpu_s": 0.05 / DAY_S}
     trace = simulate_trace(stream(seed, Purpose.TRACE), 40, (3 * DAY_S, 5 * DAY_S), **often)
     gone: dict[int, float] = {}

@@ -76,7 +76,7 @@ def test_resharding_is_charged_by_the_most_reduced_replica() -> None:
     """By hand: of 128 replicas one at TP30 and one at TP28 lose 1 + 2 sequences.
 
     Both degrees have the same bytes to send, what a spare rank has. Without a reduced replica, or
-    where it is dropped, nobody waits.
+    where it is dropped, no replica waits.
     """
     job, failed = study_job(), np.zeros((3, 1024), dtype=np.int16)
     failed[1, [0, 8]] = 1, 3
@@ -142,10 +142,12 @@ def test_rows_and_the_sentence(losses: pd.DataFrame, traces: pd.DataFrame) -> No
     assert len({(row.quantity, row.scheme, row.setting) for row in found}) == len(found)
     of_failing = [row for row in found if row.setting.endswith("spares fail too, worst trace")]
     assert [row.published for row in of_failing] == [90, 16, 0]
-    said = tables.placement_sentence(losses, spares)
-    assert "NTP 1.6%" in said
+    sentence = tables.placement_sentence(losses, spares)
+    assert "NTP 1.6%" in sentence
     worst = of_failing[0].simulated
-    assert f"spare domains that fail, too, {worst:.0f} in the worst trace (published: 90)" in said
+    assert (
+        f"spare domains that fail, too, {worst:.0f} in the worst trace (published: 90)" in sentence
+    )
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ def test_spares_step_in_and_without_any_a_job_waits_for_the_repair() -> None:
     assert all(one.down_s == pytest.approx(detection_s[one.cause]) for one in many)
 
 
-def test_frail_nodes_fail_as_often_as_said() -> None:
+def test_frail_nodes_fail_at_the_stated_rate() -> None:
     """2 of 4 nodes at 10 h, the others never: a failure every 5 h of running."""
     frail = Cluster(4, 0, 1e15, 1e15, frail_nodes=2, frail_mtbf_s=10 * HOUR_S, restart_s=0.0)
     found = incidents(replace(frail, repair_s=1e-3), 5000 * HOUR_S, np.random.default_rng(0))
@@ -106,7 +106,7 @@ def test_frail_nodes_fail_as_often_as_said() -> None:
     assert rate * 5 * HOUR_S == pytest.approx(1.0, abs=0.13)
 
 
-def test_the_loop_pays_what_an_incident_says(stage: Stage) -> None:
+def test_the_loop_pays_what_an_incident_states(stage: Stage) -> None:
     """Two stops in 10 h: 1 h and 2 h down, 0.5 h to restart, each 600 s after a checkpoint.
 
     Checkpoints take no time: 10 h - 3 h - 1 h - 1,200 s are left.
@@ -145,7 +145,7 @@ def _samples(values: dict[str, list[float]]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("published", "test", "values", "printed", "off"),
+    ("published", "test", "values", "expected", "off"),
     [
         (0.80, "point", {"": [0.81, 0.83]}, "inside", 0.0),
         (0.80, "point", {"": [0.84, 0.86]}, "outside", 0.05),
@@ -163,12 +163,12 @@ def test_verdicts(
     published: float | None,
     test: Any,
     values: dict[str, list[float]],
-    printed: str,
+    expected: str,
     off: float | None,
 ) -> None:
     output = Output("X1", "goodput", published, test=test)
     row = verdict_table((output,), _samples(values)).iloc[0]
-    assert row.verdict == printed
+    assert row.verdict == expected
     assert row.off == (None if off is None else pytest.approx(off))
     assert row.published == published
     if len(values) > 1:

@@ -92,7 +92,7 @@ def test_the_mix_of_domains_is_one_that_can_be_read() -> None:
 
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
-    """Return made-up runs: the ratio says which scheme, protection, restart and seed it is of."""
+    """Return made-up runs: the ratio encodes scheme, protection, restart and seed it is of."""
     schemes, protections = enumerate(combinations.SCHEMES), enumerate(combinations.PROTECTIONS)
     return pd.DataFrame(
         {
@@ -110,13 +110,13 @@ def runs() -> pd.DataFrame:
     )
 
 
-def test_what_is_drawn_and_said_comes_from_the_tables(
+def test_figures_and_sentences_come_from_the_tables(
     runs: pd.DataFrame, saved_bytes: Callable[[Figure], int]
 ) -> None:
     scan = runs[(runs.strategy == "spare") & runs.protection.isin(["storage", "reft"])]
     scan = pd.concat(scan.assign(redundancy=r) for r in (1, 2, 3))
-    said = combinations.combination_sentence(runs)
-    assert "SPARe from 4.01 to 3.21 (-20%)" in said
+    sentence = combinations.combination_sentence(runs)
+    assert "SPARe from 4.01 to 3.21 (-20%)" in sentence
     assert saved_bytes(combinations.draw_combinations(runs)) > 10_000
     assert saved_bytes(combinations.draw_scan(scan)) > 10_000
 

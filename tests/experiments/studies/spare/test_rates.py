@@ -1,6 +1,6 @@
 """The SPARe study over failure rates (Lee et al. 2026, arXiv 2603.00357): a fast core, and all.
 
-And where one scheme overtakes another: the rate, its interval, and saying so where none does.
+And where one scheme overtakes another: the rate, its interval, and a row where none does.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_closed_forms_are_empty_outside_their_range() -> None:
     often, seldom = replace(STUDY, mtbf_s=60.0), replace(STUDY, mtbf_s=86_400.0)
     (stuck,) = choices(often, "checkpoint")
     assert not stuck.is_prediction
-    # What the forms would ask for there comes after any life.
+    # What the forms would give there comes after any life.
     assert stuck.interval_steps == 1
     assert choices(STUDY, "spare")[0].is_prediction
     assert not choices(seldom, "spare")[0].is_prediction
@@ -123,7 +123,7 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     return list(listed_rows("spare", made))
 
 
-def test_every_pair_has_its_row_and_a_lead_that_never_changes_says_so() -> None:
+def test_every_pair_has_its_row_and_a_lead_that_never_changes_is_marked() -> None:
     """Checkpoints: 8, 4, 1; replication 4, 4, 4 is level at 10 min; SPARe leads until 2 = 2."""
     runs, curves = runs_of(
         {"checkpoint": [inf, 8.0, 1.0], "replication": [6.0, 4.0, 4.0], "spare": [3.0, 2.0, 2.0]}

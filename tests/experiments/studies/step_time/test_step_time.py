@@ -111,7 +111,7 @@ def test_a_scenario_can_state_the_job_of_a_row(label: str, model: dict[str, obje
     shares = {name: getattr(stack, name) for name in overlaps}
     table = ModelTable.model_validate({"compute_efficiency": 0.7, **shares, **model})
     stated = parallel_job(table, case.layout.data // case.context)
-    # No key says that full recomputation goes without sequence parallelism.
+    # No key states that full recomputation goes without sequence parallelism.
     assert stated == replace(case.job(0.7), sequence_parallel=True)
 
 
@@ -133,7 +133,7 @@ def test_a_scenario_can_state_the_job_of_a_row(label: str, model: dict[str, obje
 def test_rates_and_seconds_belong_together(
     label: str, value: float, unit: Unit, step_s: float, within: float
 ) -> None:
-    """As whoever wrote them down has worked them out."""
+    """As their authors have computed them."""
     case = CASES[label]
     assert case.in_unit(value, unit) == pytest.approx(step_s, rel=within)
     assert case.in_unit(case.in_unit(value, unit), unit) == pytest.approx(value)
@@ -204,7 +204,7 @@ def test_the_slowest_gpu_is_slower_in_larger_jobs() -> None:
         ("A7 175B 128", {12}, {1}, {"flash-3"}),
     ],
 )
-def test_what_nobody_states_takes_every_legal_value(
+def test_what_is_not_stated_takes_every_legal_value(
     label: str, virtual_stages: set[int], micro_batches: set[int], attention: set[str]
 ) -> None:
     choices = CASES[label].choices
@@ -238,7 +238,7 @@ def test_rows_without_a_pipeline_are_predicted(small: pd.DataFrame) -> None:
     assert 0.5 < known.efficiency.unique().item() < 1.0
 
 
-def test_rows_say_what_they_were_fitted_on(small: pd.DataFrame) -> None:
+def test_rows_name_what_they_were_fitted_on(small: pd.DataFrame) -> None:
     named = {"predictions": small.assign(quantity=small.unit.map(study.QUANTITIES))}
     rows = list(listed_rows("step_time", named))
     assert [row.setting for row in rows] == list(SMALL)

@@ -231,7 +231,7 @@ def times_until_wipe_out_s(
 ) -> list[FloatArray]:
     """Return the times until something is lost, in seconds, a value a trial for each case.
 
-    All cases live through the same failures; `lifetimes_s` draws times to failure of the shape it
+    All cases have the same failures; `lifetimes_s` draws times to failure of the shape it
     is given.
     """
     ends_s: list[list[FloatArray]] = [[] for _ in cases]
@@ -251,7 +251,7 @@ def trials_for(law: WipeOutLaw, standard_error: float) -> int:
     mean = float(outliving.sum())
     square = float(((2 * np.arange(law.groups) + 1) * outliving).sum())
     spread = max(0.0, square - mean**2) ** 0.5 / mean
-    # The law is an approximation for SPARe: a tenth more trials than it asks for.
+    # The law is an approximation for SPARe: a tenth more trials than it requires.
     return max(1000, int(1.1 * (spread / standard_error) ** 2))
 
 
@@ -268,8 +268,8 @@ def main(folder: Path) -> None:
     _write(folder / "counts.csv", counts, "trials of each cell by its law, seed 0")
     work = pd.DataFrame(sampled_work(*cell) for cell in PUBLISHED)
     _write(folder / "work.csv", work, "lives with the real matching, seed 0")
-    asked = list(enumerate(product(SHAPES, AGES)))
-    found = [sampled_times(*of, place, TRIALS_OF_TIMES) for place, of in asked]
+    cases = list(enumerate(product(SHAPES, AGES)))
+    found = [sampled_times(*of, place, TRIALS_OF_TIMES) for place, of in cases]
     times = pd.DataFrame([row for rows in found for row in rows])
     _write(
         folder / "times.csv", times, f"{TRIALS_OF_TIMES:,} trials, {TIMES_GROUPS} groups, seed 0"

@@ -66,7 +66,7 @@ from tests.experiments.studies.theory.monte_carlo import (
     trials_for,
 )
 
-PLACES = {asked: place for place, asked in enumerate(product(SHAPES, AGES))}
+PLACES = {case: place for place, case in enumerate(product(SHAPES, AGES))}
 
 
 @given(data=st.data())
@@ -111,7 +111,7 @@ def test_the_law_is_that_of_random_failures(scheme: str, groups: int, redundancy
     assert np.all(np.abs(outlived - law) <= 4 * spread + left_out + 1e-9)
 
 
-def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
+def test_trials_bring_the_standard_error_below_what_was_requested() -> None:
     chosen = [("spare", 60, 2), ("spare", 200, 5), ("replication", 60, 3)]
     rows = with_errors([compare_counts(sampled_count(cell, 0.01, 4)) for cell in chosen])
     assert (rows.trials >= 1000).all()
@@ -121,7 +121,7 @@ def test_trials_bring_the_standard_error_below_what_was_asked() -> None:
     )
 
 
-def test_a_comparison_says_how_far_every_form_is_off() -> None:
+def test_a_comparison_states_how_far_every_form_is_off() -> None:
     chosen = [("spare", 100, 2), ("spare", 100, 6), ("replication", 100, 4)]
     compared = [compare_counts(sampled_count(cell, 0.005, 0)) for cell in chosen]
     rows = with_errors(compared).set_index(["scheme", "redundancy"])
@@ -159,10 +159,10 @@ def test_all_recorded_counts_are_those_of_the_oracle() -> None:
         _assert_recorded(cell)
 
 
-@pytest.mark.parametrize("asked", [(0.78, "new"), (0.5, "old")])
-def test_recorded_times_are_those_of_the_oracle(asked: tuple[float, str]) -> None:
-    recorded = [row for row in read_rows("theory", "times") if (row["shape"], row["age"]) == asked]
-    assert recorded == sampled_times(*asked, PLACES[asked], TRIALS_OF_TIMES)
+@pytest.mark.parametrize("case", [(0.78, "new"), (0.5, "old")])
+def test_recorded_times_are_those_of_the_oracle(case: tuple[float, str]) -> None:
+    recorded = [row for row in read_rows("theory", "times") if (row["shape"], row["age"]) == case]
+    assert recorded == sampled_times(*case, PLACES[case], TRIALS_OF_TIMES)
 
 
 def test_recorded_work_is_that_of_the_real_matching() -> None:
@@ -275,9 +275,9 @@ def test_the_best_redundancy_is_the_published_one() -> None:
 
 
 def test_what_has_no_closed_form_is_refused_in_one_line() -> None:
-    asked = load_scenario("spare-sound", ["strategy.name=oobleck", "~restart.readers"])
+    scenario = load_scenario("spare-sound", ["strategy.name=oobleck", "~restart.readers"])
     with pytest.raises(UserError, match="no closed forms"):
-        resolve(asked).predict()
+        resolve(scenario).predict()
 
 
 @pytest.mark.slow
