@@ -1,1 +1,1 @@
-"""What is asked: scenarios, runs, reproductions, figures, and the command line `faultline`."""
+"""Scenarios, runs, reproductions, figures, and the command line `faultline`."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 _MOST_GPUS = 200_000
-"""The file of so many GPU hosts has 250 MB; more hosts exhaust the memory."""
+"""A file of this number of GPU hosts has 250 MB; more hosts exhaust the memory."""
 
 _MOST_GPUS_WITH_ROUTES = 256
 """Limit if each pair of GPUs has its own route: the file has 25 MB and grows quadratically."""

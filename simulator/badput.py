@@ -62,5 +62,5 @@ BADPUT_TYPES = {
     "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
     "load": "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
 }
-"""What Google's ml-goodput-measurement (0.2) calls the causes that are not useful. It has no name
-of its own for what schemes compute on purpose, nor for what is slow."""
+"""Names of Google's ml-goodput-measurement (0.2) for the causes that are not useful. It has none of
+its own for redundant compute, nor for stragglers."""

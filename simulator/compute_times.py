@@ -127,7 +127,7 @@ class SimulatedFactors:
     """Draws how much longer computations take, phase by phase: the same in both engines.
 
     All groups wait for the slowest, so one draw gives the largest mean factor of all members. The
-    computations of all groups take it, and their messages carry what they always do.
+    computations of all groups take it; their messages do not change.
     """
 
     work: Work  # The work of the job.

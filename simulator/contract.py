@@ -300,7 +300,7 @@ class Contract:
                     )
 
     def _check_work(self, plan: StepPlan) -> None:
-        """Refuse a step of which a stage is computed for less than what the step trains.
+        """Refuse a step that computes a stage for fewer samples than it trains.
 
         Micro-batches of each pass are counted for each stage, by all nodes that compute it; those
         of the backward pass count as whole if its gradient is declared approximate, and all of a
@@ -356,7 +356,7 @@ class Contract:
     def _boosted(self, plan: StepPlan) -> set[int]:
         """Return the groups whose GPUs draw so much power that they leave out no work.
 
-        A share of less work says that its GPUs are faster; the plan's mean power has to cover it.
+        A share of less work means that its GPUs are faster; the plan's mean power has to cover it.
         """
         if plan.power <= 1.0:
             return set()

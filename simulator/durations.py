@@ -51,12 +51,12 @@ class RingTime:
 class SyncTime:
     """Time of replicas that exchange gradients in rings, then do something by themselves.
 
-    Rings over n replicas move (n - 1)/n of what they reduce.
+    Rings over n replicas move (n - 1)/n of the reduced bytes.
     """
 
     replicas_per_member: int  # Replicas that share their sequences, and fail as one.
-    transfer_s: float  # Time to send once what a rank reduces, in seconds.
-    alone_s: float  # Time of what each does by itself, in seconds.
+    transfer_s: float  # Time to send the bytes that a rank reduces once, in seconds.
+    alone_s: float  # Time of each replica's own work, in seconds.
 
     def __call__(self, members: int) -> float:
         """Return the time that members take, in seconds."""
@@ -77,7 +77,7 @@ class MemberTimes(Protocol):
     def passes_s(self, shares: StepShares, rounds: int = 1, factor: float = 1.0) -> float:
         """Return the time until the slowest has computed its share `rounds` times, in seconds.
 
-        Each computation takes `factor` times as long, and messages carry what they always do.
+        Each computation takes `factor` times as long; messages do not change.
         """
 
     def sync_s(self, shares: StepShares) -> float:

@@ -264,7 +264,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How failures show and what they cost: the named choices of a scenario."""
+    """How failures appear and what they cost: the named choices of a scenario."""
 
     clock: ClockRule  # What determines a group's next failure (`simulator.failures.clocks`).
     # Whether an all-reduce that lacks a member fails after a fraction of its time, or hangs until a

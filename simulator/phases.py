@@ -199,7 +199,7 @@ class Outcome(NamedTuple):
         Restart: time and group of the failures that happened during it.
     struck : sequence of Failure
         Inquiry: the failure of each group. Reconfigure, Restart: the failures since the last of
-        these phases, in no order, if the job asks. Failures of groups that were down are left out.
+        these phases, in no order, if requested. Failures of groups that were down are left out.
     phases : tuple of (str, float)
         Reconfigure, Rejoin, Restart: name and seconds of the recovery's phases with known times.
     steps : int

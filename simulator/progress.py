@@ -26,7 +26,7 @@ class Batches(NamedTuple):
 
     @classmethod
     def of(cls, plan: StepPlan, approximation_loss: float) -> Batches:
-        """Return what a step trains, where an approximate gradient trains less by a share."""
+        """Return the batches of a step, if an approximate gradient trains less by a share."""
         samples = plan.batch_share
         if not plan.approximate:
             return _WHOLE if samples == 1.0 else cls(samples, samples)
@@ -84,7 +84,7 @@ class Progress:
 
     @property
     def completed_batches(self) -> float:
-        """Full batches trained and not taken back, by what they train towards a loss."""
+        """Full batches trained and not taken back, by their progress towards a loss."""
         return self.trained
 
     @property

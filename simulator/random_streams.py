@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a stream is for; the numbers are part of what a seed means and never change."""
+    """The purpose of a stream. The numbers define the meaning of a seed and never change."""
 
     GROUP_FAILURES = 1
     COMPUTE_JITTER = 2
@@ -50,5 +50,5 @@ def stream(seed: int, purpose: Purpose, index: int = 0) -> np.random.Generator:
 
 
 def _words(number: int, least: int = 1) -> bytes:
-    """Return a number in words of 32 bits, the lowest first, and at least so many."""
+    """Return a number in 32-bit words, the lowest first, at least `least` of them."""
     return number.to_bytes(4 * max(least, -(-number.bit_length() // 32)), "little")

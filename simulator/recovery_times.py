@@ -42,8 +42,8 @@ class MoveTimes(Protocol):
 def sent_moves(moves: Sequence[Move], able: Collection[int]) -> tuple[SentMove, ...]:
     """Return each move with its sender: the next able group after the receiver.
 
-    Where there is one that receives nothing itself it is that; else what it has lost is another
-    part of the state. The groups `able` are up.
+    A group that receives nothing itself is preferred. Otherwise the sender has lost another part of
+    the state. The groups `able` are up.
     """
     receiving = {move.group for move in moves}
     sending = sorted(set(able) - receiving) or sorted(able)
@@ -67,7 +67,7 @@ class CommunicatorTime:
     quadratic_s: float = 0.0
 
     def __call__(self, ranks: float) -> float:
-        """Return the time for so many ranks, in seconds; few ranks take no longer than few do."""
+        """Return the seconds for these ranks; few ranks take at most what NCCL measures."""
         if ranks < 2:
             return 0.0
         thousands = ranks / 1000
@@ -87,7 +87,7 @@ class RecoveryPrices:
     diagnose_s: float = 0.0  # From then until it is diagnosed.
     hardware_s: float = 0.0  # Until other hardware has taken the place of what is broken.
     without_standby_s: float = 0.0  # The same if standbys have run out.
-    # To start processes, and what the first step takes longer.
+    # To start processes, and the excess of the first step.
     launch_s: float = 0.0
     warm_up_s: float = 0.0
     communicator: CommunicatorTime = CommunicatorTime()  # To make communicators.
@@ -187,7 +187,7 @@ class RecoveryTimes:
         return max((usual_s if one_s is None else one_s for one_s in known), default=0.0)
 
     def duration_s(self, recovery: Recovery | None, failed: Iterable[Failure | None] = ()) -> float:
-        """Return what the next recovery takes without its moves, in seconds; after what failed."""
+        """Return the seconds of the next recovery without its moves, after the given failures."""
         if recovery is None:
             self._last = (), 1.0
             return 0.0

@@ -12,8 +12,8 @@ from faultline.strategies.job_shape import OptimizerBackup, loses_a_share
 class SharedOptimizer:
     """Follows the shares of a job.
 
-    Another group has a group's share as `backup` says; if it is None, each group has all of the
-    state.
+    `backup` names the group that holds a copy of a group's share. If it is None, each group has all
+    of the state.
     """
 
     def __init__(self, backup: OptimizerBackup | None, groups: int) -> None:

@@ -245,7 +245,7 @@ class Strategy(ABC):
     repairs_wait_for_restart: ClassVar[bool] = False
     """Whether repaired hardware returns at the next restart only."""
     readmits: ClassVar[bool] = False
-    """Whether dropped groups return before a restart, unless ``rejoin.when`` says otherwise."""
+    """Whether dropped groups return before a restart, unless ``rejoin.when`` states otherwise."""
 
     def __init__(self, groups: int, redundancy: int, options: StrategyOptions) -> None:
         self.groups = groups

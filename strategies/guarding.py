@@ -1,4 +1,4 @@
-"""Calls into classes of others: what they raise is theirs, and never an end of the program.
+"""Calls into foreign classes: whatever they raise is reported and never ends the program.
 
 ``sys.exit(0)`` in a scheme would end a run without a result and without an error. A
 `BrokenPipeError` would be taken for a closed output, and a `KeyboardInterrupt` for the user's. An
@@ -27,7 +27,7 @@ def is_foreign(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the kind of an error, what it says and its notes, in one line."""
+    """Return the kind of an error, its message and its notes, in one line."""
     try:
         text = str(error)
     except Exception:  # Whatever a class of others makes of it.

@@ -127,7 +127,7 @@ class Spare(Strategy):
 
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
-        """Return true where there is a ruler, else say what would do; 1 masks nothing."""
+        """Return whether there is a ruler; redundancy 1 masks nothing."""
         return bool(ruler_for(groups, redundancy))
 
 

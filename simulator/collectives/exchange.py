@@ -18,8 +18,8 @@ from faultline.simulator.collectives.schedule import Hop, Message, Schedule, Sta
 class PairwiseAllToAll(Schedule):
     """In round i every member sends to the one i further on: ``(n - 1) (a + m/n b)``.
 
-    m is what a member has for all n, itself included. Each edge carries one message, so flows are
-    the messages.
+    m is the size of a member's data for all n, itself included. Each edge carries one message, so
+    flows are the messages.
     """
 
     @property

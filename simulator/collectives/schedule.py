@@ -1,8 +1,8 @@
 """A collective algorithm: for each member, stages of rounds of messages.
 
-A schedule knows no clock and no SimGrid: it lists sender, receiver, pieces and order of messages.
-This is enough to check an algorithm with real numbers, to simulate it as
-messages (`simulator.collectives.runner`), and to count what it puts on each link.
+A schedule has no clock and no SimGrid: it lists sender, receiver, pieces and order of messages.
+This is enough to check an algorithm with real numbers, to simulate it as messages
+(`simulator.collectives.runner`), and to count the bytes on each link.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class FailureClocks(ABC):
     failures_by_cause: dict[str, int]
 
     @abstractmethod
-    def collect(self, asked: bool = True) -> Sequence[Failure]:
+    def collect(self, reported: bool = True) -> Sequence[Failure]:
         """Return the failures since the last call that struck groups which were up.
 
-        A failure of several groups is listed once per group. Failures that are not `asked` for
-        are dropped.
+        A failure of several groups is listed once per group. Failures that are not
+        `reported` are dropped.
         """
 
     @abstractmethod
@@ -119,9 +119,9 @@ class RenewalClocks(FailureClocks):
         self.failures_while_down = 0
         self.failures_by_cause = {}
 
-    def collect(self, asked: bool = True) -> Sequence[Failure]:
+    def collect(self, reported: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
-        return [self._failure(*which) for which in struck] if asked else ()
+        return [self._failure(*which) for which in struck] if reported else ()
 
     def due(self, group: int) -> Failure:
         return self._failure(self.next_failure_s[group], group, self._taken[group])
@@ -204,9 +204,9 @@ class EventClocks(FailureClocks):
         self.failures_by_cause = dict.fromkeys(causes, 0)
         self.next_failure_s = [self._next_s(group) for group in range(groups)]
 
-    def collect(self, asked: bool = True) -> Sequence[Failure]:
+    def collect(self, reported: bool = True) -> Sequence[Failure]:
         struck, self._struck = self._struck, []
-        return struck if asked else ()
+        return struck if reported else ()
 
     def due(self, group: int) -> Failure | None:
         ahead = self._ahead[group]

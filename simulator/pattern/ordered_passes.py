@@ -1,11 +1,11 @@
 """Passes of a pipeline in given orders, in which stages may have unequal micro-batches.
 
-Where a stage has more micro-batches than its neighbour, or fewer, its k-th goes with the
-neighbour's of the same place: some of them are other pipelines', which send as much.
+If a stage has more or fewer micro-batches than its neighbour, its k-th goes with the neighbour's of
+the same place. Some of them belong to other pipelines, which send as many bytes.
 
 Without a barrier between steps, time counts from each stage's own beginning. A stage begins one
-forward pass after the one before it: so what it needs from there has left one pass earlier, and
-what it needs from the next stage one pass later, where that has not been idle meanwhile.
+forward pass after the stage before it. So messages from that stage were sent one pass earlier, and
+messages from the next stage one pass later, if that stage has not been idle meanwhile.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def ring_edges(domains: Sequence[Hashable]) -> tuple[RingEdge, ...]:
     its neighbour in the domain, and its part of the bytes to the member of its place in the next
     domain.
 
-    Over an adapter goes 1/n of the bytes for n members in each domain; so what leaves a domain is
-    what a ring of single GPUs would send, once.
+    An adapter carries 1/n of the bytes for n members in each domain. So a domain sends as many
+    bytes as a ring of single GPUs would, once.
     """
     members: dict[Hashable, list[int]] = {}
     for member, domain in enumerate(domains):

@@ -55,10 +55,10 @@ class StepShares(NamedTuple):
     gathers: bool = True
     reduces: bool = True
 
-    def computing(self, asked: Collection[int]) -> tuple[int, ...]:
+    def computing(self, groups: Collection[int]) -> tuple[int, ...]:
         """Return the members that recompute the work of some groups: all, if one of these idles."""
         idle = {one.group for one in self.pipelines if not one.stages}
-        return tuple(sorted(asked)) if idle.isdisjoint(asked) else self.members
+        return tuple(sorted(groups)) if idle.isdisjoint(groups) else self.members
 
     def of(self, members: tuple[int, ...]) -> StepShares:
         """Return the shares of some of the members alone."""

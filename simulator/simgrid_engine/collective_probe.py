@@ -76,7 +76,7 @@ def probe_collective(
     Raises
     ------
     CollectiveError
-        No such algorithm, or not for so many ranks or bytes.
+        The algorithm is unknown, or does not work for these ranks or bytes.
     PlatformError
         The platform is broken or too small.
     SimulationError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SimulationError(RuntimeError):
-    """SimGrid stopped a simulation; the message says why in one line."""
+    """SimGrid stopped a simulation; the message has the reason in one line."""
 
 
 class KilledError(SimulationError):

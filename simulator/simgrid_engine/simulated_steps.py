@@ -162,7 +162,7 @@ class SimulatedSteps:
         *,
         alone: bool = False,
     ) -> None:
-        """Let groups compute shard types, each so many `times`; from within an actor.
+        """Let groups compute shard types, each `times` times; from within an actor.
 
         Each computation takes `factor` times as long. If all members compute like this, gradients
         that should hide behind the passes may still be in flight: the next phase waits for them

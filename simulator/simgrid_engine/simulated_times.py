@@ -98,7 +98,7 @@ class _KnownMoves(dict[tuple[SentMove, ...], dict[int, float]]):
     def __reduce__(self) -> tuple[Callable[[bytes], _KnownMoves], tuple[bytes]]:
         """Send the content as bytes, which a process that has seen them reads no more.
 
-        Entries are added and never changed, so that their number tells whether any is new.
+        Entries are added and never changed, so a larger number means new entries.
         """
         if self._pickled[0] != len(self):
             self._pickled = len(self), pickle.dumps(dict(self))

@@ -37,8 +37,8 @@ def copies_to_peers(layout: Layout, transfers: StateTransfers) -> list[Flow]:
     """Return the copies that all nodes send at once, to those behind them in their peer group.
 
     A copy goes from GPU to GPU of the same position, and from there to the memory of the peer, as
-    GEMINI does it (Wang et al. 2023, SOSP): the PCIe link of a GPU carries what it sends and what
-    it passes on to memory.
+    GEMINI does it (Wang et al. 2023, SOSP): the PCIe link of a GPU carries its own copy and
+    the copy that it passes on to memory.
     """
     return [
         (xml_names.gpu(near), xml_names.memory(far), transfers.snapshot_bytes_per_gpu)

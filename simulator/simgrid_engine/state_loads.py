@@ -27,7 +27,7 @@ class _Hop(NamedTuple):
 
 
 class LinkLoads:
-    """The links of a platform that is as its spec says, with doors to host memories.
+    """The links of a platform that equals its spec, with doors to host memories.
 
     No flow of the platform keeps to one spine.
     """

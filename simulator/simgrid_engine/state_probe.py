@@ -1,6 +1,6 @@
-"""How long training state takes in and out of host memory, on a platform.
+"""Times of moving training state in and out of host memory, on a platform.
 
-If the platform is as its spec says, and each flow may take any spine, the load of the links gives
+If the platform equals its spec, and each flow may take any spine, the load of the links gives
 the time (`simulator.simgrid_engine.state_loads`), as exactly as SimGrid. All other platforms are
 measured in SimGrid.
 
@@ -64,7 +64,7 @@ def state_transfer_times(
     transfers : StateTransfers
         The moves, and their nodes.
     edited : Platform, optional
-        The platform as its XML says it, where that differs from the spec.
+        The platform of the XML, if it differs from the spec.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def _measured(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )
     lost = _lost_with_a_server(transfers)
-    # Where servers are alike, one tells the time of all.
+    # If servers are alike, the time of one is that of all.
     measured_nodes = nodes[: transfers.slices] if alike else nodes
     copied, loaded = (
         [flow for node in measured_nodes for flow in snapshots(layout, node, size_bytes)]

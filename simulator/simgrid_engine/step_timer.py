@@ -238,7 +238,7 @@ class StepTimer:
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """The passes of a team: their seconds by kind, whose they are, and what it took to know."""
+    """The passes of a team: their seconds by kind, their team, and the cost of simulating them."""
 
     parts: dict[str, float]
     watched: tuple[Team, Rank]
@@ -327,7 +327,7 @@ def _total(spans: Iterable[Span], kind: str) -> float:
 def _drawn_out(
     pattern: StepPattern, counts: Sequence[int], simulated: Sequence[dict[str, float]]
 ) -> dict[str, float]:
-    """Return the seconds of a step's passes, given those of so many of its micro-batches."""
+    """Return the seconds of a step's passes, given those of `counts` of its micro-batches."""
     rounds = (pattern.micro_batches - counts[-1]) / pattern.pipeline
     if not rounds:
         return simulated[-1]

@@ -154,7 +154,7 @@ class Training:
         return not is_below or state.is_done()
 
     def _end_step(self, down: int) -> Generator[Phase, Outcome, None]:
-        """Save what is due after a step, the last of all included, and let groups rejoin."""
+        """Save the state if due after a step, also after the last one, and let groups rejoin."""
         state = self.state
         is_saved = yield from self.saver.save_if_due(down)
         if not state.is_done():

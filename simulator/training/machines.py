@@ -80,7 +80,7 @@ class Machines:
         self._processes_failed = self._starts_in_place and not self._lacking_until_s
 
     def needed_to_restart(self, needed: Recovery) -> Recovery:
-        """Return what a restart needs; on the same machines if only processes have failed.
+        """Return the needs of a restart; on the same machines if only processes have failed.
 
         The same machines are tried once per saved state.
         """

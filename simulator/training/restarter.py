@@ -203,8 +203,8 @@ class Restarter:
     def _load(self, found: Saved, duration_s: float | None) -> Generator[Phase, Outcome, None]:
         """Go back to a state: from memory in `duration_s` seconds, or from storage.
 
-        Domains that change their place migrate after a load from memory; where all load from
-        storage, they load what they need there.
+        Domains that change their place migrate after a load from memory. If all load from storage,
+        they load their new state there.
         """
         state, progress = self._state, self._state.progress
         progress.take_back(found.booked)

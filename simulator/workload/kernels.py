@@ -286,8 +286,8 @@ GB200 = Kernels(
 
 Best sustained matrix products in 16 and 8 bits (ML engineering handbook), 8 TB/s of memory and 900
 GB/s of NVLink each way by specification (NVIDIA), of which rings of 32 GPUs reach 680, and
-all-reduces with reductions in the switch 850. What nobody
-has published is scaled from H100: small products by memory bandwidth, attention by products.
+all-reduces with reductions in the switch 850. Unpublished values are scaled from H100: small
+products by memory bandwidth, attention by products.
 """
 
 

@@ -108,7 +108,7 @@ def gpu_memory(
     The first stage of a pipeline holds the activations of ``min(m, p)`` micro-batches, interleaved
     of ``(1 + (p - 1)/(p v))`` times as many (Korthikanti et al. 2022, section 4.2.3). With
     `shard_optimizer` replicas share the optimizer state among them (ZeRO stage 1). If `in_flight`
-    is given, a stage holds the activations of so many micro-batches.
+    is given, a stage holds the activations of that number of micro-batches.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from faultline.strategies.stage_work import Halves
 
 
 class WorkloadError(ValueError):
-    """A model, layout or machine is impossible; one line says what would be right."""
+    """A model, layout or machine is impossible; the message names valid values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Transformer:
     Raises
     ------
     WorkloadError
-        The heads do not divide what they share, or more experts are active than there are.
+        The heads do not divide their shared width, or more experts are active than there are.
     """
 
     hidden: int  # Width of the residual stream.

@@ -297,7 +297,7 @@ def measured_ground(
         "failures.gpus_per_domain": spec.plane.domain_gpus,
     }
     scenario = load_scenario(name, own | dict(changes or {}))
-    # Read once as a file: a preset is generated anew each time that it is asked for.
+    # Read once as a file: a preset is generated anew at each request.
     file = platform_file(scenario)
     if edits:
         edited = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
