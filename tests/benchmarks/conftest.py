@@ -53,7 +53,7 @@ def speed(benchmark: Any, request: pytest.FixtureRequest) -> Speed:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print a row a case: its time, its target, and its ratio."""
-    table = Table("case", "median", "target", "so many times as fast as", title="Faultline")
+    table = Table("case", "median", "target", "times as fast as", title="Faultline")
     for name, seconds, target_s, ratio, rival in terminalreporter.config.stash.get(_COMPARED, []):
         target = "" if target_s is None else f"{_readable(target_s)}, {_met(seconds, target_s)}"
         times = "" if ratio is None else f"{ratio:,.0f} x {rival}"

@@ -36,13 +36,13 @@ from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 HOPELESS = 1.5
-"""A run is stopped when time and GPU-hours are so many times those of the best so far."""
+"""A run is stopped if its time and GPU-hours exceed the least so far by this factor."""
 
 CONTESTED = 1.15
 """Candidates within this factor of the best, in time or GPU-hours, are simulated with all seeds."""
 
 NEVER_RATIO = 40.0
-"""A job that takes so many times as long as without failures does not train."""
+"""A job whose time exceeds that without failures by this factor does not train."""
 
 CELL = ["plane", "x", "y"]
 METRICS = {"ratio": "time", "gpu_ratio": "gpu_hours"}
