@@ -135,7 +135,7 @@ class SimulatedFactors:
 
     @classmethod
     def of(cls, work: Work, seed: int) -> SimulatedFactors | None:
-        """Return what draws them; None without jitter, and where no messages are simulated."""
+        """Return the draws of a run; None without jitter, or if no messages are simulated."""
         if not work.simulates_steps or not work.compute_jitter:
             return None
         return cls(work, ComputeTimes(1.0, work.compute_jitter, work.minimum_factor, seed))

@@ -225,7 +225,7 @@ def rows_of(
     except csv.Error as error:
         mistakes.append(f"{path}:{rows.line_num}: this is no CSV: {error}")
     if mistakes:
-        # Others were not looked for after so many.
+        # Reading has stopped after `MOST_MISTAKES`, so there may be more.
         at_least = "at least " if len(mistakes) > MOST_MISTAKES else ""
         raise UserError(mistakes[0] + and_more(len(mistakes) - 1, at_least))
 

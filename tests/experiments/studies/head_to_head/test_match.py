@@ -250,7 +250,7 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
 
 
 def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
-    """A restart on what is left joins no queue; a role that a standby takes needs none."""
+    """A restart on the remaining machines waits for no queue, nor does a standby in a role."""
     queue, standbys = (
         cell for cell in listed_cells("settings") if cell.mtbf_s == SETTINGS["today"]
     )
