@@ -12,20 +12,11 @@ from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.analysis.quantities import number_text, time_unit
 from faultline.experiments.figures.palette import OKABE_ITO
-from faultline.experiments.figures.regions import (
-    PALE,
-    SOLID,
-    MapAxes,
-    Regions,
-    draw_levels,
-    draw_regions,
-)
+from faultline.experiments.figures.regions import MapAxes, choice_legend, draw_choices
 from faultline.experiments.figures.style import (
     figure_style,
     legend_below,
-    mark,
     name_rows,
-    pale,
     write_notes,
     write_title,
 )
@@ -36,7 +27,6 @@ from matplotlib.patches import Patch
 _MOST_BARS = 10
 _SIDE = 25  # Cells of a plane in each direction.
 _OTHERS = 64  # Samples of the other inputs per cell.
-_SURE = 0.8
 _LOW, _HIGH = OKABE_ITO[5], OKABE_ITO[1]
 
 
@@ -143,23 +133,15 @@ def draw_plane(
     colours : mapping of str to str
         By candidates.
     """
-    table = _plane(emulator, design, scales, inputs)
-    candidates = [name for name in emulator.candidates if (table["best"] == name).any()]
-    looks = {name: (colours[name], name) for name in candidates}
+    cells = _plane(emulator, design, scales, inputs)
+    chosen = set(cells["best"])
+    looks = {name: (colours[name], name) for name in emulator.candidates if name in chosen}
     with figure_style():
         figure, axis = plt.subplots(figsize=(8.0, 5.2))
-        regions = Regions(table, table, ("best", "percent", "sure"), candidates, looks)
         x, y = (scales[name] for name in inputs)
-        draw_regions(axis, regions, MapAxes(x.label, y.label, _ticks(x), _ticks(y), True))
-        draw_levels(axis, regions, (50.0, 80.0, 95.0), " %")
-        legend_below(
-            figure,
-            [
-                Patch(facecolor=pale("#0072B2", SOLID), label="80 % likely to be the best"),
-                Patch(facecolor=pale("#0072B2", PALE), label="less likely"),
-                mark("its probability", "#222222", linestyle=":", linewidth=1.0),
-            ],
-        )
+        axes = MapAxes(x.label, y.label, _ticks(x), _ticks(y), log_y=True)
+        draw_choices(axis, cells, looks, axes)
+        choice_legend(figure)
         write_title(figure, "Which candidate is expected to train soonest?")
         write_notes(figure, [f"Emulated. Other inputs: {_OTHERS} samples of their priors."])
     return figure
@@ -168,7 +150,7 @@ def draw_plane(
 def _plane(
     emulator: Emulator, design: Design, scales: Mapping[str, InputScale], inputs: tuple[str, str]
 ) -> pd.DataFrame:
-    """Return a row per cell: ``x``, ``y``, ``best``, its probability in ``percent``, ``sure``."""
+    """Return a row per cell: ``x``, ``y``, ``best``, and its probability in ``percent``."""
     columns = [design.names.index(name) for name in inputs]
     low, high = emulator.range[:, columns]
     steps = np.linspace(low, high, _SIDE, axis=1)
@@ -184,8 +166,8 @@ def _plane(
         for x_unit, place, share in zip(steps[0], best, wins, strict=True):
             x, y = (scales[n].value(u) for n, u in zip(inputs, (x_unit, y_unit), strict=True))
             name = emulator.candidates[place]
-            rows.append((x, y, name, 100.0 * share, share >= _SURE))
-    return pd.DataFrame(rows, columns=["x", "y", "best", "percent", "sure"])
+            rows.append((x, y, name, 100.0 * share))
+    return pd.DataFrame(rows, columns=["x", "y", "best", "percent"])
 
 
 def _ticks(scale: InputScale) -> dict[float, str]:

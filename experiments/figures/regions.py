@@ -1,22 +1,26 @@
-"""A map of winners: named regions over two axes, and contour lines."""
+"""A map of choices: named regions over two axes, and contour lines of their probability."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.figures.style import pale
+from faultline.experiments.figures.style import legend_below, mark, pale
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, label
 
 SOLID, PALE = 0.82, 0.34
-"""Share of its colour that a region keeps, if its winner is certain and if it is not."""
+"""Share of its colour that a region keeps, if its choice is certain and if it is not."""
+_SURE_PERCENT = 80
+_LEVELS_PERCENT = (50.0, 80.0, 95.0)
 _HALO = [patheffects.withStroke(linewidth=3.0, foreground="white", alpha=0.85)]
 _LEAST_REGION = 0.012
 _LEAST_SIZE, _LARGEST_SIZE = 7.5, 13.0
@@ -39,40 +43,54 @@ class MapAxes:
 
 
 class Regions:
-    """The winner of each cell, as arrays of the shape (y, x)."""
+    """The choice in each cell of a map, as arrays of the shape (y, x)."""
 
-    def __init__(
-        self,
-        cells: pd.DataFrame,
-        won: pd.DataFrame,
-        columns: tuple[str, str, str],
-        names: Sequence[str],
-        looks: Mapping[str, tuple[str, str]],
-    ) -> None:
-        """Enter winners: `names` in order, with `looks`, the colour and the label of each.
+    def __init__(self, cells: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> None:
+        """Read the cells.
 
-        All `cells`, and those `won`, have columns ``x`` and ``y``; `columns` of the latter are the
-        winner, its value, and whether it is certain.
+        Parameters
+        ----------
+        cells : DataFrame
+            A row per cell: ``x``, ``y``, the name of the choice (``best``), and the probability
+            that it has the least cost (``percent``).
+        looks : mapping of str to tuple of str
+            Colour and label of each name.
         """
-        winner, value, sure = columns
-        self.names, self.looks = names, looks
-        self.xs = np.array(sorted(cells["x"].unique()))
-        self.ys = np.array(sorted(cells["y"].unique()))
-        shape = (len(self.ys), len(self.xs))
-        # Index into the names, -1 without a winner; the value there is NaN.
-        self.place, self.value = np.full(shape, -1), np.full(shape, np.nan)
-        self.sure = np.zeros(shape, dtype=bool)
-        at = np.searchsorted(self.ys, won["y"]), np.searchsorted(self.xs, won["x"])
-        self.place[at] = won[winner].map(list(names).index)
-        self.sure[at], self.value[at] = won[sure], won[value]
+        self.looks = list(looks.values())
+        table = cells.assign(best=cells["best"].map(list(looks).index))
+        wide = table.pivot(index="y", columns="x", values=["best", "percent"])
+        # Index into `looks`.
+        self.place, self.percent = wide["best"].to_numpy(int), wide["percent"].to_numpy(float)
+        self.xs, self.ys = wide["best"].columns.to_numpy(float), wide.index.to_numpy(float)
 
 
-def draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
-    """Draw named regions in colour, paler if the winner is not certain."""
-    colours = ["#FFFFFF"]
-    for name in regions.names:
-        colours += [pale(regions.looks[name][0], share) for share in (PALE, SOLID)]
-    places = np.where(regions.place < 0, 0, 1 + 2 * regions.place + regions.sure)
+def draw_choices(
+    axes: Axes, cells: pd.DataFrame, looks: Mapping[str, tuple[str, str]], axis: MapAxes
+) -> None:
+    """Draw the choice in each cell of a map, and lines of its probability (see `Regions`)."""
+    regions = Regions(cells, looks)
+    _draw_regions(axes, regions, axis)
+    _draw_levels(axes, regions)
+
+
+def choice_legend(figure: Figure) -> None:
+    """Explain the shades and lines of `draw_choices` below a figure."""
+    likely, unlikely = (pale("#0072B2", share) for share in (SOLID, PALE))
+    legend_below(
+        figure,
+        [
+            Patch(facecolor=likely, label=f"{_SURE_PERCENT} % likely to be the best"),
+            Patch(facecolor=unlikely, label="less likely"),
+            mark("its probability", "#222222", linestyle=":", linewidth=1.0),
+        ],
+        3,
+    )
+
+
+def _draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
+    """Draw named regions in colour, paler if the choice is not certain."""
+    colours = [pale(colour, share) for colour, _ in regions.looks for share in (PALE, SOLID)]
+    places = 2 * regions.place + (regions.percent >= _SURE_PERCENT)
     x_edges, y_edges = _edges(regions.xs, True), _edges(regions.ys, axis.log_y)
     axes.pcolormesh(
         x_edges, y_edges, places, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
@@ -106,17 +124,16 @@ def draw_regions(axes: Axes, regions: Regions, axis: MapAxes) -> None:
         )  # fmt: skip
 
 
-def draw_levels(axes: Axes, regions: Regions, levels: Sequence[float], unit: str = "×") -> None:
-    """Draw contour lines of the winner's value, labelled with the level and its unit."""
-    if min(regions.value.shape) < 2:
+def _draw_levels(axes: Axes, regions: Regions) -> None:
+    """Draw contour lines of the choice's probability, labelled in percent."""
+    if min(regions.percent.shape) < 2:
         return
-    filled = np.where(np.isfinite(regions.value), regions.value, np.nanmax(regions.value))
     lines = axes.contour(
-        regions.xs, regions.ys, np.log(filled), levels=np.log(levels), colors="#222222",
-        linewidths=0.7, linestyles=":", negative_linestyles=":",
+        regions.xs, regions.ys, np.log(regions.percent), levels=np.log(_LEVELS_PERCENT),
+        colors="#222222", linewidths=0.7, linestyles=":", negative_linestyles=":",
     )  # fmt: skip
-    written = {np.log(level): f"{level:g}{unit}" for level in levels}
-    texts = axes.clabel(lines, fmt=written, fontsize=7, inline_spacing=2)
+    labels = {np.log(level): f"{level:g} %" for level in _LEVELS_PERCENT}
+    texts = axes.clabel(lines, fmt=labels, fontsize=7, inline_spacing=2)
     for text in texts or ():
         text.set_path_effects([patheffects.withStroke(linewidth=2.0, foreground="white")])
 
@@ -143,8 +160,7 @@ def _taken(regions: Regions, axis: MapAxes) -> NDArray[np.bool_]:
 
 
 def _name_regions(axes: Axes, regions: Regions, taken: NDArray[np.bool_]) -> None:
-    for number, key in enumerate(regions.names):
-        name = regions.looks[key][1]
+    for number, (_, name) in enumerate(regions.looks):
         parts, count = label(regions.place == number)
         for part in range(1, count + 1):
             mask = parts == part

@@ -10,19 +10,11 @@ import numpy as np
 import pandas as pd
 from faultline.experiments.config.scenario_file import load_scenario
 from faultline.experiments.figures.palette import look_of, title_of
-from faultline.experiments.figures.regions import (
-    PALE,
-    SOLID,
-    MapAxes,
-    Regions,
-    draw_levels,
-    draw_regions,
-)
+from faultline.experiments.figures.regions import MapAxes, choice_legend, draw_choices
 from faultline.experiments.figures.style import (
     legend_below,
     mark,
     name_rows,
-    pale,
     ticks_at,
     write_notes,
     write_title,
@@ -32,8 +24,6 @@ from faultline.experiments.studies.head_to_head.setting import FACTS, SETTINGS, 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 _MTBF = "mean time between failures of the job"
 _MTBF_TICKS: dict[float, str] = {
@@ -70,8 +60,6 @@ _TITLES_OF_MAPS = {
     "queue": "from 1k to 600k GPUs, queue",
     "standbys": "from 1k to 600k GPUs, standbys",
 }
-_SURE = 0.8
-_PROBABILITIES = (50.0, 80.0, 95.0)
 _KEPT = {"reft": "REFT", "gemini": "Gemini", "just-in-time": "just in time"}
 _APPROXIMATE = "* Trains on approximate gradients while a node works for two, which is not charged."
 _ABOUT = (
@@ -139,23 +127,17 @@ def _grid(
         unused.set_visible(False)
     for row, (side, of_row) in enumerate(zip(sides, panels, strict=False)):
         for column, (job, name, metric) in enumerate(of_row):
-            panel, axis = axes[row][column], _axis_of(job, name)
-            mine = cells[(cells["job"] == job) & (cells["map"] == name)]
-            regions = _regions(mine, metric)
-            draw_regions(panel, regions, axis)
-            draw_levels(panel, regions, _PROBABILITIES, " %")
+            panel = axes[row][column]
+            of_map = cells[(cells["job"] == job) & (cells["map"] == name)]
+            axis = _axis_of(job, name)
+            draw_choices(panel, *_choices(of_map, metric), axis)
             if row + 1 < rows and column < len(panels[row + 1]):
                 panel.set_xlabel("")
             if row == 0:
                 panel.set_title(titles[column])
             if column == 0:
                 panel.set_ylabel(f"{side}\n{axis.y}")
-    handles: list[Patch | Line2D] = [
-        Patch(facecolor=pale("#0072B2", SOLID), label="80 % likely to be the best"),
-        Patch(facecolor=pale("#0072B2", PALE), label="less likely"),
-        mark("its probability", "#222222", linestyle=":", linewidth=1.0),
-    ]
-    legend_below(figure, handles, 3)
+    choice_legend(figure)
     return figure
 
 
@@ -171,17 +153,15 @@ def _axis_of(job: str, name: str) -> MapAxes:
     return replace(axis, landmarks=((scenario.failures.mtbf_s, restart_s, "today, queue"),))
 
 
-def _regions(cells: pd.DataFrame, metric: str) -> Regions:
-    """Return the choices by a metric in the cells of a map."""
+def _choices(cells: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[str, tuple[str, str]]]:
+    """Return the schemes that a metric chooses in the cells of a map, and their looks."""
     best, probability = (metric.replace("ratio", name) for name in ("best", "probability"))
-    won = cells.assign(
-        scheme=cells[best].str.partition("/")[0],
-        percent=100.0 * cells[probability],
-        sure=cells[probability] >= _SURE,
-    )
-    schemes = sorted(won["scheme"].unique(), key=order_of)
-    looks = {scheme: (look_of(scheme).colour, name_of(scheme)) for scheme in schemes}
-    return Regions(won, won, ("scheme", "percent", "sure"), schemes, looks)
+    schemes, percent = cells[best].str.partition("/")[0], 100.0 * cells[probability]
+    looks = {
+        scheme: (look_of(scheme).colour, name_of(scheme))
+        for scheme in sorted(schemes.unique(), key=order_of)
+    }
+    return cells[["x", "y"]].assign(best=schemes, percent=percent), looks
 
 
 def _error_text(cells: pd.DataFrame, errors: pd.DataFrame) -> str:
