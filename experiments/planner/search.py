@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from faultline.experiments.analysis.intervals import Interval, paired_change
 from faultline.experiments.analysis.race import Rules, changes_from, race
@@ -19,10 +19,6 @@ from faultline.experiments.planner.plan import Plan
 from faultline.experiments.planner.situation import Situation, choices_of
 from faultline.experiments.planner.verification import run_points, steps_needed
 from faultline.experiments.runs.point import Point
-
-if TYPE_CHECKING:
-    pass
-
 
 # Step of the redundancy and factor on the interval of a move: coarse moves first, since a few seeds
 # separate their differences from noise.
