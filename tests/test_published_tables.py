@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from faultline.experiments.studies.head_to_head.cell_runs import candidate_table, simulate_cell
 from faultline.experiments.studies.head_to_head.comparison import LISTS, HeadToHead
-from faultline.experiments.studies.head_to_head.matches import candidate_table, simulate_match
 from faultline.experiments.studies.head_to_head.setting import all_candidates
 from faultline.experiments.studies.mecefo_convergence import study as convergence
 from faultline.experiments.studies.spare import cells, rates
@@ -127,7 +127,7 @@ def candidates(plane: str, *names: str) -> Callable[[Stage], pd.DataFrame]:
     def now(stage: Stage) -> pd.DataFrame:
         study = HeadToHead(schemes=names, only=plane)
         matches = study._matches(tuple(all_candidates(names)), 8)
-        rows = [row for match in matches for row in simulate_match(match)]
+        rows = [row for match in matches for row in simulate_cell(match)]
         of_all = [f"{kind}_{of}" for kind in ("best", "sure") for of in ("time", "gpu_hours")]
         return candidate_table(rows).drop(columns=[*of_all, "above_best", "above_best_half"])
 

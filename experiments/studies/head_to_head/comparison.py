@@ -1,4 +1,4 @@
-"""The head-to-head: all schemes on one platform, and the map of which is best where."""
+"""The head-to-head: all candidates in the same cells, and maps of the best one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.report.tables import Table, wide_table
 from faultline.experiments.studies.base import Draw, Results, Row, Study, Tables
 from faultline.experiments.studies.head_to_head import setting
+from faultline.experiments.studies.head_to_head.cell_runs import (
+    CellTask,
+    candidate_table,
+    simulate_cell,
+)
 from faultline.experiments.studies.head_to_head.emulation import filled_map
 from faultline.experiments.studies.head_to_head.figures import (
     draw_costs,
@@ -24,104 +29,100 @@ from faultline.experiments.studies.head_to_head.figures import (
 from faultline.experiments.studies.head_to_head.maps import (
     JOBS,
     MAPS_OF,
-    Sheet,
-    contenders,
-    sheet_of,
+    SampledMap,
+    remaining_candidates,
+    sample_map,
 )
 from faultline.experiments.studies.head_to_head.maps import MAPS as ALL_MAPS
-from faultline.experiments.studies.head_to_head.matches import (
-    Match,
-    candidate_table,
-    simulate_match,
-)
-from faultline.experiments.studies.head_to_head.setting import Candidate, Ground
+from faultline.experiments.studies.head_to_head.setting import Candidate, MeasuredJob
 from faultline.experiments.studies.stage import Stage
 from rich.text import Text
 
 LISTS = ("settings", "stalls", "interleaved", "layers", "links")
-"""Lists of circumstances, which become a table each (``data/cells.csv``)."""
+"""Lists of circumstances (``data/cells.csv``); each becomes a table."""
 MAPS = "maps"
-"""What ``--only`` calls the maps."""
+"""The name of the maps for ``--only``."""
 
 _FAILURES, _MOST_STEPS = 200, 1_000_000
-"""Failures of a sample of a map, if that takes no more steps."""
+"""Wanted failures of a sample of a map, and the most steps for them."""
 
 _FIRST_SAMPLES = (4, 16)
-"""Samples of a map after which candidates are left out that do not fit, or are hopeless."""
+"""After these numbers of samples, candidates that do not fit or are hopeless are dropped."""
 
 
 @dataclass(frozen=True)
 class HeadToHead(Study):
-    """Every candidate in the same cells of lists of circumstances, and on maps of three jobs.
+    """All candidates in the same cells of lists, and on maps of three jobs.
 
-    The stage's seeds are those of a list's cell.
+    The stage's seeds apply to the cells of lists; a sample of a map has one seed.
     """
 
     samples: int = 64  # Samples of a map.
     jobs: tuple[str, ...] = tuple(JOBS)  # Scenarios of the maps.
     maps: tuple[str, ...] = tuple(ALL_MAPS)  # Names of the maps.
-    schemes: tuple[str, ...] = ()  # Schemes that take part; all by default.
+    schemes: tuple[str, ...] = ()  # Schemes or candidates; all by default.
     # ``settings``, ``stalls``, ``interleaved``, ``layers``, ``links`` or ``maps``; all by default.
     only: str | None = None
 
     float_format: ClassVar[str | None] = "%.5g"
 
     def simulate(self, stage: Stage) -> Results:
-        """Run the cells, or read what is kept of them."""
+        """Run the cells, or read their stored results."""
         candidates = tuple(setting.all_candidates(self.schemes))
         results: Results = {}
         if self.only != MAPS:
-            matches = self._matches(candidates, stage.seeds)
-            simulated = stage.calls("lists", simulate_match, matches, kept_in="cells")
-            table = candidate_table([row for of_match in simulated for row in of_match])
-            lists = {str(name): mine for name, mine in table.groupby("plane", sort=False)}
+            tasks = self._tasks(candidates, stage.seeds)
+            simulated = stage.calls("lists", simulate_cell, tasks, kept_in="cells")
+            table = candidate_table([row for of_task in simulated for row in of_task])
+            lists = {str(name): rows for name, rows in table.groupby("plane", sort=False)}
             results |= {"table": table, "lists": lists}
         if self.only in (None, MAPS):
             results |= self._mapped(stage, candidates)
         return results
 
-    def _matches(self, candidates: tuple[Candidate, ...], seeds: int) -> list[Match]:
+    def _tasks(self, candidates: tuple[Candidate, ...], seeds: int) -> list[CellTask]:
         layered = tuple(one for one in candidates if one.scheme in setting.DEPEND_ON_LAYERS)
-        measured = partial(setting.measured_ground, {one.protection for one in candidates})
-        usual = cache(measured)
+        measure = partial(setting.measure_job, {one.protection for one in candidates})
+        unchanged = cache(measure)
 
         @cache
-        def ground(name: str, cell_name: str) -> Ground:
+        def measured(name: str, cell_name: str) -> MeasuredJob:
             changes, edits = setting.CHANGES.get(name), setting.EDITS.get(cell_name)
-            return measured(changes, edits) if changes or edits else usual()
+            return measure(changes, edits) if changes or edits else unchanged()
 
-        def listed(name: str) -> list[Match]:
-            who = layered if name == "layers" else candidates
-            number = min(seeds, setting.MOST_SEEDS.get(name, seeds))
+        def listed(name: str) -> list[CellTask]:
+            of_list = layered if name == "layers" else candidates
+            few = tuple(range(min(seeds, setting.MOST_SEEDS.get(name, seeds))))
             return [
-                Match(cell, who, tuple(range(number)), ground(name, cell.name), races=False)
-                for cell in (setting.listed_cells(name) if who else ())
+                CellTask(cell, of_list, few, measured(name, cell.name), races=False)
+                for cell in (setting.listed_cells(name) if of_list else ())
             ]
 
-        # Only the circumstances of these are measured.
-        chosen = [match for name in ([self.only] if self.only else LISTS) for match in listed(name)]
+        chosen = [task for name in ([self.only] if self.only else LISTS) for task in listed(name)]
         if not chosen:
             raise UserError("--only layers: none of these schemes depends on the number of layers")
         return chosen
 
     def _mapped(self, stage: Stage, candidates: tuple[Candidate, ...]) -> Results:
-        """Return the cells of all maps, and the errors of their emulators."""
-        filled = list[tuple[Sheet, pd.DataFrame]]()
+        """Return the cells of all maps and the errors of their emulators."""
+        filled = list[tuple[SampledMap, pd.DataFrame]]()
         for job in self.jobs:
-            measured = setting.measured_ground({one.protection for one in candidates}, name=job)
-            # A sample has one run, without whose luck emulators predict better.
-            ground = replace(measured, failures=_FAILURES, most_steps=_MOST_STEPS)
+            measured = setting.measure_job({one.protection for one in candidates}, name=job)
+            # A sample has one run; more failures make it depend less on chance.
+            measured = replace(measured, failures=_FAILURES, most_steps=_MOST_STEPS)
             for name in (one for one in MAPS_OF[job] if one in self.maps):
-                sheet = sheet_of(job, name, ground, candidates, self.samples)
-                rows, left, done = list[dict[str, Any]](), candidates, 0
-                for until in (*_FIRST_SAMPLES, self.samples):
-                    matches = sheet.matches(left, ground, range(done, until))
+                sampled_map = sample_map(job, name, measured, candidates, self.samples)
+                rows, remaining, done = list[dict[str, Any]](), candidates, 0
+                for end in (*_FIRST_SAMPLES, self.samples):
+                    tasks = sampled_map.tasks(remaining, measured, range(done, end))
                     title = f"{job}: {name}"
-                    found = stage.calls(title, simulate_match, matches, kept_in="cells")
-                    rows += [row for of_match in found for row in of_match]
-                    left = contenders(pd.DataFrame(rows), left, until > _FIRST_SAMPLES[0])
-                    done = until
-                filled.append((sheet, pd.DataFrame(rows)))
+                    found = stage.calls(title, simulate_cell, tasks, kept_in="cells")
+                    rows += [row for of_task in found for row in of_task]
+                    remaining = remaining_candidates(
+                        pd.DataFrame(rows), remaining, end > _FIRST_SAMPLES[0]
+                    )
+                    done = end
+                filled.append((sampled_map, pd.DataFrame(rows)))
         cells, errors = zip(*stage.calls("emulators", filled_map, filled), strict=True)
         return {
             "maps": pd.concat(cells, ignore_index=True),
@@ -155,15 +156,15 @@ class HeadToHead(Study):
         return drawn
 
     def shown(self, results: Results, rows: Sequence[Row]) -> Iterable[Table | Text | str]:
-        """Return the ratios of lists, and the candidates that cannot be built."""
+        """Return the ratios of lists, and the impossible candidates."""
         for name, table in results.get("lists", {}).items():
             yield _shown_ratios(table, name)
-            for candidate, mine in table[table["seeds"] == 0].groupby("candidate", sort=False):
-                printed = f"{candidate}: left out of {len(mine)} cells; {mine['note'].iloc[0]}"
+            for candidate, cells in table[table["seeds"] == 0].groupby("candidate", sort=False):
+                printed = f"{candidate}: left out of {len(cells)} cells; {cells['note'].iloc[0]}"
                 yield Text(printed, style="yellow")
 
     def headline(self, results: Results, rows: Sequence[Row]) -> Sequence[str]:
-        """Say who trains soonest today, and on which shares of the maps."""
+        """Return the fastest schemes today, and their shares of the maps."""
         settings = results.get("lists", {}).get("settings")
         printed = [] if settings is None else today_sentences(settings)
         return [*printed, *map_sentences(results["maps"])] if "maps" in results else printed
@@ -187,7 +188,7 @@ _MACHINES = {"queue": "machines from a queue", "standbys": "standbys"}
 
 
 def today_sentences(settings: pd.DataFrame) -> list[str]:
-    """Return who trains soonest at today's failure rate, by where machines come from."""
+    """Return the fastest scheme at today's failure rate, by the source of machines."""
     today = settings[settings["x"] == list(setting.SETTINGS).index("today")]
     simulated = today[today["seeds"] > 0].sort_values("ratio")
     return [

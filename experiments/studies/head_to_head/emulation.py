@@ -1,4 +1,4 @@
-"""Emulators of the candidates on a map, and who is chosen in its cells."""
+"""Emulators of the candidates on a map, and the choice in each cell."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 from faultline.experiments.analysis.design import Design, Floats, SimulatedCosts
 from faultline.experiments.analysis.emulator import Emulator
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.head_to_head.cell_runs import HOPELESS, Row
 from faultline.experiments.studies.head_to_head.maps import (
     IDLE_POWER,
     LEAST_FIT,
@@ -18,9 +19,8 @@ from faultline.experiments.studies.head_to_head.maps import (
     PLAIN,
     SIDE,
     WORTH_INPUT,
-    Sheet,
+    SampledMap,
 )
-from faultline.experiments.studies.head_to_head.matches import HOPELESS, Row
 from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.neighbors import KNeighborsClassifier
@@ -31,30 +31,37 @@ _NEIGHBOURS = 3
 _EMULATED = tuple(metric for metric in METRICS if metric != "gpu_ratio")
 
 
-def filled_map(simulated: tuple[Sheet, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the choice in each cell of a map, by emulators, and a row per emulator with its error.
+def filled_map(simulated: tuple[SampledMap, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the choice in each cell of a map, and a row per emulator with its error.
 
-    A map comes with what was simulated for it: a row per candidate and sample. Without any
-    candidate that trains this is a UserError.
+    Parameters
+    ----------
+    simulated : tuple of SampledMap and DataFrame
+        A map, and its simulations: a row per candidate and sample.
+
+    Raises
+    ------
+    UserError
+        If no candidate trains.
     """
-    sheet, rows = simulated
-    candidates = emulated(sheet, rows)
+    sampled_map, rows = simulated
+    candidates = emulated(sampled_map, rows)
     if not candidates:
         raise UserError(
-            f"--schemes: none of these trains {sheet.job} in the memory of its GPUs; name "
+            f"--schemes: none of these trains {sampled_map.job} in the memory of its GPUs; name "
             f"others, such as {PLAIN}"
         )
     errors = [
-        {"job": sheet.job, "map": sheet.map.name, "candidate": one.candidate}
+        {"job": sampled_map.job, "map": sampled_map.map.name, "candidate": one.candidate}
         | asdict(one.emulators["ratio"].leave_out()[one.candidate])
         for one in candidates
     ]
-    return cells_of(sheet, candidates), pd.DataFrame(errors)
+    return cells_of(sampled_map, candidates), pd.DataFrame(errors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Emulated:
-    """A candidate on a map: its costs over those without failures, by emulators.
+    """Emulators of a candidate's costs on a map, over those without failures.
 
     Attributes
     ----------
@@ -63,11 +70,11 @@ class Emulated:
     emulators : mapping of str to Emulator
         By the metrics of `METRICS` without GPU-hours.
     columns : tuple of int
-        Places of the inputs that it depends on, in the design.
+        Indices of the candidate's inputs in the design.
     fits : KNeighborsClassifier or None
-        Whether it fits the memory, by quantiles of both axes; None: everywhere.
+        Whether it fits the memory at quantiles of both axes; None if it always fits.
     spares : ndarray of float
-        GPUs that are paid for over those of the job, as a polynomial of both axes.
+        Coefficients of a polynomial of both axes: GPUs that are paid for over those of the job.
     """
 
     candidate: str
@@ -85,9 +92,9 @@ class Emulated:
         unit
             Shape (points, inputs).
         """
-        mine, axes = _evened(unit)[:, self.columns], unit[:, :2]
+        own, axes = _linear_on_axes(unit)[:, self.columns], unit[:, :2]
         found = {
-            metric: np.exp(emulator.log_times(np.clip(mine, *emulator.range))[0])
+            metric: np.exp(emulator.log_times(np.clip(own, *emulator.range))[0])
             for metric, emulator in self.emulators.items()
         }
         found["gpu_ratio"] = found["ratio"] * (_basis(axes) @ self.spares)
@@ -97,33 +104,35 @@ class Emulated:
         return {metric: np.where(fits, cost, inf) for metric, cost in found.items()}
 
 
-def emulated(sheet: Sheet, rows: pd.DataFrame) -> list[Emulated]:
+def emulated(sampled_map: SampledMap, rows: pd.DataFrame) -> list[Emulated]:
     """Return the candidates of a map that fit the memory in at least half of its samples.
 
-    A run that was stopped, as another was much sooner, counts with `HOPELESS` times the least cost
-    of its sample. Samples in which nobody trains are left out.
+    A run that was stopped early counts with `HOPELESS` times the least cost of its sample. Samples
+    in which no candidate trains are left out.
 
     Parameters
     ----------
-    sheet : Sheet
+    sampled_map : SampledMap
         The map.
     rows : DataFrame
-        Of its matches: a row per candidate and sample.
+        Its simulations: a row per candidate and sample.
     """
     simulated = rows[(rows["absent"] == "") & rows["seed"].isin(_trained(rows))]
-    worth = sheet.design.values[simulated["seed"], sheet.design.names.index(WORTH_INPUT)]
+    worth = sampled_map.design.values[
+        simulated["seed"], sampled_map.design.names.index(WORTH_INPUT)
+    ]
     simulated = simulated.assign(**_costs(simulated, worth))
     fitting = simulated[simulated["fits_memory"].astype(bool)]
     for metric in _EMULATED:
         most = HOPELESS * simulated["seed"].map(fitting.groupby("seed")[metric].min())
         simulated[metric] = np.minimum(simulated[metric], most)
-    found = []
-    for name, of_candidate in simulated.groupby("candidate", sort=False):
-        mine = of_candidate.sort_values("seed")
-        fits = mine["fits_memory"].to_numpy(bool)
-        if fits.sum() >= max(_LEAST_SAMPLES, LEAST_FIT * len(mine)):
-            found.append(_emulated(sheet, str(name), mine, fits))
-    return found
+    emulators = []
+    for name, runs in simulated.groupby("candidate", sort=False):
+        ordered = runs.sort_values("seed")
+        fits = ordered["fits_memory"].to_numpy(bool)
+        if fits.sum() >= max(_LEAST_SAMPLES, LEAST_FIT * len(ordered)):
+            emulators.append(_emulated(sampled_map, str(name), ordered, fits))
+    return emulators
 
 
 def _trained(rows: pd.DataFrame) -> list[int]:
@@ -134,7 +143,7 @@ def _trained(rows: pd.DataFrame) -> list[int]:
 
 
 def _costs(rows: pd.DataFrame, worth: Floats) -> dict[str, pd.Series]:
-    """Return costs of runs over those without failures by metric; infinite without an end."""
+    """Return costs of runs over those without failures, by metric; infinite if a run never ends."""
     spare = rows["spare_gpus"] / rows["gpus"]
     busy = 1.0 - (1.0 - IDLE_POWER) * (1.0 - rows["availability"]) + rows["raised_power"]
     return {
@@ -143,35 +152,37 @@ def _costs(rows: pd.DataFrame, worth: Floats) -> dict[str, pd.Series]:
     }
 
 
-def _emulated(sheet: Sheet, name: str, rows: pd.DataFrame, fits: NDArray[np.bool_]) -> Emulated:
-    design, scheme = sheet.design, str(rows["scheme"].iloc[0])
+def _emulated(
+    sampled_map: SampledMap, name: str, rows: pd.DataFrame, fits: NDArray[np.bool_]
+) -> Emulated:
+    design, scheme = sampled_map.design, str(rows["scheme"].iloc[0])
     columns = tuple(
         place
         for place, key in enumerate(design.names)
         if key != WORTH_INPUT and (" of " not in key or key.endswith(f" of {scheme}"))
     )
-    where = None
+    memory = None
     if not fits.all():
         axes = design.unit[rows["seed"].to_numpy(int), :2]
-        where = KNeighborsClassifier(_NEIGHBOURS).fit(axes, fits)
+        memory = KNeighborsClassifier(_NEIGHBOURS).fit(axes, fits)
     rows = rows[fits]
     unit = design.unit[rows["seed"].to_numpy(int)]
     names = tuple(design.names[place] for place in columns)
-    mine = Design(names, _evened(unit)[:, columns], unit[:, columns])
+    own = Design(names, _linear_on_axes(unit)[:, columns], unit[:, columns])
     emulators = {
-        metric: Emulator(SimulatedCosts((name,), mine, rows[metric].to_numpy(float)[None, :, None]))
+        metric: Emulator(SimulatedCosts((name,), own, rows[metric].to_numpy(float)[None, :, None]))
         for metric in _EMULATED
     }
     paid = 1.0 + (rows["spare_gpus"] / rows["gpus"]).to_numpy(float)
     spares: Floats = np.linalg.lstsq(_basis(unit[:, :2]), paid, rcond=None)[0]
-    return Emulated(name, scheme, emulators, columns, where, spares)
+    return Emulated(name, scheme, emulators, columns, memory, spares)
 
 
-def _evened(unit: Floats) -> Floats:
-    """Return quantiles whose normal scores are in proportion to the place on the axes."""
-    evened = unit.copy()
-    evened[:, :2] = ndtr(sqrt(12.0) * (unit[:, :2] - 0.5))
-    return evened
+def _linear_on_axes(unit: Floats) -> Floats:
+    """Return quantiles with those of both axes changed: their normal scores are linear in place."""
+    changed = unit.copy()
+    changed[:, :2] = ndtr(sqrt(12.0) * (unit[:, :2] - 0.5))
+    return changed
 
 
 def _basis(axes: Floats) -> Floats:
@@ -180,17 +191,19 @@ def _basis(axes: Floats) -> Floats:
     return np.column_stack([x**i * y**j for i in range(4) for j in range(4 - i)])
 
 
-def cells_of(sheet: Sheet, candidates: Sequence[Emulated], side: int = SIDE) -> pd.DataFrame:
-    """Return a row per cell: axes, and for each metric who is chosen, and how sure.
+def cells_of(
+    sampled_map: SampledMap, candidates: Sequence[Emulated], side: int = SIDE
+) -> pd.DataFrame:
+    """Return a row per cell, with the choice by each metric.
 
-    ``job``, ``map``, ``x``, ``y``, and of each metric: ``best``, the candidate of the least
-    expected cost, and the ``probability`` that its scheme has the least cost, over the priors. By
-    time: the ``cost``, expected, over that without failures; the ``regret``, its expected excess
-    over the least in hindsight; and ``plain_cost``, the control: checkpoints on storage without
-    redundancy.
+    Columns: ``job``, ``map``, ``x``, ``y``; for each metric, ``best``, the candidate of the least
+    expected cost, and ``probability``, that its scheme has the least cost, over the priors; by
+    time, ``cost``, the expected time over that without failures, ``regret``, its expected excess
+    over the least time in hindsight, and ``plain_cost``, the cost of the control: checkpoints on
+    storage without redundancy.
     """
     shares = (np.arange(side) + 0.5) / side
-    others = sheet.design.unit[:_OTHERS]
+    others = sampled_map.design.unit[:_OTHERS]
     rows = []
     for y in shares:
         points = np.tile(others, (side, 1))
@@ -198,13 +211,13 @@ def cells_of(sheet: Sheet, candidates: Sequence[Emulated], side: int = SIDE) -> 
         costs = {one.candidate: one.costs(points) for one in candidates}
         plain = costs[PLAIN]["ratio"] if PLAIN in costs else np.full(len(points), nan)
         for place, x in enumerate(shares):
-            here = slice(place * len(others), (place + 1) * len(others))
-            row: Row = {"job": sheet.job, "map": sheet.map.name}
-            row |= {"x": float(sheet.map.x.value(x)), "y": float(sheet.map.y.value(y))}
+            in_cell = slice(place * len(others), (place + 1) * len(others))
+            row: Row = {"job": sampled_map.job, "map": sampled_map.map.name}
+            row |= {"x": float(sampled_map.map.x.value(x)), "y": float(sampled_map.map.y.value(y))}
             for metric in METRICS:
-                mine = np.array([cost[metric][here] for cost in costs.values()])
-                row |= _choice(metric, mine, candidates)
-            row["plain_cost"] = float(plain[here].mean())
+                of_metric = np.array([cost[metric][in_cell] for cost in costs.values()])
+                row |= _choice(metric, of_metric, candidates)
+            row["plain_cost"] = float(plain[in_cell].mean())
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -214,12 +227,12 @@ def _choice(metric: str, costs: Floats, candidates: Sequence[Emulated]) -> Row:
     expected, least = costs.mean(axis=1), costs.min(axis=0)
     best = int(expected.argmin())
     schemes = np.array([one.scheme for one in candidates])
-    likely = schemes[costs.argmin(axis=0)] == schemes[best]
+    is_least = schemes[costs.argmin(axis=0)] == schemes[best]
     row: Row = {
         metric.replace("ratio", "best"): candidates[best].candidate,
-        metric.replace("ratio", "probability"): float(likely.mean()),
+        metric.replace("ratio", "probability"): float(is_least.mean()),
     }
     if metric == "ratio":
-        lost = float((costs[best] - least).mean())
-        row |= {"cost": float(expected[best]), "regret": lost}
+        regret = float((costs[best] - least).mean())
+        row |= {"cost": float(expected[best]), "regret": regret}
     return row

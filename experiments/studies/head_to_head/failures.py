@@ -1,9 +1,9 @@
-"""The failures that all candidates meet, what they have broken before, and the spares for it.
+"""Failures of the head-to-head: before a run, during it, and the spare GPUs that they require.
 
-A run is a piece of a long training, short beside the time of repairs. Were it to start with
-everything sound, a scheme that goes on with what is left would look better than it is in the long
-run, and so would one that never meets its first restart. So each scheme is first told the failures
-of the past, without a clock, and the piece is simulated from the state this leaves it in.
+A run is a piece of a long training, and short in comparison with repairs. A start with all hardware
+intact would favour schemes that continue without the failed groups, and schemes that a short run
+never makes restart. So each scheme first receives the failures before the start, without a clock.
+The run starts in the resulting state.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SOFTWARE_REPAIR = Constant(3 * 3600.0)
 _LONGEST_REPAIR_S = 5 * DAY_S
 
 _PAST_FAILURES = 100
-# The last few hundred: a scheme that restarts with new hardware forgets the others.
+# A scheme that restarts with new hardware does not depend on earlier failures.
 _MOST_PAST_FAILURES = 400
-# Seeds of the past are none of those that are simulated.
+# Offset of the seeds of past failures, so that they differ from those of the run.
 _PAST = 1_000_003
 # One-sided 95 % quantile of the normal distribution.
 _QUANTILE_95 = 1.645
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class FailureProcess:
     """Failures of single GPUs and of whole scale-up domains, memoryless."""
 
     layout: JobLayout  # Which GPUs share a host and a domain.
@@ -50,7 +50,7 @@ class Process:
 
     @property
     def model(self) -> CauseMix:
-        """The process as the engines know it."""
+        """The process in the form that the engines take."""
         rate = 1.0 / (self.mtbf_s * self.layout.gpus)
         single = rate * (1.0 - self.domain_share)
         causes = [
@@ -58,24 +58,24 @@ class Process:
             Cause("software", "gpu", "software", single * (1 - HARDWARE_SHARE), SOFTWARE_REPAIR),
             Cause("domain", "domain", "hardware", rate * self.domain_share, HARDWARE_REPAIR),
         ]
-        mixed = tuple(cause for cause in causes if cause.rate_per_gpu_s > 0.0)
-        return CauseMix(mixed, self.layout)
+        possible = tuple(cause for cause in causes if cause.rate_per_gpu_s > 0.0)
+        return CauseMix(possible, self.layout)
 
-    def past(self, seed: int) -> list[Failure]:
-        """Return failures before the start, at negative times, in their order.
+    def past_failures(self, seed: int) -> list[Failure]:
+        """Return failures before the start, in order, at negative times.
 
-        They reach back as far as the longest repair, and over a hundred failures at least.
+        They cover the longest repair, and at least a hundred mean times between failures.
         """
         span_s = max(_LONGEST_REPAIR_S, _PAST_FAILURES * self.mtbf_s)
         failures = self.model.failures_until(span_s, _PAST + seed)
-        return [one._replace(time_s=one.time_s - span_s) for one in failures]
+        return [failure._replace(time_s=failure.time_s - span_s) for failure in failures]
 
     def spare_gpus(self) -> int:
-        """Return GPUs that have to stand by so that a restart finds new hardware, 95 times of 100.
+        """Return the GPUs on standby with which 95 % of restarts find new hardware.
 
-        Where hardware is replaced at once, that under repair is a Poisson number with mean rate
-        times mean repair time (Little's law; Palm 1943): servers for single GPUs, and domains. Of
-        each kind its mean and 1.645 standard deviations stand by.
+        If failed hardware is replaced at once, the number of servers under repair is Poisson
+        distributed, with a mean of failure rate times mean repair time (Palm 1943); so is the
+        number of domains. The standbys of each kind are the mean plus 1.645 standard deviations.
         """
         host, domain = self.layout.gpus_per_host, self.layout.gpus_per_domain
         repair_s, rate = HARDWARE_REPAIR.mean_s, 1.0 / self.mtbf_s
@@ -84,9 +84,9 @@ class Process:
         return _upper(hosts) * host + _upper(domains) * domain
 
 
-def still_broken(failures: Sequence[Failure]) -> list[Failure]:
-    """Return those whose repair is not over at time 0."""
-    return [one for one in failures if one.time_s + (one.repair_s or 0.0) > 0.0]
+def still_under_repair(failures: Sequence[Failure]) -> list[Failure]:
+    """Return the failures whose repair ends after time 0."""
+    return [failure for failure in failures if failure.time_s + (failure.repair_s or 0.0) > 0.0]
 
 
 def _upper(mean: float) -> int:
@@ -94,24 +94,23 @@ def _upper(mean: float) -> int:
 
 
 Damage = list[tuple[float, Hit]]
-"""What is broken, with the time at which it is repaired, in seconds from the start."""
+"""Failed parts, each with the end of its repair in seconds from the start."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
-    """What the past leaves behind."""
+class StateAtStart:
+    """Failed parts and dropped groups at the start of a run."""
 
-    # What is broken now, as far as the scheme keeps track of it.
+    # Failed parts, if the scheme keeps track of them.
     damage: Damage = field(default_factory=list)
-    # Groups that are not members, and when they were dropped, in seconds from the start.
+    # Groups that do not train, and when each was dropped, in seconds from the start.
     dropped: dict[int, float] = field(default_factory=dict)
 
 
-class EnteredTraining(Training):
-    """A training that finds its scheme as the past has left it.
+class SteadyStateTraining(Training):
+    """A training whose scheme starts in the state after past failures.
 
-    The past are failures before the start, at negative times. `begun_s` are the seconds of
-    `Progress.now_s` that were over when it began.
+    Past failures have negative times. The training begins when `Progress.now_s` is `begun_s`.
     """
 
     def __init__(self, job: Job, strategy: Strategy, past: Sequence[Failure]) -> None:
@@ -121,11 +120,11 @@ class EnteredTraining(Training):
         self.begun_s = 0.0
 
     def loop(self) -> TrainingLoop:
-        """Tell the scheme its past, start what is left, and go on as any training."""
+        """Apply the past failures, start the working groups, and continue as any training."""
         layout = self.work.layout
         assert layout is not None
-        inherited = lived_through(self.strategy, self._past, layout, self._replaces_s)
-        self.state.hits.inherit(inherited.damage)
+        at_start = apply_past_failures(self.strategy, self._past, layout, self._replaces_s)
+        self.state.hits.inherit(at_start.damage)
         yield from self.restarter.wait_for_hardware()
         self.state.contract.enter()
         waited_s = self.progress.now_s
@@ -138,56 +137,56 @@ class EnteredTraining(Training):
             recovery=self.strategy.restart_recovery(),
         )
         self.state.hits.note_unreported(started.struck)
-        # To wait for repairs is part of the training, to start up is not.
+        # Waiting for repairs is part of the training; starting up is not.
         self.begun_s, self.progress.now_s = started.now_s - waited_s, started.now_s
-        for dropped_s in inherited.dropped.values():
+        for dropped_s in at_start.dropped.values():
             self.machines.groups.bring(1, started.now_s + dropped_s)
         yield from super().loop()
 
 
-def lived_through(
+def apply_past_failures(
     strategy: Strategy, past: Sequence[Failure], layout: JobLayout, replaces_s: float | None = None
-) -> Inheritance:
-    """Bring a scheme into the state that failures of the past leave it in.
+) -> StateAtStart:
+    """Bring a scheme into its state after past failures, and return the damage that is left.
 
-    A scheme that restarts with what is left is in the state after a restart. Others go through
-    their failures one by one; a restart that finds new hardware ends what was broken before.
-
-    The past is that of `EnteredTraining`. A group that was dropped is back on a spare after
-    `replaces_s`; by default it waits for a restart. That it comes at the end of a step only is left
-    out.
+    A scheme that restarts without new hardware is in the state after a restart. Other schemes
+    receive the failures one by one; a restart with new hardware ends all earlier damage. A dropped
+    group returns on a spare after `replaces_s` seconds, or by default at the next restart. In a
+    training it would return at the end of a step only.
     """
     if not strategy.restart_replaces:
-        broken = [_damage(one, layout) for one in still_broken(past)]
+        damage = [_damage(failure, layout) for failure in still_under_repair(past)]
         strategy.restart()
-        for _, hit in broken:
+        for _, hit in damage:
             strategy.on_hit(hit)
-        return Inheritance(broken)
-    state = Inheritance()
+        return StateAtStart(damage)
+    state = StateAtStart()
     for failure in past[-_MOST_PAST_FAILURES:]:
-        _bring_back(strategy, state, failure.time_s, replaces_s)
-        _strike(strategy, state, failure, layout)
-    _bring_back(strategy, state, 0.0, replaces_s)
+        _apply_repairs(strategy, state, failure.time_s, replaces_s)
+        _apply_failure(strategy, state, failure, layout)
+    _apply_repairs(strategy, state, 0.0, replaces_s)
     return state
 
 
-def _bring_back(
-    strategy: Strategy, state: Inheritance, until_s: float, replaces_s: float | None
+def _apply_repairs(
+    strategy: Strategy, state: StateAtStart, until_s: float, replaces_s: float | None
 ) -> None:
-    """Bring back what is repaired by then, and dropped groups whose spares have started."""
+    """Apply the repairs that end by a time, and return dropped groups whose spares have started."""
     while state.damage and state.damage[0][0] <= until_s:
         strategy.on_repair(heappop(state.damage)[1])
     if replaces_s is None:
         return
-    since = state.dropped.items()
-    back = sorted(group for group, since_s in since if since_s + replaces_s <= until_s)
-    if back:
-        strategy.on_return(back)
-        for group in back:
+    dropped = state.dropped.items()
+    returning = sorted(group for group, since_s in dropped if since_s + replaces_s <= until_s)
+    if returning:
+        strategy.on_return(returning)
+        for group in returning:
             del state.dropped[group]
 
 
-def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: JobLayout) -> None:
+def _apply_failure(
+    strategy: Strategy, state: StateAtStart, failure: Failure, layout: JobLayout
+) -> None:
     members = set(strategy.plan().members)
     for group in failure.groups:
         if group not in members:
@@ -205,7 +204,7 @@ def _strike(strategy: Strategy, state: Inheritance, failure: Failure, layout: Jo
 
 
 def _damage(failure: Failure, layout: JobLayout) -> tuple[float, Hit]:
-    """Return what a failure breaks of the group that it strikes, and when it is repaired."""
+    """Return the part of its group that a failure breaks, and when the repair ends."""
     gpus, group = layout.gpus_of(failure.level, failure.number), failure.groups[0]
     first = group * layout.gpus_per_group
     hit = Hit(group, gpus[0] - first, gpus[-1] - first, layout.gpus_per_group)

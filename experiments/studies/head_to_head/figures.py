@@ -1,4 +1,4 @@
-"""The figures: which scheme trains soonest or with the fewest GPU-hours, and by how much."""
+"""Figures of the head-to-head: maps of the best scheme, and the times of all candidates."""
 
 from __future__ import annotations
 
@@ -75,17 +75,17 @@ _ORDER = (
 
 
 def name_of(scheme: str) -> str:
-    """Return a scheme's name as its authors write it; with a star if it is approximate."""
+    """Return a scheme's title, with a star if its gradients are approximate."""
     return title_of(scheme, star=True)
 
 
 def order_of(scheme: str) -> tuple[int, str]:
-    """Return what sorts schemes: those that are shipped in their order, then all others."""
+    """Return the sort key of a scheme: shipped schemes in their order, then all others."""
     return (_ORDER.index(scheme) if scheme in _ORDER else len(_ORDER), scheme)
 
 
 def draw_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Figure:
-    """Draw all maps of all jobs by time: a row a job."""
+    """Draw all maps of all jobs by time, a row of panels per job."""
     panels = [
         [(job, name, "ratio") for name in of_job["map"].unique()]
         for job, of_job in cells.groupby("job", sort=False)
@@ -98,7 +98,7 @@ def draw_maps(cells: pd.DataFrame, errors: pd.DataFrame) -> Figure:
 
 
 def draw_costs(cells: pd.DataFrame) -> Figure:
-    """Draw the maps of the first job by each cost: a row a cost."""
+    """Draw the maps of the first job by each cost, a row of panels per cost."""
     job, maps = cells["job"].iloc[0], list(cells["map"].unique())
     panels = [[(job, name, metric) for name in maps] for metric in METRICS]
     titles = [_TITLES_OF_MAPS[name] for name in maps]
@@ -142,7 +142,7 @@ def _grid(
 
 
 def _axis_of(job: str, name: str) -> MapAxes:
-    """Return the axes of a map, and where the job's scenario and the recovery model put it."""
+    """Return the axes of a map, with a landmark at the job's own rate and modelled restart."""
     axis = _AXES[name]
     if name != "restart":
         return axis
@@ -165,23 +165,26 @@ def _choices(cells: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[str, 
 
 
 def _error_text(cells: pd.DataFrame, errors: pd.DataFrame) -> str:
-    """Return how well emulators predict, for the candidates that are chosen somewhere."""
+    """Return a sentence on the errors of the emulators of all chosen candidates."""
     chosen = cells[["job", "map", "best"]].drop_duplicates()
-    mine = errors.rename(columns={"candidate": "best"}).merge(chosen)
+    of_chosen = errors.rename(columns={"candidate": "best"}).merge(chosen)
+    median, most = (
+        f"{of_chosen[name].min():.1%} to {of_chosen[name].max():.1%}"
+        for name in ("median", "percentile_95")
+    )
     return (
         "Error of the emulators of these candidates at a simulation that they have not seen: "
-        f"median {mine['median'].min():.1%} to {mine['median'].max():.1%}, 95 % of errors below "
-        f"{mine['percentile_95'].min():.1%} to {mine['percentile_95'].max():.1%}."
+        f"median {median}, 95 % of errors below {most}."
     )
 
 
 def map_sentences(cells: pd.DataFrame) -> list[str]:
-    """Return which schemes train soonest on the maps of each job, in a sentence each."""
+    """Return a sentence per job: which schemes train soonest on its maps."""
     return [
         f"{JOBS.get(str(job), job)}: least expected time on "
         + "; ".join(
-            f"{_TITLES_OF_MAPS[str(name)]}: {_shares(mine['best'])}"
-            for name, mine in of_job.groupby("map", sort=False)
+            f"{_TITLES_OF_MAPS[str(name)]}: {_shares(of_map['best'])}"
+            for name, of_map in of_job.groupby("map", sort=False)
         )
         + "."
         for job, of_job in cells.groupby("job", sort=False)
@@ -189,26 +192,25 @@ def map_sentences(cells: pd.DataFrame) -> list[str]:
 
 
 def _shares(best: pd.Series) -> str:
-    """Return the schemes of chosen candidates with their shares of the cells."""
+    """Return the chosen schemes with their shares of the cells."""
     shares = best.str.partition("/")[0].value_counts(normalize=True)
     return ", ".join(f"{name_of(str(name))} {share:.0%}" for name, share in shares.items())
 
 
 def draw_settings(table: pd.DataFrame) -> Figure:
-    """Draw each candidate's time to train, a panel a setting, with 95 % intervals.
+    """Draw each candidate's time to train with its 95 % interval, a panel per setting.
 
-    All panels have the candidates in one order: that of the mean ratio over the settings.
+    All panels order the candidates by their mean ratio over the settings.
     """
-    mine = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
-    mine = mine[np.isfinite(mine["ratio"])]
-    logarithms = np.log(mine["ratio"]).groupby([mine["scheme"], mine["protection"]]).mean()
+    shown = table[(table["plane"] == "settings") & (table["seeds"] > 0)]
+    shown = shown[np.isfinite(shown["ratio"])]
+    logarithms = np.log(shown["ratio"]).groupby([shown["scheme"], shown["protection"]]).mean()
     order = {pair: place for place, pair in enumerate(logarithms.sort_values().index)}
     figure, panels = plt.subplots(
         1, len(SETTINGS), figsize=(9.4, 0.36 * len(order) + 1.8), sharey=True
     )
     for place, (panel, (setting, mtbf_s)) in enumerate(zip(panels, SETTINGS.items(), strict=True)):
-        here = mine[mine["x"] == place]
-        _dots(panel, here, order)
+        _dots(panel, shown[shown["x"] == place], order)
         panel.set_title(f"{setting}: a failure\nevery {_time(mtbf_s)}")
         panel.set_xlabel("time to train (log)")
     names = [f"{name_of(scheme)} · {_KEPT.get(kept, kept)}" for scheme, kept in order]
@@ -218,12 +220,12 @@ def draw_settings(table: pd.DataFrame) -> Figure:
         for fact, look in zip(FACTS, _FACT_LOOKS, strict=True)
     ]
     legend_below(figure, handles, 2)
-    soonest = set(mine.loc[mine.groupby(["x", "y"])["ratio"].idxmin(), "scheme"])
+    soonest = set(shown.loc[shown.groupby(["x", "y"])["ratio"].idxmin(), "scheme"])
     title = "Time to train, in the order of the mean over all settings"
     if len(soonest) == 1:
         title = f"{name_of(soonest.pop())} trains soonest in every setting"
     write_title(figure, title)
-    standby = mine[(mine["y"] == 1) & (mine["spare_gpus"] > 0)]
+    standby = shown[(shown["y"] == 1) & (shown["spare_gpus"] > 0)]
     extra = (standby["gpu_ratio"] / standby["ratio"] - 1).groupby(standby["x"]).max()
     printed = ", ".join(f"{extra[place]:.1%} ({name})" for place, name in enumerate(SETTINGS)
                      if place in extra)  # fmt: skip
@@ -237,12 +239,12 @@ _FACT_LOOKS: tuple[Mapping[str, Any], ...] = (
     {"marker": "o"},
     {"marker": "s", "markerfacecolor": "white"},
 )
-"""How marks look by where machines come from, in the order of `FACTS`."""
+"""Looks of marks by the source of machines, in the order of `FACTS`."""
 
 
-def _dots(panel: Axes, here: pd.DataFrame, order: Mapping[tuple[str, str], int]) -> None:
-    for row in here.itertuples(index=False):
-        # One above the other, so that neither hides the other.
+def _dots(panel: Axes, candidates: pd.DataFrame, order: Mapping[tuple[str, str], int]) -> None:
+    for row in candidates.itertuples(index=False):
+        # A mark per source of machines, one above the other.
         place = order[row.scheme, row.protection] + (0.18 if row.y else -0.18)
         ends = [[row.ratio - row.ratio_low], [row.ratio_high - row.ratio]]
         look = {"color": look_of(row.scheme).colour, **_FACT_LOOKS[int(row.y)]}
@@ -251,12 +253,12 @@ def _dots(panel: Axes, here: pd.DataFrame, order: Mapping[tuple[str, str], int])
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="x")
     panel.grid(axis="y", visible=False)
-    # Bands of every second candidate lead the eye from the name.
+    # Every second row is shaded, to lead the eye from its name.
     for place in range(0, len(order), 2):
         panel.axhspan(place - 0.5, place + 0.5, color="#f4f4f4", zorder=0)
-    far = here["ratio"].max() > 4.0
+    far = candidates["ratio"].max() > 4.0
     ticks_at(panel.xaxis, [1, 2, 5, 10] if far else [1, 1.2, 1.5, 2, 3])
-    panel.set_xlim(0.97, 1.06 * here["ratio_high"].max())
+    panel.set_xlim(0.97, 1.06 * candidates["ratio_high"].max())
 
 
 def _time(seconds: float) -> str:

@@ -1,10 +1,9 @@
-"""Maps: which candidate to choose where, over the priors of uncertain inputs.
+"""Maps of the candidate to choose, over two known axes and the priors of all uncertain inputs.
 
-A map has two known circumstances, its axes. All else that is uncertain has a prior. Candidates are
-simulated at samples of axes and priors together, with the same failures; redundancy and intervals
-are the best by closed forms at the axes' values and the medians of the priors. An emulator of each
-candidate then fills the cells: the candidate of a cell has the least expected cost, over samples of
-the priors.
+All candidates are simulated at the same samples of axes and priors, with the same failures. Their
+redundancy and intervals are the best by closed forms at the axes' values and the medians of the
+priors. An emulator per candidate then fills the cells. The choice of a cell has the least expected
+cost over samples of the priors.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ import pandas as pd
 from faultline.experiments.analysis.design import Design, Floats, sobol_design
 from faultline.experiments.config.priors import UncertainKey, priors_of, shipped_priors
 from faultline.experiments.job.sampled_job import quantiles_of
-from faultline.experiments.studies.head_to_head.matches import Match, Truth
+from faultline.experiments.studies.head_to_head.cell_runs import CellTask, SampledInputs
 from faultline.experiments.studies.head_to_head.setting import (
     GPU_MTBF_S,
     Candidate,
     Cell,
-    Ground,
     Machines,
+    MeasuredJob,
     modelled_restart_s,
 )
 
@@ -34,7 +33,7 @@ JOBS = {
     "llama3-405b-16k": "Llama 3 405B on H100",
     "moe-gb200-18k": "experts, 1.2T, on GB200",
 }
-"""Scenarios of the maps, and what people call them."""
+"""Scenarios of the maps, and their titles."""
 
 METRICS = {
     "ratio": "trains soonest",
@@ -42,17 +41,17 @@ METRICS = {
     "energy_ratio": "needs the least energy",
     "loss_ratio": "reaches a loss soonest",
 }
-"""Costs over those without failures, and what the candidate with the least of them does."""
+"""Costs over those without failures, and the merit of the candidate with the least cost."""
 
 SIDE = 40
 """Cells on a side of a map."""
 
 IDLE_POWER = 0.3
-"""Power of a GPU that waits over that of one that computes: an assumption, between idle (about 0.1)
-and spinning in a collective."""
+"""Power of a waiting GPU over that of a computing one: an assumption between idle (about 0.1) and
+spinning in a collective."""
 
 WORTH = (0.33, 1.04)
-"""How much of a missing part of a batch is lost for the loss: 1 where only tokens count."""
+"""Range of the share that a missing part of a batch costs the loss; at 1, only tokens count."""
 
 PLAIN = "checkpoint/storage"
 """The control: redundancy 1, and no state in memory."""
@@ -66,7 +65,7 @@ WORTH_INPUT = "worth"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A circumstance that is known."""
+    """A known circumstance."""
 
     low: float
     high: float
@@ -81,28 +80,28 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Two axes, and the cell at their values."""
+    """Two axes, and a function that returns the cell at their values."""
 
     name: str
     x: Axis
     y: Axis
-    cell: Callable[[Ground, float, float], Cell]
-    # Whether an axis states the rate of failures, of which scenarios state an estimate.
+    cell: Callable[[MeasuredJob, float, float], Cell]
+    # Whether an axis states the failure rate; otherwise the rate has a prior.
     knows_rate: bool
 
 
-def _restart_cell(ground: Ground, mtbf_s: float, restart_s: float) -> Cell:
-    groups = ground.scenario.job.groups
+def _restart_cell(measured: MeasuredJob, mtbf_s: float, restart_s: float) -> Cell:
+    groups = measured.scenario.job.groups
     return Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s, groups)
 
 
-def _stall_cell(ground: Ground, mtbf_s: float, stall_s: float) -> Cell:
-    groups = ground.scenario.job.groups
+def _stall_cell(measured: MeasuredJob, mtbf_s: float, stall_s: float) -> Cell:
+    groups = measured.scenario.job.groups
     return Cell("stalls", mtbf_s, stall_s, mtbf_s, stall_s, groups, stall_s=stall_s)
 
 
-def _domain_cell(machines: Machines, ground: Ground, gpus: float, share: float) -> Cell:
-    group = ground.gpus_per_group
+def _domain_cell(machines: Machines, measured: MeasuredJob, gpus: float, share: float) -> Cell:
+    group = measured.gpus_per_group
     groups = max(2, round(gpus / group))
     hardware = "standby" if machines == "standbys" else "requeue"
     restart_s = modelled_restart_s(groups * group, hardware)
@@ -113,7 +112,7 @@ def _domain_cell(machines: Machines, ground: Ground, gpus: float, share: float) 
 
 
 _RATE = "failures.mtbf_s"
-_IDLE = {"failures.shape", _RATE}  # Failures of the cells are memoryless, at the map's rate.
+_WITHOUT_EFFECT = {"failures.shape", _RATE}  # Failures are memoryless, at the map's rate.
 _GPUS = Axis(1_024, 600_064)
 _SHARES = Axis(0.0, 1.0, is_log=False)
 MAPS = {
@@ -129,15 +128,15 @@ MAPS = {
 
 
 AT_OWN_SIZE = ("restart", "stalls")
-"""Maps of a job at its own size."""
+"""Maps of a job at the size of its scenario."""
 
 MAPS_OF = {job: tuple(MAPS) if place == 0 else AT_OWN_SIZE for place, job in enumerate(JOBS)}
-"""The maps of each job; a sample of 600,000 GPUs in small groups takes minutes."""
+"""The maps of each job. Jobs of small groups have no maps by size: 600,000 GPUs take minutes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sheet:
-    """A map of a job, and the samples at which its candidates are simulated.
+class SampledMap:
+    """A map of a job, with the samples at which its candidates are simulated.
 
     Attributes
     ----------
@@ -153,26 +152,28 @@ class Sheet:
     map: Map
     design: Design
 
-    def matches(
-        self, candidates: Sequence[Candidate], ground: Ground, samples: range
-    ) -> list[Match]:
-        """Return a match for each of some samples, with failures of its own."""
-        return [self._match(sample, tuple(candidates), ground) for sample in samples]
+    def tasks(
+        self, candidates: Sequence[Candidate], measured: MeasuredJob, samples: range
+    ) -> list[CellTask]:
+        """Return a task for each of some samples, with failures of its own."""
+        return [self._task(sample, tuple(candidates), measured) for sample in samples]
 
-    def _match(self, sample: int, candidates: tuple[Candidate, ...], ground: Ground) -> Match:
+    def _task(
+        self, sample: int, candidates: tuple[Candidate, ...], measured: MeasuredJob
+    ) -> CellTask:
         values = self.design.sample(sample)
-        cell = self.map.cell(ground, values.pop("x"), values.pop("y"))
+        cell = self.map.cell(measured, values.pop("x"), values.pop("y"))
         del values[WORTH_INPUT]
-        truth = Truth(values.pop(_RATE, 1.0) * cell.mtbf_s, values)
-        return Match(cell, candidates, (sample,), ground, truth=truth)
+        sampled = SampledInputs(values.pop(_RATE, 1.0) * cell.mtbf_s, values)
+        return CellTask(cell, candidates, (sample,), measured, sampled=sampled)
 
 
-def sheet_of(
-    job: str, name: str, ground: Ground, candidates: Sequence[Candidate], samples: int
-) -> Sheet:
-    """Return a map with samples of its axes and of all priors that it leaves open."""
+def sample_map(
+    job: str, name: str, measured: MeasuredJob, candidates: Sequence[Candidate], samples: int
+) -> SampledMap:
+    """Return a map with samples of its axes and of the priors of all other inputs."""
     chosen = MAPS[name]
-    keys = [key for key in priors_of(ground.scenario) if key.dotted not in _IDLE]
+    keys = [key for key in priors_of(measured.scenario) if key.dotted not in _WITHOUT_EFFECT]
     schemes = list(dict.fromkeys(one.scheme for one in candidates))
     inputs = {
         "x": chosen.x.value,
@@ -183,22 +184,22 @@ def sheet_of(
         prior = shipped_priors()[_RATE]
         keys.append(UncertainKey(_RATE, prior, is_stated=False, times=True))
     inputs |= quantiles_of(keys, schemes, 1.0)
-    return Sheet(job, chosen, sobol_design(inputs, samples, seed=0))
+    return SampledMap(job, chosen, sobol_design(inputs, samples, seed=0))
 
 
-def contenders(
+def remaining_candidates(
     rows: pd.DataFrame, candidates: Sequence[Candidate], drops_hopeless: bool
 ) -> tuple[Candidate, ...]:
-    """Return the candidates that are worth more samples, by those of some: the control among them.
+    """Return the candidates to simulate at more samples; the control is always one of them.
 
-    Left out are those that do not fit the memory in most samples, and, where hopeless ones are
-    dropped, those that were stopped in all.
+    A candidate is dropped if it does not fit the memory in most samples so far, or, with
+    `drops_hopeless`, if it was stopped in all of them.
     """
     simulated = rows[rows["absent"] == ""]
 
-    def goes_on(one: Candidate) -> bool:
-        mine = simulated[simulated["candidate"] == one.name]
-        fits = len(mine) > 0 and mine["fits_memory"].mean() >= LEAST_FIT
-        return bool(fits and not (drops_hopeless and np.isinf(mine["ratio"]).all()))
+    def remains(candidate: Candidate) -> bool:
+        runs = simulated[simulated["candidate"] == candidate.name]
+        fits = len(runs) > 0 and runs["fits_memory"].mean() >= LEAST_FIT
+        return bool(fits and not (drops_hopeless and np.isinf(runs["ratio"]).all()))
 
-    return tuple(one for one in candidates if one.name == PLAIN or goes_on(one))
+    return tuple(one for one in candidates if one.name == PLAIN or remains(one))

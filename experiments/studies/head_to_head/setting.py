@@ -1,6 +1,6 @@
-"""Who takes part in the head-to-head; its platform, model and rules; and its cells.
+"""The candidates of the head-to-head, its platform, model and rules, and its cells.
 
-Every registered scheme takes part, with protections beneath it that make sense for it.
+Every registered scheme is a candidate, over the protections that suit it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from faultline.experiments.job.protected import protect
 from faultline.experiments.job.resolved_job import undisturbed_step_s
 from faultline.experiments.job.step_times import with_compute
 from faultline.experiments.studies.data import read_rows
-from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, Process
+from faultline.experiments.studies.head_to_head.failures import HARDWARE_REPAIR, FailureProcess
 from faultline.platforms.preset_library import load_preset
 from faultline.platforms.xml_writer import xml_text
 from faultline.simulator.failures.failure import JobLayout
@@ -47,8 +47,8 @@ _LEAST_STEPS = 120
 _NO_LIMIT_OF_RESTARTS = 10**9
 
 
-# Beneath schemes that were published with checkpoints on storage, both are simulated; just-in-time
-# checkpoints exist for plain checkpointing (Gupta et al. 2024). Everybody else gets the best.
+# Schemes that were published with checkpoints on storage have both protections. Just-in-time
+# checkpoints exist for plain checkpointing (Gupta et al. 2024). Other schemes have the best one.
 _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
     "checkpoint": ("storage", "reft", "just-in-time"),
     "replication": ("storage", "reft"),
@@ -58,18 +58,18 @@ _PROTECTIONS: Mapping[str, tuple[str, ...]] = {
 _DEFAULT_PROTECTION = ("reft",)
 
 _TUNED: Mapping[str, Mapping[str, Any]] = {"replica-drop": {"broken_step": "kept"}}
-"""Options with which a scheme is sooner than with their defaults, in all settings."""
+"""Options that make a scheme faster than their defaults do, in all settings."""
 
 DEPEND_ON_LAYERS = ("oobleck",)
-"""Schemes whose pipelines are cut anew by whole layers."""
+"""Schemes that divide their pipelines anew by whole layers."""
 
 APPROXIMATE = tuple(name for name, scheme in all_strategies().items() if scheme.approximate)
-"""Schemes whose gradients differ from those of a run without failures: they set no standards."""
+"""Schemes whose gradients differ from those of a run without failures; they are never the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scheme with a way to keep its state."""
+    """A scheme over a protection."""
 
     # Registered names.
     scheme: str
@@ -77,7 +77,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """One word for tables: ``spare/reft``."""
+        """The name in tables: ``spare/reft``."""
         return f"{self.scheme}/{self.protection}"
 
 
@@ -91,26 +91,27 @@ def all_candidates(names: Sequence[str] | None = None) -> list[Candidate]:
     UserError
         If there is none of that name.
     """
-    everybody = [
+    candidates = [
         Candidate(scheme, protection)
         for scheme in all_strategies()
         for protection in _PROTECTIONS.get(scheme, _DEFAULT_PROTECTION)
     ]
     if not names:
-        return everybody
-    known = [name for one in everybody for name in (one.name, one.scheme)]
+        return candidates
+    known = [name for candidate in candidates for name in (candidate.name, candidate.scheme)]
     for name in names:
         if name not in known:
             raise UserError(f"--schemes {name}: no such candidate; {did_you_mean(name, known)}")
-    return [one for one in everybody if one.name in names or one.scheme in names]
+    return [one for one in candidates if {one.name, one.scheme} & {*names}]
 
 
-def price(scheme: str, shape: JobShape) -> float:
-    """Return by which share a scheme's steps compute longer without failures, if it does not say.
+def extra_compute_share(scheme: str, shape: JobShape) -> float:
+    """Return the compute that a scheme adds to undisturbed steps, as a share of theirs.
 
-    Bamboo computes the forward pass of the next stage as well: a third of the work of its
-    micro-batches, as far as this does not fit into the bubbles. Plain pipelines of 16 stages with
-    64 micro-batches have 15 idle slots of 3 thirds each: (64 - 45) / (3 * 79) of a step.
+    Bamboo also computes the forward pass of the next stage: a third of the work of its
+    micro-batches, less the part that fits into the bubbles. Plain pipelines of 16 stages with 64
+    micro-batches have 15 idle slots of 3 thirds each, so this is (64 - 45) / (3 * 79) of a step.
+    Other schemes declare their extra compute themselves.
     """
     if scheme != "bamboo":
         return 0.0
@@ -121,8 +122,8 @@ def price(scheme: str, shape: JobShape) -> float:
 class Cell:
     """One set of circumstances."""
 
-    plane: str  # The list or the map that it is in.
-    # Where.
+    plane: str  # Its list or map.
+    # Its place there.
     x: float
     y: float
     # Mean time between failures of the whole job, and time of a restart without loading, in
@@ -131,25 +132,26 @@ class Cell:
     restart_s: float
     groups: int = GROUPS
     domain_share: float = 0.0  # Share of the failures that break a whole scale-up domain.
-    # What every recovery short of a restart costs everybody, in seconds; None for its phases.
+    # Time of each recovery other than a restart, the same for all schemes, in seconds; None if it
+    # follows from the recovery's phases.
     stall_s: float | None = None
-    layers: int | None = None  # Layers of the model, where they are not those of the job.
-    name: str = ""  # What `x` stands for, where it is a list's.
-    # Where machines come from: the cell states a restart's time, or each scheme has its own phases,
-    # with the queue of a shared cluster, or with standbys before that.
+    layers: int | None = None  # Layers of the model, if they differ from those of the job.
+    name: str = ""  # Name of `x` in a list.
+    # Source of replacement machines. "stated": the cell states the time of a restart. Otherwise it
+    # follows from each scheme's phases, with the queue of a shared cluster, or with standbys first.
     machines: Machines = "stated"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What all cells have in common."""
+class MeasuredJob:
+    """A job as measured on its platform, common to all cells."""
 
-    scenario: Scenario  # The job, with protection times stated as they were measured.
-    durations: Durations  # As measured on the platform.
-    # The scenario under each protection, its times as measured.
+    scenario: Scenario
+    durations: Durations
+    # The scenario under each protection, with its measured times.
     protections: Mapping[str, Scenario]
     memory_bytes: float  # Of a GPU of the platform.
-    failures: int = 120  # Failures that a cell has, if that takes no more steps than these.
+    failures: int = 120  # Failures of a cell, if these need at most `most_steps`.
     most_steps: int = 5000
 
     @property
@@ -158,11 +160,17 @@ class Ground:
         return self.scenario.job.gpus_of_group
 
     def held_bytes(self, stages: float, activations: float = 1.0) -> float:
-        """Return the bytes on a GPU with the state of so many stages, and so many activations.
+        """Return the bytes on a GPU that holds a number of stages.
 
-        16-bit weights, 32-bit gradients and Adam's 12 bytes a parameter. It is one stage where
-        nothing has failed. Activations count over those of a sound step: a pipeline of fewer,
-        longer stages has as many micro-batches fewer in flight.
+        Each parameter has 16-bit weights, 32-bit gradients and Adam's 12 bytes.
+
+        Parameters
+        ----------
+        stages : float
+            Stages per GPU; one without failures.
+        activations : float
+            Activations over those of an undisturbed step. A pipeline of fewer, longer stages has
+            fewer micro-batches in flight.
         """
         table = self.scenario.model
         job = parallel_job(table, self.scenario.job.groups)
@@ -201,10 +209,10 @@ class Ground:
         if not strategy_class(scheme).restart_replaces:
             changes["rejoin"] = {"when": "at-restart"}
         elif cell.machines == "stated":
-            # Another group is started in the place of a dropped one as in a restart.
+            # A new group replaces a dropped one after the time of a restart.
             changes["rejoin"] = {"repair_s": cell.restart_s}
         for name, key in (("reft", "sharding_group"), ("gemini", "replicas")):
-            # No more nodes share a snapshot than there are groups; small clusters have few.
+            # At most as many nodes share a snapshot as there are groups.
             options = getattr(base.protection, name, None)
             if options is not None and getattr(options, key, 0) > cell.groups:
                 smaller = options.model_copy(update={key: cell.groups})
@@ -215,7 +223,7 @@ class Ground:
         return base.model_copy(update=tables)
 
     def _standbys_of(self, cell: Cell) -> dict[str, Any]:
-        """Return the keys of standbys, where a cell has some: enough 95 times of 100."""
+        """Return the keys of standbys that suffice for 95 % of restarts; none without standbys."""
         if cell.machines != "standbys":
             return {}
         process = self.process(cell)
@@ -224,24 +232,21 @@ class Ground:
         return {"hardware": "standby", "standbys": machines, "replenish_s": again_s}
 
     def durations_in(self, cell: Cell, scenario: Scenario) -> Durations:
-        """Return the times of a cell's phases.
-
-        Recoveries cost by the GPUs of the candidate's scenario.
-        """
+        """Return the times of a cell's phases; recoveries depend on the GPUs of the scenario."""
         prices = recovery_prices(scenario)
         if cell.stall_s is not None:
             stated_s = dict.fromkeys(get_args(RecoveryKind), cell.stall_s)
-            # A migration is part of a restart, which costs what every event does.
+            # A migration is part of a restart.
             stated_s |= {"restart": cell.restart_s, "migrate": 0.0}
             prices = replace(prices, stated_s=stated_s)
         durations, groups = replace(self.durations, recovery=prices), self.scenario.job.groups
         if durations.moves is None or cell.groups <= groups:
             return durations
-        # The platform has fewer groups: storage takes the measured time whoever writes or loads.
+        # The platform has fewer groups, so writing to storage and loading take the measured times.
         return replace(durations, moves=MovesOfMoreGroups(durations.moves, groups), storage=None)
 
     def steps_in(self, cell: Cell) -> int:
-        """Return how many steps are simulated: for about as many failures as a cell has."""
+        """Return the number of simulated steps, enough for about `failures` failures."""
         step_s = self.undisturbed_step_s(cell)
         return min(self.most_steps, max(_LEAST_STEPS, ceil(self.failures * cell.mtbf_s / step_s)))
 
@@ -256,48 +261,48 @@ class Ground:
         job = self.scenario.job.model_copy(update={"groups": cell.groups})
         return undisturbed_step_s(job, self.scenario.compute_s, self.durations)
 
-    def process(self, cell: Cell) -> Process:
-        """Return the failures of a cell."""
+    def process(self, cell: Cell) -> FailureProcess:
+        """Return the failure process of a cell."""
         table = self.scenario.failures
         host = table.gpus_per_host or 8
         gpus, domain = self.gpus_per_group, table.gpus_per_domain or host
         layout = JobLayout(cell.groups, gpus, host, domain, gpus)
-        return Process(layout, cell.mtbf_s, cell.domain_share)
+        return FailureProcess(layout, cell.mtbf_s, cell.domain_share)
 
 
-def measured_ground(
+def measure_job(
     protections: Iterable[str],
     changes: Mapping[str, Any] | None = None,
     edits: Mapping[str, object] | None = None,
     name: str = SCENARIO,
-) -> Ground:
-    """Measure on the platform what all cells have in common; known measurements are not repeated.
+) -> MeasuredJob:
+    """Measure a job on its platform; cached measurements are not repeated.
 
-    The step follows from the model, and its time is stated from here on: a step that a scheme has
-    changed takes its pace times that. Gradients are reduced at 16 bits a parameter, and the state
-    that is saved and loaded has 14 bytes a parameter: two probes, of which each gives its part.
+    The compute of a step follows from the model and is stated from here on; a step at another pace
+    takes a multiple of it. Two probes are needed: gradients are reduced at 2 bytes per parameter,
+    and the saved and loaded state has 14 bytes per parameter.
 
     Parameters
     ----------
     protections : iterable of str
-        How state is kept.
+        Protections of the candidates.
     changes, edits : mapping, optional
-        Other values of keys of the scenario, and of its cluster's spec.
+        Changed keys of the scenario, and of its cluster's spec.
     name : str
-        The scenario, on a platform of one rail plane.
+        The scenario; its platform is one rail plane.
     """
     scenario = load_scenario(name)
     spec = spec_of(scenario)
     assert spec is not None
     assert spec.plane is not None
     assert spec.plane.domain_gpus is not None
-    # Whole domains fail in the study, which draws its own failures.
+    # The study draws its own failures, among them those of whole domains.
     own = {
         "job.give_up_after_restarts": _NO_LIMIT_OF_RESTARTS,
         "failures.gpus_per_domain": spec.plane.domain_gpus,
     }
     scenario = load_scenario(name, own | dict(changes or {}))
-    # Read once as a file: a preset is generated anew at each request.
+    # A preset would be generated anew at each reading.
     file = platform_file(scenario)
     if edits:
         edited = load_preset(scenario.platform.file, groups=scenario.job.groups, **edits)
@@ -311,11 +316,11 @@ def measured_ground(
     durations = replace(durations_of(scenario), save_s=of_state.save_s, load_s=of_state.load_s)
     names = sorted(set(protections))
     beneath = {name: _with_times(scenario, name, durations) for name in names}
-    return Ground(scenario, durations, beneath, float(spec.gpu.memory_bytes))
+    return MeasuredJob(scenario, durations, beneath, float(spec.gpu.memory_bytes))
 
 
 def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Scenario:
-    """State what moving the state takes under a protection, as measured."""
+    """Return the scenario under a protection, with the measured times of moving the state."""
     named = scenario.protection.model_copy(update={"name": protection})
     measured = scenario.model_copy(update={"protection": named})
     found = protect(measured, durations).times
@@ -326,8 +331,8 @@ def _with_times(scenario: Scenario, protection: str, durations: Durations) -> Sc
 
 @cache
 def modelled_restart_s(gpus: int, hardware: str = "requeue") -> float:
-    """Return a restart's time by the number of GPUs, by its phases, in seconds."""
-    # Prices depend on the GPUs alone: a model would say how many there are.
+    """Return the time of a restart on a number of GPUs, by its phases, in seconds."""
+    # The phases depend on the GPUs alone, and a named model would set their number.
     changes: dict[str, object] = {"model.name": "stated", "job.gpus": gpus}
     changes |= {"recovery.hardware": hardware, "recovery.standbys": 1}
     scenario = load_scenario(SCENARIO, changes)
@@ -338,7 +343,7 @@ SETTINGS = {"calm": 6 * 3600.0, "today": GPU_MTBF_S / (GROUPS * GPUS_PER_GROUP),
 """Mean time between failures of the table's settings, in seconds; today's is that of Llama 3."""
 
 FACTS: tuple[Machines, ...] = ("queue", "standbys")
-"""Where machines come from in the table's settings: an operator knows which of the two it is."""
+"""Sources of replacement machines in the table's settings; an operator knows which one applies."""
 
 
 EDITS: Mapping[str, Mapping[str, object]] = {
@@ -349,22 +354,22 @@ EDITS: Mapping[str, Mapping[str, object]] = {
     "leaf uplinks halved": {"scale_out.oversubscription": [2]},
     "storage halved": {"storage.read_bandwidth": "1TB/s", "storage.write_bandwidth": "1TB/s"},
 }
-"""Edits of the cluster: a kind of link each, and the GPUs."""
+"""Edits of the cluster: the GPUs, and each kind of link."""
 
 CHANGES: Mapping[str, Mapping[str, object]] = {"interleaved": {"model.virtual_stages": 4}}
-"""Keys of the scenario that are others in a list."""
+"""Changed keys of the scenario by the list."""
 
 MOST_SEEDS = {"links": 2}
-"""Seeds of a list, where fewer do: the time of a step has no luck in it."""
+"""Most seeds of a list; the time of a step hardly depends on chance."""
 
 
 def listed_cells(plane: str) -> list[Cell]:
-    """Return the cells of a list, of ``data/cells.csv``."""
+    """Return the cells of a list in ``data/cells.csv``."""
     return [_listed(**row) for row in read_rows("head_to_head", "cells") if row["plane"] == plane]
 
 
 def _listed(*, name: str, failures: str, machines: Machines = "stated", **row: Any) -> Cell:
-    """Return the cell of a row; one with a stall states the time of a restart, too."""
+    """Return the cell of a row; a stated stall is also the time of a restart."""
     hardware = "standby" if machines == "standbys" else "requeue"
     restart_s = row.get("stall_s") or modelled_restart_s(GROUPS * GPUS_PER_GROUP, hardware)
     mtbf_s = SETTINGS[failures]

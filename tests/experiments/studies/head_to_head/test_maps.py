@@ -12,29 +12,29 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
+from faultline.experiments.studies.head_to_head.cell_runs import (
+    CellTask,
+    Prepared,
+    SampledInputs,
+    at_sampled_inputs,
+    prepare,
+    simulate_cell,
+)
 from faultline.experiments.studies.head_to_head.emulation import filled_map
 from faultline.experiments.studies.head_to_head.figures import draw_costs, draw_maps, map_sentences
 from faultline.experiments.studies.head_to_head.maps import (
     JOBS,
     MAPS,
     METRICS,
-    Sheet,
-    contenders,
-    sheet_of,
-)
-from faultline.experiments.studies.head_to_head.matches import (
-    Entry,
-    Match,
-    Truth,
-    enter,
-    in_truth,
-    simulate_match,
+    SampledMap,
+    remaining_candidates,
+    sample_map,
 )
 from faultline.experiments.studies.head_to_head.setting import (
     Cell,
-    Ground,
+    MeasuredJob,
     all_candidates,
-    measured_ground,
+    measure_job,
 )
 from faultline.strategies.recovery import SHRINK
 from matplotlib.figure import Figure
@@ -43,22 +43,22 @@ _SAMPLES = 64
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return measured_ground({"reft"})
+def measured() -> MeasuredJob:
+    return measure_job({"reft"})
 
 
 @pytest.fixture(scope="module")
-def sheet(ground: Ground) -> Sheet:
-    return sheet_of("head-to-head", "restart", ground, all_candidates(["spare/reft"]), _SAMPLES)
+def sampled_map(measured: MeasuredJob) -> SampledMap:
+    return sample_map("head-to-head", "restart", measured, all_candidates(["spare/reft"]), _SAMPLES)
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_all_jobs_fit_their_gpus_and_have_all_maps(job: str) -> None:
-    ground = measured_ground({"reft"}, name=job)
-    assert ground.held_bytes(1.0) < ground.memory_bytes
+    measured = measure_job({"reft"}, name=job)
+    assert measured.held_bytes(1.0) < measured.memory_bytes
     for name, chosen in MAPS.items():
-        sheet = sheet_of(job, name, ground, all_candidates(["spare/reft"]), 16)
-        cells = [match.cell for match in sheet.matches((), ground, range(16))]
+        sampled_map = sample_map(job, name, measured, all_candidates(["spare/reft"]), 16)
+        cells = [task.cell for task in sampled_map.tasks((), measured, range(16))]
         assert min(cell.mtbf_s for cell in cells) > 250.0
         assert all(chosen.x.low <= cell.x <= chosen.x.high for cell in cells)
         assert all(chosen.y.low <= cell.y <= chosen.y.high for cell in cells)
@@ -66,69 +66,73 @@ def test_all_jobs_fit_their_gpus_and_have_all_maps(job: str) -> None:
         assert (len(groups) > 8) == (name in ("queue", "standbys"))
 
 
-def test_what_an_axis_states_has_no_prior(sheet: Sheet, ground: Ground) -> None:
-    assert "failures.mtbf_s" not in sheet.design.names
-    assert "recovery.time_factor of spare" in sheet.design.names
-    sizes = sheet_of("head-to-head", "queue", ground, all_candidates(["spare/reft"]), 16)
+def test_what_an_axis_states_has_no_prior(sampled_map: SampledMap, measured: MeasuredJob) -> None:
+    assert "failures.mtbf_s" not in sampled_map.design.names
+    assert "recovery.time_factor of spare" in sampled_map.design.names
+    sizes = sample_map("head-to-head", "queue", measured, all_candidates(["spare/reft"]), 16)
     place = sizes.design.names.index("failures.mtbf_s")
-    for match in sizes.matches((), ground, range(16)):
-        assert match.truth is not None
-        factor = match.truth.mtbf_s / match.cell.mtbf_s
-        assert factor == pytest.approx(sizes.design.values[match.seeds[0], place])
+    for task in sizes.tasks((), measured, range(16)):
+        assert task.sampled is not None
+        factor = task.sampled.mtbf_s / task.cell.mtbf_s
+        assert factor == pytest.approx(sizes.design.values[task.seeds[0], place])
 
 
-def test_a_candidate_is_tuned_before_the_truth_is_known(ground: Ground) -> None:
+def test_a_candidate_is_tuned_before_the_truth_is_known(measured: MeasuredJob) -> None:
     (spare,) = all_candidates(["spare/reft"])
     cell = Cell("restart", 5000.0, 600.0, 5000.0, 600.0)
-    entry = enter(spare, cell, ground)
-    assert isinstance(entry, Entry)
-    truth = Truth(
+    prepared = prepare(spare, cell, measured)
+    assert isinstance(prepared, Prepared)
+    sampled = SampledInputs(
         1000.0, {"recovery.time_factor of spare": 3.0, "recovery.time_factor of ntp": 9.0}
     )
-    there = in_truth(entry, Cell("restart", 5000.0, 600.0, 1000.0, 600.0), truth, ground)
-    assert there.question.redundancy == entry.question.redundancy
+    there = at_sampled_inputs(
+        prepared, Cell("restart", 5000.0, 600.0, 1000.0, 600.0), sampled, measured
+    )
+    assert there.question.redundancy == prepared.question.redundancy
     assert there.question.protected.snapshot_interval_steps == (
-        entry.question.protected.snapshot_interval_steps
+        prepared.question.protected.snapshot_interval_steps
     )
     assert there.question.failures.mtbf_s == pytest.approx(1000.0)
-    prices = [one.question.durations.recovery.duration_s(SHRINK) for one in (entry, there)]
+    prices = [one.question.durations.recovery.duration_s(SHRINK) for one in (prepared, there)]
     assert prices[1] == pytest.approx(3.0 * prices[0])
 
 
-def test_with_the_truth_as_foreseen_nothing_changes(ground: Ground) -> None:
+def test_with_the_truth_as_foreseen_nothing_changes(measured: MeasuredJob) -> None:
     names = ["spare/reft", "checkpoint/reft", "ntp"]
     cell = Cell("restart", 5000.0, 600.0, 5000.0, 600.0)
     candidates = tuple(all_candidates(names))
-    plain = simulate_match(Match(cell, candidates, (0,), ground))
-    foreseen = Match(cell, candidates, (0,), ground, truth=Truth(5000.0, {}))
-    assert simulate_match(foreseen) == plain
+    plain = simulate_cell(CellTask(cell, candidates, (0,), measured))
+    foreseen = CellTask(cell, candidates, (0,), measured, sampled=SampledInputs(5000.0, {}))
+    assert simulate_cell(foreseen) == plain
 
 
-def test_a_job_has_the_steps_that_it_was_planned_with(ground: Ground) -> None:
+def test_a_job_has_the_steps_that_it_was_planned_with(measured: MeasuredJob) -> None:
     """Twice as many failures, or half as many, as foreseen: the overhead follows, and all end."""
-    long = replace(ground, most_steps=10**6)
+    long = replace(measured, most_steps=10**6)
     cell = Cell("restart", 10_000.0, 600.0, 10_000.0, 600.0)
     candidates = tuple(all_candidates(["checkpoint/reft"]))
     overheads = {}
     for factor in (0.5, 1.0, 2.0):
-        truth = Truth(10_000.0 * factor, {})
-        (row,) = simulate_match(Match(cell, candidates, (0,), long, truth=truth))
+        sampled = SampledInputs(10_000.0 * factor, {})
+        (row,) = simulate_cell(CellTask(cell, candidates, (0,), long, sampled=sampled))
         assert row["steps"] == long.steps_in(cell)
         overheads[factor] = row["ratio"] - 1.0
     assert overheads[0.5] == pytest.approx(2 * overheads[1.0], rel=0.3)
     assert overheads[2.0] == pytest.approx(overheads[1.0] / 2, rel=0.3)
 
 
-def test_a_scheme_that_takes_a_role_over_for_good_pays_for_what_stands_by(ground: Ground) -> None:
+def test_a_scheme_that_takes_a_role_over_for_good_pays_for_what_stands_by(
+    measured: MeasuredJob,
+) -> None:
     cell = Cell("stalls", 5567.5, 60.0, 5567.5, 60.0, stall_s=60.0)
     candidates = tuple(all_candidates(["warm-standby", "mecefo", "checkpoint/reft"]))
-    rows = {row["scheme"]: row for row in simulate_match(Match(cell, candidates, (0,), ground))}
+    rows = {row["scheme"]: row for row in simulate_cell(CellTask(cell, candidates, (0,), measured))}
     assert rows["warm-standby"]["spare_gpus"] == rows["checkpoint"]["spare_gpus"] > 0
     # Its neighbours hand back what is repaired.
     assert rows["mecefo"]["spare_gpus"] == 0
 
 
-def _rows(sheet: Sheet, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.DataFrame:
+def _rows(sampled_map: SampledMap, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.DataFrame:
     """Return rows of three candidates, of which SPARe has twice the GPUs."""
     frames = []
     for name in ("checkpoint/storage", "spare/reft", "warm-standby/reft"):
@@ -136,10 +140,10 @@ def _rows(sheet: Sheet, costs: Callable[[str, np.ndarray], np.ndarray]) -> pd.Da
         frames.append(
             pd.DataFrame(
                 {
-                    "seed": range(len(sheet.design)),
+                    "seed": range(len(sampled_map.design)),
                     "candidate": name,
                     "scheme": scheme,
-                    "ratio": costs(scheme, sheet.design.unit),
+                    "ratio": costs(scheme, sampled_map.design.unit),
                     "gpus": 512.0,
                     "spare_gpus": 512.0 if scheme == "spare" else 0.0,
                     "availability": 1.0,
@@ -160,9 +164,9 @@ def _crossing(scheme: str, unit: np.ndarray) -> np.ndarray:
     return np.asarray(base * np.exp(slopes[scheme] * (unit[:, 0] - 0.5)))
 
 
-def test_the_choice_changes_where_costs_cross(sheet: Sheet) -> None:
+def test_the_choice_changes_where_costs_cross(sampled_map: SampledMap) -> None:
     """Half of the cells each by time; by GPU-hours SPARe costs twice as much, and never leads."""
-    cells, errors = filled_map((sheet, _rows(sheet, _crossing)))
+    cells, errors = filled_map((sampled_map, _rows(sampled_map, _crossing)))
     assert len(cells) == 1600
     left = cells["x"] < np.sqrt(300.0 * 86_400.0)
     assert (cells.loc[left, "best"] == "checkpoint/storage").all()
@@ -180,44 +184,46 @@ def test_the_choice_changes_where_costs_cross(sheet: Sheet) -> None:
     assert set(errors["candidate"]) == {"checkpoint/storage", "spare/reft"}
 
 
-def test_an_unknown_input_shares_a_cell(sheet: Sheet) -> None:
+def test_an_unknown_input_shares_a_cell(sampled_map: SampledMap) -> None:
     """SPARe's own factor decides everywhere: it leads in the half of samples with a small one."""
-    own = sheet.design.names.index("recovery.time_factor of spare")
+    own = sampled_map.design.names.index("recovery.time_factor of spare")
 
     def costs(scheme: str, unit: np.ndarray) -> np.ndarray:
         if scheme == "spare":
             return np.asarray(1.3 + 0.2 * (unit[:, own] - 0.5))
         return np.full(len(unit), 1.0 if scheme == "warm-standby" else 1.3)
 
-    cells = filled_map((sheet, _rows(sheet, costs)))[0]
+    cells = filled_map((sampled_map, _rows(sampled_map, costs)))[0]
     assert cells["probability"].between(0.35, 0.65).all()
     # The expected loss of either choice: 0.2 times the mean of max(u - 1/2, 0).
     assert cells["regret"].mean() == pytest.approx(0.2 / 8, rel=0.25)
 
 
-def test_a_candidate_that_does_not_fit_or_is_hopeless_gets_no_more_samples(sheet: Sheet) -> None:
-    rows = _rows(sheet, _crossing)
+def test_a_candidate_that_does_not_fit_or_is_hopeless_gets_no_more_samples(
+    sampled_map: SampledMap,
+) -> None:
+    rows = _rows(sampled_map, _crossing)
     candidates = all_candidates(["checkpoint/storage", "spare/reft", "warm-standby"])
-    kept = contenders(rows, candidates, drops_hopeless=False)
+    kept = remaining_candidates(rows, candidates, drops_hopeless=False)
     assert [one.name for one in kept] == ["checkpoint/storage", "spare/reft"]
     rows.loc[rows["scheme"] == "spare", "ratio"] = inf
     rows.loc[rows["scheme"] == "checkpoint", "ratio"] = inf
     # The control stays, however slow it is.
-    kept = contenders(rows, candidates, drops_hopeless=True)
+    kept = remaining_candidates(rows, candidates, drops_hopeless=True)
     assert [one.name for one in kept] == ["checkpoint/storage"]
 
 
-def test_a_map_without_candidates_is_refused(sheet: Sheet) -> None:
-    rows = _rows(sheet, _crossing)
+def test_a_map_without_candidates_is_refused(sampled_map: SampledMap) -> None:
+    rows = _rows(sampled_map, _crossing)
     unfit = rows[rows["scheme"] == "warm-standby"]
     with pytest.raises(UserError, match="none of these trains head-to-head in the memory"):
-        filled_map((sheet, unfit))
+        filled_map((sampled_map, unfit))
 
 
 def test_maps_are_drawn_and_put_into_sentences(
-    sheet: Sheet, saved_bytes: Callable[[Figure], int]
+    sampled_map: SampledMap, saved_bytes: Callable[[Figure], int]
 ) -> None:
-    cells, errors = filled_map((sheet, _rows(sheet, _crossing)))
+    cells, errors = filled_map((sampled_map, _rows(sampled_map, _crossing)))
     assert saved_bytes(draw_maps(cells, errors)) > 20_000
     costs = draw_costs(cells)
     assert len(costs.axes) == len(METRICS)

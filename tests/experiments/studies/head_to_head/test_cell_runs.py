@@ -18,26 +18,26 @@ from faultline.experiments.job.job_shape import job_shape
 from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
+from faultline.experiments.studies.head_to_head.cell_runs import (
+    CellTask,
+    Prepared,
+    candidate_table,
+    prepare,
+    simulate_cell,
+)
 from faultline.experiments.studies.head_to_head.comparison import today_sentences
 from faultline.experiments.studies.head_to_head.figures import draw_settings
-from faultline.experiments.studies.head_to_head.matches import (
-    Entry,
-    Match,
-    candidate_table,
-    enter,
-    simulate_match,
-)
 from faultline.experiments.studies.head_to_head.setting import (
     CHANGES,
     EDITS,
     FACTS,
     SETTINGS,
     Cell,
-    Ground,
+    MeasuredJob,
     all_candidates,
+    extra_compute_share,
     listed_cells,
-    measured_ground,
-    price,
+    measure_job,
 )
 from faultline.strategies.base import StepPlan, Strategy
 from faultline.strategies.checkpoint_period import Costs
@@ -54,8 +54,8 @@ _NAMES = ["checkpoint/reft", "checkpoint/storage", "replication/reft"]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return measured_ground({one.protection for one in all_candidates(_NAMES)})
+def measured() -> MeasuredJob:
+    return measure_job({one.protection for one in all_candidates(_NAMES)})
 
 
 def test_every_registered_scheme_takes_part_with_known_protections() -> None:
@@ -78,36 +78,40 @@ def test_every_scheme_gets_the_same_job() -> None:
     assert shape.stages_that_fit == 2
 
 
-def test_interleaved_pipelines_leave_schemes_fewer_bubbles(ground: Ground) -> None:
+def test_interleaved_pipelines_leave_schemes_fewer_bubbles(measured: MeasuredJob) -> None:
     """16 stages of 4 parts idle for 15 / 4 of 67.75 slots."""
     cells = listed_cells("interleaved")
     assert [cell.machines for cell in cells] == list(FACTS)
-    interleaved = measured_ground(["reft"], CHANGES["interleaved"])
+    interleaved = measure_job(["reft"], CHANGES["interleaved"])
     shapes = [
         job_shape(one.scenario_of(all_candidates(["checkpoint/reft"])[0], cells[0]))
-        for one in (ground, interleaved)
+        for one in (measured, interleaved)
     ]
     assert [shape.slots for shape in shapes] == [79.0, 67.75]
-    prices = [price("bamboo", shape) for shape in shapes]
+    prices = [extra_compute_share("bamboo", shape) for shape in shapes]
     assert prices == pytest.approx([19 / 237, (64 / 3 - 3.75) / 67.75])
     # (p - 1) / (p v) more activations are in flight.
-    assert interleaved.held_bytes(1.0) - ground.held_bytes(1.0) == pytest.approx(
+    assert interleaved.held_bytes(1.0) - measured.held_bytes(1.0) == pytest.approx(
         15 / 64 * 114e9, rel=0.01
     )
 
 
 @pytest.mark.slow
-def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground: Ground) -> None:
+def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(
+    measured: MeasuredJob,
+) -> None:
     (checkpoint,) = all_candidates(["checkpoint/reft"])
     rows = {}
     for name in ("as it is", "GPU speed halved", "NVLink halved", "adapters and fabric halved"):
-        edited = measured_ground(["reft"], edits=EDITS[name])
+        edited = measure_job(["reft"], edits=EDITS[name])
         (cell,) = (
             one for one in listed_cells("links") if one.name == name and one.machines == "standbys"
         )
-        (rows[name],) = simulate_match(Match(cell, (checkpoint,), (0,), edited, races=False))
+        (rows[name],) = simulate_cell(CellTask(cell, (checkpoint,), (0,), edited, races=False))
     usual = rows.pop("as it is")
-    assert usual["step_s"] == pytest.approx(ground.undisturbed_step_s(listed_cells("settings")[0]))
+    assert usual["step_s"] == pytest.approx(
+        measured.undisturbed_step_s(listed_cells("settings")[0])
+    )
     assert usual["token_us"] == pytest.approx(
         1e6 * usual["ratio"] * usual["step_s"] / (64 * 64 * 16_384)
     )
@@ -120,12 +124,12 @@ def test_links_and_gpus_decide_the_step_and_time_per_token_compares_them(ground:
     assert all(row["token_us"] > 1.005 * usual["token_us"] for row in rows.values())
 
 
-def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
+def test_where_all_recoveries_cost_the_same_they_do(measured: MeasuredJob) -> None:
     (mecefo,) = all_candidates(["mecefo/reft"])
     cell = Cell("stalls", 0.0, 0.0, 1e5, 300.0, stall_s=77.0)
-    entry = enter(mecefo, cell, ground)
-    assert isinstance(entry, Entry)
-    prices = entry.question.durations.recovery
+    prepared = prepare(mecefo, cell, measured)
+    assert isinstance(prepared, Prepared)
+    prices = prepared.question.durations.recovery
     # A migration is part of a restart.
     others_s = {"restart": 300.0, "migrate": 0.0}
     for known in get_args(RecoveryKind):
@@ -133,16 +137,16 @@ def test_where_all_recoveries_cost_the_same_they_do(ground: Ground) -> None:
         assert prices.duration_s(Recovery(known, moves=(Move(0, 0, 0, 1),))) == stated_s
 
 
-def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Ground) -> None:
+def test_more_groups_than_the_platform_has_send_and_load_their_state(measured: MeasuredJob) -> None:
     """Groups stand for those that are alike: a job of 80 loses groups beyond the 64th, too."""
     plain, drop = all_candidates(["checkpoint/reft", "replica-drop"])
     cell = Cell("domains", 80 * 512, 0.0, 900.0, 300.0, groups=80)
-    loaded, row = simulate_match(Match(cell, (plain, drop), (0,), ground, races=False))
+    loaded, row = simulate_cell(CellTask(cell, (plain, drop), (0,), measured, races=False))
     assert loaded["restarts"] > 20
     assert row["rejoined"] > 20
     move = SentMove(Move(79, 0, 0, 1), 70)
     times = [
-        ground.durations_in(of, ground.scenario_of(drop, of)).moves
+        measured.durations_in(of, measured.scenario_of(drop, of)).moves
         for of in (cell, listed_cells("settings")[0])
     ]
     assert all(times)
@@ -153,47 +157,47 @@ def test_more_groups_than_the_platform_has_send_and_load_their_state(ground: Gro
 
 
 def test_a_scheme_that_cannot_be_built_has_its_reason(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    measured: MeasuredJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(self: Replication) -> StepPlan:
         raise StrategyError("replication", "does not fit", "take fewer")
 
     (replication,) = all_candidates(["replication/reft"])
     cell = Cell("domains", 4 * 512, 0.0, 1e5, 300.0, groups=4)
-    assert isinstance(enter(replication, cell, ground), Entry)
+    assert isinstance(prepare(replication, cell, measured), Prepared)
     monkeypatch.setattr(Replication, "plan", refuses)
-    assert "does not fit" in str(enter(replication, cell, ground))
+    assert "does not fit" in str(prepare(replication, cell, measured))
 
 
-def _match(
-    ground: Ground,
+def _task(
+    measured: MeasuredJob,
     mtbf_s: float,
     restart_s: float,
     names: Sequence[str] = _NAMES,
     seeds: int = 2,
     **changes: Any,
-) -> Match:
+) -> CellTask:
     cell = Cell("restart", mtbf_s, restart_s, mtbf_s, restart_s)
-    return Match(cell, tuple(all_candidates(names)), tuple(range(seeds)), ground, **changes)
+    return CellTask(cell, tuple(all_candidates(names)), tuple(range(seeds)), measured, **changes)
 
 
-def test_without_failures_a_job_takes_its_time(ground: Ground) -> None:
-    (row,) = simulate_match(_match(ground, 1e9, 100.0, ["checkpoint/reft"], 1))
+def test_without_failures_a_job_takes_its_time(measured: MeasuredJob) -> None:
+    (row,) = simulate_cell(_task(measured, 1e9, 100.0, ["checkpoint/reft"], 1))
     # Jitter of 1 % is in a run without failures, too: here of 5,000 steps.
     assert row["ratio"] == pytest.approx(1.0, abs=5e-4)
     assert row["restarts"] == 0
 
 
-def test_a_cell_is_the_same_each_time_and_names_every_scheme(ground: Ground) -> None:
-    match = _match(ground, 300.0, 300.0)
-    rows = simulate_match(match)
-    assert rows == simulate_match(match)
+def test_a_cell_is_the_same_each_time_and_names_every_scheme(measured: MeasuredJob) -> None:
+    task = _task(measured, 300.0, 300.0)
+    rows = simulate_cell(task)
+    assert rows == simulate_cell(task)
     assert {row["candidate"] for row in rows} == set(_NAMES)
 
 
-def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
-    raced = candidate_table(simulate_match(_match(ground, 5000.0, 300.0)))
-    full = candidate_table(simulate_match(_match(ground, 5000.0, 300.0, races=False)))
+def test_a_race_finds_the_winner_of_a_full_match(measured: MeasuredJob) -> None:
+    raced = candidate_table(simulate_cell(_task(measured, 5000.0, 300.0)))
+    full = candidate_table(simulate_cell(_task(measured, 5000.0, 300.0, races=False)))
     for name in ("time", "gpu_hours"):
         raced_best, full_best = (table[table[f"best_{name}"]] for table in (raced, full))
         assert raced_best["candidate"].tolist() == full_best["candidate"].tolist()
@@ -202,30 +206,30 @@ def test_a_race_finds_the_winner_of_a_full_match(ground: Ground) -> None:
     assert full["ratio"].max() < inf
 
 
-def test_no_scheme_goes_on_with_hardware_that_is_not_there(ground: Ground) -> None:
-    rows = simulate_match(_match(ground, 60.0, 10.0, ["mecefo", "bamboo"], 1))
+def test_no_scheme_goes_on_with_hardware_that_is_not_there(measured: MeasuredJob) -> None:
+    rows = simulate_cell(_task(measured, 60.0, 10.0, ["mecefo", "bamboo"], 1))
     # 4,500 GPUs are broken, and 990 of 1,000 nodes with them.
     assert [row["ratio"] for row in rows] == [inf, inf]
 
 
-def test_closed_forms_are_near_the_simulation_where_there_are_some(ground: Ground) -> None:
-    table = candidate_table(simulate_match(_match(ground, 900.0, 900.0, races=False)))
+def test_closed_forms_are_near_the_simulation_where_there_are_some(measured: MeasuredJob) -> None:
+    table = candidate_table(simulate_cell(_task(measured, 900.0, 900.0, races=False)))
     known = table.dropna(subset=["closed_form_ratio"])
     # Spares take the places of replication's groups, of which its closed forms know nothing.
     assert set(known["scheme"]) == {"checkpoint"}
     assert (known["closed_form_ratio"] / known["ratio"]).between(0.9, 1.1).all()
 
 
-def test_spares_that_are_paid_for_are_used(ground: Ground) -> None:
+def test_spares_that_are_paid_for_are_used(measured: MeasuredJob) -> None:
     """SPARe's groups are back after a restart's time: without that it is 2.05."""
-    (row,) = simulate_match(_match(ground, 5567.5, 908.0, ["spare/reft"], 1))
+    (row,) = simulate_cell(_task(measured, 5567.5, 908.0, ["spare/reft"], 1))
     assert row["spare_gpus"] > 0
     assert row["rejoined"] > 0.9 * row["failures"]
     assert row["ratio"] < 1.5
 
 
 def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    measured: MeasuredJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A domain takes four servers at once, each of which leaves a sharding group of 16 weakened.
 
@@ -244,12 +248,14 @@ def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
     (candidate,) = all_candidates(["checkpoint/reft"])
     for share in (0.0, 1.0):
         assert isinstance(
-            enter(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), ground), Entry
+            prepare(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), measured), Prepared
         )
     assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
 
 
-def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Ground) -> None:
+def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(
+    measured: MeasuredJob,
+) -> None:
     """A restart on the remaining machines waits for no queue, nor does a standby in a role."""
     queue, standbys = (
         cell for cell in listed_cells("settings") if cell.mtbf_s == SETTINGS["today"]
@@ -257,11 +263,13 @@ def test_each_scheme_has_its_own_recovery_and_pays_for_what_stands_by(ground: Gr
     rows = {}
     for cell in (queue, standbys):
         candidates = all_candidates(["warm-standby", "dp-drop", "checkpoint/reft"])
-        match = Match(cell, tuple(candidates), (0,), ground, races=False)
-        rows[cell.machines] = {row["scheme"]: row for row in simulate_match(match)}
-        (entry,) = (enter(one, cell, ground) for one in candidates if one.scheme == "dp-drop")
-        assert isinstance(entry, Entry)
-        assert entry.question.restart_s < 100.0
+        task = CellTask(cell, tuple(candidates), (0,), measured, races=False)
+        rows[cell.machines] = {row["scheme"]: row for row in simulate_cell(task)}
+        (prepared,) = (
+            prepare(one, cell, measured) for one in candidates if one.scheme == "dp-drop"
+        )
+        assert isinstance(prepared, Prepared)
+        assert prepared.question.restart_s < 100.0
     for scheme, row in rows["queue"].items():
         assert row["spare_gpus"] == 0
         better = rows["standbys"][scheme]
@@ -283,28 +291,32 @@ def test_a_first_place_that_no_gpu_has_the_memory_for_is_called_that() -> None:
     assert "if a GPU had 300 GB, which it has not" in sentence
 
 
-def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu(ground: Ground) -> None:
+def test_pipelines_of_fourteen_nodes_do_not_fit_a_gpu(measured: MeasuredJob) -> None:
     """4.03e12 parameters on 512 GPUs: 18 bytes each, and 34 s b h / t for 16 x 8 layers."""
     state = 18 * 12 * 51_200**2 * 128 / 512
     activations = 16 * 8 * 34 * 16_384 * 51_200 / 32
-    assert ground.held_bytes(1.0) == pytest.approx(state + activations, rel=2e-3)
-    assert ground.held_bytes(2.0) == pytest.approx(2 * state + activations, rel=2e-3)
-    assert ground.held_bytes(9 * 16 / 128) < ground.memory_bytes < ground.held_bytes(10 * 16 / 128)
+    assert measured.held_bytes(1.0) == pytest.approx(state + activations, rel=2e-3)
+    assert measured.held_bytes(2.0) == pytest.approx(2 * state + activations, rel=2e-3)
+    assert (
+        measured.held_bytes(9 * 16 / 128)
+        < measured.memory_bytes
+        < measured.held_bytes(10 * 16 / 128)
+    )
 
 
-def test_closed_forms_give_nothing_where_they_do_not_hold(ground: Ground) -> None:
+def test_closed_forms_give_nothing_where_they_do_not_hold(measured: MeasuredJob) -> None:
     """Just-in-time checkpoints had ratios up to 1.5e105: their interval was that to storage."""
-    beneath = measured_ground({"just-in-time"})
-    (row,) = simulate_match(_match(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
+    beneath = measure_job({"just-in-time"})
+    (row,) = simulate_cell(_task(beneath, 900.0, 300.0, ["checkpoint/just-in-time"], 1))
     assert row["restarts"] > 10
     assert isnan(row["closed_form_ratio"])
-    (row,) = simulate_match(_match(ground, 1e9, 100.0, _NAMES[:1], 1))
+    (row,) = simulate_cell(_task(measured, 1e9, 100.0, _NAMES[:1], 1))
     assert isnan(row["closed_form_ratio"])
 
 
-def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
-    matches = [_match(ground, 300.0, 10.0), _match(ground, 300.0, 20.0)]
-    calls = Call.each(simulate_match, matches)
+def test_cells_are_kept_and_read_again(measured: MeasuredJob, tmp_path: Path) -> None:
+    tasks = [_task(measured, 300.0, 10.0), _task(measured, 300.0, 20.0)]
+    calls = Call.each(simulate_cell, tasks)
 
     def kept() -> tuple[pd.DataFrame, list[int]]:
         table = candidate_table(
@@ -317,7 +329,7 @@ def test_cells_are_kept_and_read_again(ground: Ground, tmp_path: Path) -> None:
     assert len(written_ns) == 2
     assert untouched_ns == written_ns
     pd.testing.assert_frame_equal(table, again)
-    fresh = [row for match in matches for row in simulate_match(match)]
+    fresh = [row for task in tasks for row in simulate_cell(task)]
     pd.testing.assert_frame_equal(table, candidate_table(fresh))
 
 

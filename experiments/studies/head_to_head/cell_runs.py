@@ -1,4 +1,4 @@
-"""All candidates of one cell, simulated with the same seeds; hopeless ones are stopped early."""
+"""The runs of all candidates in one cell, with the same seeds; hopeless runs are stopped early."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape, scheme_options
 from faultline.experiments.job.resolved_job import ResolvedJob, open_job
 from faultline.experiments.job.sampled_job import chosen_as, values_under, with_values
-from faultline.experiments.studies.head_to_head.failures import EnteredTraining
+from faultline.experiments.studies.head_to_head.failures import SteadyStateTraining
 from faultline.experiments.studies.head_to_head.setting import (
     APPROXIMATE,
     Candidate,
     Cell,
-    Ground,
-    price,
+    MeasuredJob,
+    extra_compute_share,
 )
 from faultline.simulator.failures.distributions import Exponential
 from faultline.simulator.failures.failure import Failure
@@ -48,50 +48,51 @@ CELL = ["plane", "x", "y"]
 METRICS = {"ratio": "time", "gpu_ratio": "gpu_hours"}
 
 Row = dict[str, Any]
-"""What came of one candidate and seed, by column."""
+"""The results of one candidate and seed, by column."""
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
-    """What is unknown when redundancy and intervals are chosen."""
+class SampledInputs:
+    """Values that are unknown when redundancy and intervals are chosen."""
 
     mtbf_s: float  # Mean time between failures of the whole job, in seconds.
     values: Mapping[str, float]  # Of uncertain inputs, by their names (`job.sampled_job`).
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A cell to be simulated."""
+class CellTask:
+    """A cell that all candidates are simulated in."""
 
-    cell: Cell  # The circumstances, as far as they are known.
-    candidates: tuple[Candidate, ...]  # Who takes part.
+    cell: Cell  # The circumstances that are known.
+    candidates: tuple[Candidate, ...]
     seeds: tuple[int, ...]  # Seeds, the same for all.
-    ground: Ground  # What all cells have in common.
-    # Whether the hopeless are stopped early; otherwise everybody is simulated with every seed.
+    measured: MeasuredJob  # Common to all cells.
+    # Whether hopeless runs are stopped early; otherwise each candidate runs with each seed.
     races: bool = True
-    # The circumstances as they are, where redundancy and intervals are chosen for those of `cell`.
-    truth: Truth | None = None
+    # The circumstances of the runs, if they differ from those of `cell`, which redundancy and
+    # intervals are chosen for.
+    sampled: SampledInputs | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A candidate, prepared for a cell."""
+class Prepared:
+    """A candidate whose job in a cell is set up."""
 
-    candidate: Candidate  # Who.
+    candidate: Candidate
     question: ResolvedJob  # Its job; redundancy and intervals are the best by closed forms.
-    # The scheme's plain closed form of the time to train, by which the fastest are tried first.
+    # The scheme's plain closed form of the time to train: candidates run in its order.
     predicted: float
-    closed_form: float  # The full closed form; NaN where there is none, or it does not hold.
+    closed_form: float  # The full closed form; NaN if there is none, or if it does not hold.
 
 
-def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
-    """Prepare a candidate for a cell, or say why it cannot take part."""
+def prepare(candidate: Candidate, cell: Cell, measured: MeasuredJob) -> Prepared | str:
+    """Set up a candidate's job in a cell, or return why the job is impossible."""
     scheme = strategy_class(candidate.scheme)
-    scenario = ground.scenario_of(candidate, cell)
-    durations = ground.durations_in(cell, scenario)
+    scenario = measured.scenario_of(candidate, cell)
+    durations = measured.durations_in(cell, scenario)
     try:
-        opened, _ = open_job(scenario, durations, ground.process(cell).model)
-        met = opened.protected.costs_of_memory(opened.costs())
+        opened, _ = open_job(scenario, durations, measured.process(cell).model)
+        costs = opened.protected.costs_of_memory(opened.costs())
         known = scheme.redundancies(cell.groups, scheme_options(scenario))
         best = known[0]
         if len(known) > 1:
@@ -102,37 +103,41 @@ def enter(candidate: Candidate, cell: Cell, ground: Ground) -> Entry | str:
         return str(error)
     question = at_redundancy(opened, best)
     closed_form = closed_form_ratio(question, cell.mtbf_s)
-    # Intervals are chosen as if it cost no more without failures than others do.
-    compute_s = scenario.compute_s * (1.0 + price(candidate.scheme, job_shape(scenario)))
+    # Intervals are chosen without the compute that a scheme adds to undisturbed steps.
+    compute_s = scenario.compute_s * (
+        1.0 + extra_compute_share(candidate.scheme, job_shape(scenario))
+    )
     dearer = scenario.times.model_copy(update={"compute_s": compute_s})
     priced = replace(question, scenario=scenario.model_copy(update={"times": dearer}))
-    predicted = question.strategy().normalised_time_to_train(met)
-    return Entry(candidate, priced, predicted, closed_form)
+    predicted = question.strategy().normalised_time_to_train(costs)
+    return Prepared(candidate, priced, predicted, closed_form)
 
 
-def in_truth(entry: Entry, cell: Cell, truth: Truth, ground: Ground) -> Entry:
-    """Return an entry in circumstances that it was not chosen for.
+def at_sampled_inputs(
+    prepared: Prepared, cell: Cell, sampled: SampledInputs, measured: MeasuredJob
+) -> Prepared:
+    """Return a candidate under sampled inputs; its redundancy and intervals stay.
 
-    `cell` has the truth's mean time between failures.
+    `cell` has the sampled mean time between failures.
     """
-    question = entry.question
-    values: dict[str, object] = {**values_under(truth.values, entry.candidate.scheme)}
-    values |= {"failures.mtbf_s": truth.mtbf_s, "strategy.redundancy": question.redundancy}
+    question = prepared.question
+    values: dict[str, object] = {**values_under(sampled.values, prepared.candidate.scheme)}
+    values |= {"failures.mtbf_s": sampled.mtbf_s, "strategy.redundancy": question.redundancy}
     scenario = with_values(question.scenario, values)
-    durations = ground.durations_in(cell, scenario)
-    opened, _ = open_job(scenario, durations, ground.process(cell).model)
-    return replace(entry, question=chosen_as(opened, question))
+    durations = measured.durations_in(cell, scenario)
+    opened, _ = open_job(scenario, durations, measured.process(cell).model)
+    return replace(prepared, question=chosen_as(opened, question))
 
 
 def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     """Return the predicted time to train over that without failures (`prediction.predict`).
 
-    Groups fail each by itself, memoryless: so they do here, as neither a GPU nor a domain is shared
-    by two groups. NaN where there is no closed form: for a scheme that goes on with broken groups,
-    for one that masks failures, as spares take the places of groups that it dropped, and for a
-    state that is saved after the failure; and where it does not hold: for a job of fewer than
-    `LEAST_LIVES` lives, or of lives that keep fewer than `LEAST_KEPT` checkpoints
-    (`Prediction.holds_for`).
+    The closed form assumes groups that fail independently and without memory. This holds here,
+    because no two groups share a GPU or a domain. The ratio is NaN without a closed form: for a
+    scheme that continues with broken groups, for one that masks failures (spares replace the groups
+    that it dropped), and for a state that is saved after the failure. It is also NaN if the closed
+    form does not hold: for a job of fewer than `LEAST_LIVES` lives, or of lives that keep fewer
+    than `LEAST_KEPT` checkpoints (`Prediction.holds_for`).
     """
     strategy, protected = question.strategy(), question.protected
     if strategy.tracks_components or not isinstance(strategy, Predictable):
@@ -153,94 +158,102 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     return prediction.ratio_of_job(job.steps)
 
 
-def simulate_match(match: Match) -> list[Row]:
+def simulate_cell(task: CellTask) -> list[Row]:
     """Run all candidates of a cell, the fastest ones first.
 
-    A row a candidate and seed, in the order of the candidates; those that cannot take part have one
-    row with the reason under ``absent``.
+    Returns a row per candidate and seed, in the order of the candidates. An impossible candidate
+    has one row, with the reason under ``absent``.
     """
-    entries: dict[str, Entry] = {}
+    prepared_by_name: dict[str, Prepared] = {}
     rows: dict[str, list[Row]] = {}
-    truth, ground = match.truth, match.ground
-    cell = match.cell if truth is None else replace(match.cell, mtbf_s=truth.mtbf_s)
-    for candidate in match.candidates:
-        made = enter(candidate, match.cell, ground)
-        if truth is not None and isinstance(made, Entry):
-            made = in_truth(made, cell, truth, ground)
-        named = _names_of(candidate)
-        rows[candidate.name] = [] if isinstance(made, Entry) else [{**named, "absent": made}]
-        if isinstance(made, Entry):
-            entries[candidate.name] = made
-    past = cache(ground.process(cell).past)
+    sampled, measured = task.sampled, task.measured
+    cell = task.cell if sampled is None else replace(task.cell, mtbf_s=sampled.mtbf_s)
+    for candidate in task.candidates:
+        prepared = prepare(candidate, task.cell, measured)
+        if isinstance(prepared, str):
+            rows[candidate.name] = [{**_names_of(candidate), "absent": prepared}]
+            continue
+        if sampled is not None:
+            prepared = at_sampled_inputs(prepared, cell, sampled, measured)
+        prepared_by_name[candidate.name] = prepared
+    past = cache(measured.process(cell).past_failures)
 
     best = dict.fromkeys(METRICS, inf)
-    for name in sorted(entries, key=lambda name: _slowness(entries[name])):
-        # The GPUs are at least those of the job: GPU-hours are at least in proportion to the time,
-        # and beyond this ratio a run can win neither in time nor in GPU-hours.
-        limit = min(NEVER_RATIO, HOPELESS * max(best.values())) if match.races else NEVER_RATIO
+    for name in sorted(prepared_by_name, key=lambda name: _slowness(prepared_by_name[name])):
+        # GPU-hours grow at least in proportion to the time, because spares only add GPUs. Beyond
+        # this ratio a run can win neither in time nor in GPU-hours.
+        limit = min(NEVER_RATIO, HOPELESS * max(best.values())) if task.races else NEVER_RATIO
         rows[name] = [
-            _simulated(cell, ground, entries[name], past(seed), seed, limit) for seed in match.seeds
+            _simulated(cell, measured, prepared_by_name[name], past(seed), seed, limit)
+            for seed in task.seeds
         ]
-        # The best are those that train on exact gradients, in the memory that there is.
-        if entries[name].candidate.scheme not in APPROXIMATE:
-            for row in (one for one in rows[name] if one["fits_memory"]):
-                best = {metric: min(best[metric], row[metric]) for metric in METRICS}
+        # Only runs on exact gradients that fit the memory set the limit.
+        if prepared_by_name[name].candidate.scheme not in APPROXIMATE:
+            fitting = [row for row in rows[name] if row["fits_memory"]]
+            best = {
+                metric: min([best[metric], *(row[metric] for row in fitting)]) for metric in METRICS
+            }
     common = {
         "plane": cell.plane,
         "x": cell.x,
         "y": cell.y,
         "mtbf_s": cell.mtbf_s,
         "restart_s": cell.restart_s,
-        "gpus": cell.groups * ground.gpus_per_group,
+        "gpus": cell.groups * measured.gpus_per_group,
         "domain_share": cell.domain_share,
-        "steps": ground.steps_in(match.cell),
-        "step_s": ground.undisturbed_step_s(cell),
+        "steps": measured.steps_in(task.cell),
+        "step_s": measured.undisturbed_step_s(cell),
     }
-    return [{**common, **row} for one in match.candidates for row in rows[one.name]]
+    return [{**common, **row} for candidate in task.candidates for row in rows[candidate.name]]
 
 
-def _slowness(entry: Entry) -> tuple[bool, float]:
-    """Return what sorts entries, the fastest first, by what is known before they run."""
-    return strategy_class(entry.candidate.scheme).tracks_components, entry.predicted
+def _slowness(prepared: Prepared) -> tuple[bool, float]:
+    """Return the sort key that puts the candidates with the least predicted time first."""
+    return strategy_class(prepared.candidate.scheme).tracks_components, prepared.predicted
 
 
 def _simulated(
-    cell: Cell, ground: Ground, entry: Entry, past: Sequence[Failure], seed: int, limit: float
+    cell: Cell,
+    measured: MeasuredJob,
+    prepared: Prepared,
+    past: Sequence[Failure],
+    seed: int,
+    limit: float,
 ) -> Row:
-    """Run a candidate with a seed, until it is done or past the limit of the ratio."""
-    # A job has as many steps as it was entered with, whatever the truth is.
-    steps = entry.question.scenario.job.steps
-    gpus = cell.groups * ground.gpus_per_group
-    ideal_s = steps * ground.undisturbed_step_s(cell)
-    strategy, job = entry.question.strategy(), entry.question.job(seed)
-    # The clock starts with the start-up of what is left.
-    limit_s = entry.question.restart_s + limit * ideal_s
+    """Run a candidate with a seed until the job ends or its ratio exceeds the limit."""
+    # The number of steps does not depend on the sampled inputs.
+    steps = prepared.question.scenario.job.steps
+    gpus = cell.groups * measured.gpus_per_group
+    ideal_s = steps * measured.undisturbed_step_s(cell)
+    strategy, job = prepared.question.strategy(), prepared.question.job(seed)
+    # The clock starts with the start-up of the working groups.
+    limit_s = prepared.question.restart_s + limit * ideal_s
     job = replace(job, work=replace(job.work, time_limit_s=limit_s))
-    # What had failed before, standbys have replaced.
+    # Standbys have replaced the hardware that failed before the start.
     has_standbys = cell.machines == "standbys"
-    training = EnteredTraining(job, strategy, () if has_standbys else past)
+    training = SteadyStateTraining(job, strategy, () if has_standbys else past)
     simulate(training, ReplayEngine(job))
     progress = training.progress
     time_s = progress.now_s - training.begun_s
     finished = progress.completed_batches >= steps - 1e-9
     ratio = time_s / ideal_s if finished else inf
-    # What is repaired and handed back in time is never replaced.
+    # Hardware that is repaired and handed back in time is never replaced.
     replaced = progress.restarts + progress.rejoined
     # A machine that takes a role over, and does not hand it back, is replaced.
     stays = "take-over" in strategy.recoveries and "hand-back" not in strategy.recoveries
     takes_spares = replaced or stays or not strategy.tracks_components
     has_spares = strategy.restart_replaces and takes_spares
-    spares = ground.process(cell).spare_gpus() if has_spares else 0
+    spares = measured.process(cell).spare_gpus() if has_spares else 0
     if cell.machines != "stated":
-        # Standbys are there for each failure under every scheme; the queue's machines are others'.
-        spares = entry.question.standbys * ground.process(cell).layout.gpus_per_host
-    memory_bytes = ground.held_bytes(strategy.stages_held, strategy.activations_held)
+        # Each scheme pays for the standbys; machines from the queue belong to others.
+        spares = prepared.question.standbys * measured.process(cell).layout.gpus_per_host
+    memory_bytes = measured.held_bytes(strategy.stages_held, strategy.activations_held)
     return {
-        **_names_of(entry.candidate),
-        "redundancy": entry.question.redundancy,
+        **_names_of(prepared.candidate),
+        "redundancy": prepared.question.redundancy,
         "seed": seed,
         "ratio": ratio,
-        "token_us": 1e6 * ratio * ground.undisturbed_step_s(cell) / ground.tokens_in(cell),
+        "token_us": 1e6 * ratio * measured.undisturbed_step_s(cell) / measured.tokens_in(cell),
         "gpu_ratio": ratio * (gpus + spares) / gpus,
         "gpu_hours": (gpus + spares) * time_s / 3600.0 if finished else inf,
         "spare_gpus": spares,
@@ -248,20 +261,24 @@ def _simulated(
         "restarts": progress.restarts,
         "rejoined": progress.rejoined,
         "gpu_memory_bytes": memory_bytes,
-        "fits_memory": memory_bytes <= ground.memory_bytes,
+        "fits_memory": memory_bytes <= measured.memory_bytes,
         "batch_share": progress.samples / progress.completed_steps
         if progress.completed_steps
         else 1.0,
         "raised_power": progress.raised_power_s / time_s if time_s else 0.0,
         "failures": progress.failures,
         "simulated_ratio": time_s / ideal_s,
-        "closed_form_ratio": entry.closed_form,
+        "closed_form_ratio": prepared.closed_form,
         "absent": "",
     }
 
 
-def _names_of(one: Candidate) -> Row:
-    return {"candidate": one.name, "scheme": one.scheme, "protection": one.protection}
+def _names_of(candidate: Candidate) -> Row:
+    return {
+        "candidate": candidate.name,
+        "scheme": candidate.scheme,
+        "protection": candidate.protection,
+    }
 
 
 _CIRCUMSTANCES = ["mtbf_s", "restart_s", "gpus", "domain_share", "steps", "step_s"]
@@ -269,15 +286,16 @@ _KEYS = [*CELL, "candidate"]
 
 
 def candidate_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return means over seeds, a row a cell and candidate.
+    """Return means over seeds, a row per cell and candidate.
 
-    Cell and its circumstances, candidate, ``seeds`` simulated, ``ratio`` (time to train over that
-    without failures on the same platform) and ``gpu_ratio`` (GPU-hours, spares included, over those
-    without failures) with ``_low`` and ``_high`` of their 95 % intervals over seeds; means of
-    ``token_us`` (time per token that is trained, in microseconds: comparable between platforms),
-    ``availability``, ``restarts``, ``rejoined``, ``spare_gpus``; ``closed_form_ratio``; the most
-    that a GPU had to hold in any run, and whether its memory does (``fits_memory``); the columns of
-    `_with_best`; ``note`` says why one was stopped or left out.
+    Columns: the cell and its circumstances; the candidate; ``seeds``, the number of simulated
+    seeds; ``ratio``, the time to train over that without failures on the same platform, and
+    ``gpu_ratio``, the GPU-hours with spares over those without failures, both with ``_low`` and
+    ``_high`` of their 95 % intervals over seeds; means of ``token_us`` (time per trained token, in
+    microseconds, comparable between platforms), ``availability``, ``restarts``, ``rejoined`` and
+    ``spare_gpus``; ``closed_form_ratio``; ``gpu_memory_bytes``, the most bytes that a GPU held in
+    any run; ``fits_memory``; the columns of `_with_best`; ``note``, why a run was stopped or a
+    candidate is impossible.
     """
     runs = pd.DataFrame(rows)
     runs["place"] = range(len(runs))
@@ -306,19 +324,19 @@ def candidate_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def _with_best(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the best of each cell, and each candidate beside it, paired by seed.
+    """Return a table that marks the best candidate of each cell and compares it with the others.
 
-    ``best_time`` and ``best_gpu_hours`` mark the best candidates; ``sure_time`` and
-    ``sure_gpu_hours`` tell whether their lead over the best of the other schemes is beyond the
-    seeds' noise. ``above_best`` is the ratio above that of the best, and ``above_best_half`` half
-    its 95 % interval.
+    ``best_time`` and ``best_gpu_hours`` mark the best candidates. ``sure_time`` and
+    ``sure_gpu_hours`` are true if their lead over all other schemes exceeds the noise of the seeds.
+    ``above_best`` is the difference of a candidate's ratio from the best one's, paired by seed;
+    ``above_best_half`` is half its 95 % interval.
     """
     flags = {f"{kind}_{name}": False for name in METRICS.values() for kind in ("best", "sure")}
     wider = table.assign(**flags, above_best=np.nan, above_best_half=np.nan)
     runs_of = dict(list(simulated.groupby(CELL, sort=False)))
-    for cell, mine in table.groupby(CELL, sort=False):
+    for cell, candidates in table.groupby(CELL, sort=False):
         for metric, name in METRICS.items():
-            ranked = mine[np.isfinite(mine[metric])].sort_values(metric, kind="stable")
+            ranked = candidates[np.isfinite(candidates[metric])].sort_values(metric, kind="stable")
             if ranked.empty:
                 continue
             best = ranked.iloc[0]
@@ -326,13 +344,13 @@ def _with_best(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
             wider.loc[best.name, f"best_{name}"] = True
             wider.loc[best.name, f"sure_{name}"] = _is_sure(best, ranked, behind, metric)
             if metric == "ratio":
-                found = behind.loc[mine["candidate"]].to_numpy()
-                wider.loc[mine.index, ["above_best", "above_best_half"]] = found
+                differences = behind.loc[candidates["candidate"]].to_numpy()
+                wider.loc[candidates.index, ["above_best", "above_best_half"]] = differences
     return wider
 
 
 def _behind(runs: pd.DataFrame, best: str, metric: str) -> pd.DataFrame:
-    """Return by how much candidates of a cell are behind one, and half the 95 % interval of it."""
+    """Return the mean differences from the best candidate, and half their 95 % intervals."""
     wide = runs.pivot(index="seed", columns="candidate", values=metric)
     with np.errstate(invalid="ignore"):
         differences = wide.sub(wide[best], axis=0)
@@ -344,8 +362,8 @@ def _behind(runs: pd.DataFrame, best: str, metric: str) -> pd.DataFrame:
 def _is_sure(best: pd.Series, ranked: pd.DataFrame, behind: pd.DataFrame, metric: str) -> bool:
     """Return whether the best candidate surely beats all other schemes."""
     others = ranked[ranked["scheme"] != best["scheme"]]
-    # A single seed cannot part a candidate from others that are near.
+    # A single seed cannot separate a candidate from others that are close.
     near = others[metric] <= CONTESTED * best[metric]
-    # The nearest few: one simulated with a single seed was far behind in that.
+    # A candidate with a single seed was far behind in that one.
     rivals = behind.loc[others.loc[others["seeds"] > 1, "candidate"].head(3)]
     return bool((best["seeds"] > 1 or not near.any()) and (rivals["mean"] > rivals["half"]).all())
