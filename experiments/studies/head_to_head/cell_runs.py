@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from faultline.experiments.analysis.intervals import half_width, mean_over_seeds
+from faultline.experiments.analysis.intervals import mean_over_seeds, paired_differences
 from faultline.experiments.config.errors import UserError
 from faultline.experiments.job.choices import at_redundancy, choices_at
 from faultline.experiments.job.job_shape import job_shape, scheme_options
@@ -37,9 +37,6 @@ from faultline.strategies.registry import strategy_class
 
 HOPELESS = 1.5
 """A run is stopped if its time and GPU-hours exceed the least so far by this factor."""
-
-CONTESTED = 1.15
-"""Candidates within this factor of the best, in time or GPU-hours, are simulated with all seeds."""
 
 NEVER_RATIO = 40.0
 """A job whose time exceeds that without failures by this factor does not train."""
@@ -342,7 +339,7 @@ def _with_best(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
             best = ranked.iloc[0]
             behind = _behind(runs_of[cell], best["candidate"], metric)
             wider.loc[best.name, f"best_{name}"] = True
-            wider.loc[best.name, f"sure_{name}"] = _is_sure(best, ranked, behind, metric)
+            wider.loc[best.name, f"sure_{name}"] = _is_sure(best, ranked, behind)
             if metric == "ratio":
                 differences = behind.loc[candidates["candidate"]].to_numpy()
                 wider.loc[candidates.index, ["above_best", "above_best_half"]] = differences
@@ -351,19 +348,17 @@ def _with_best(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
 
 def _behind(runs: pd.DataFrame, best: str, metric: str) -> pd.DataFrame:
     """Return the mean differences from the best candidate, and half their 95 % intervals."""
-    wide = runs.pivot(index="seed", columns="candidate", values=metric)
-    with np.errstate(invalid="ignore"):
-        differences = wide.sub(wide[best], axis=0)
-        half = half_width(differences.std(), differences.count())
-    means = differences.mean()
-    return pd.DataFrame({"mean": means, "half": np.where(np.isinf(means), 0.0, half)}, means.index)
+    of_best = runs[runs["candidate"] == best].set_index("seed")[metric]
+    pairs = runs.assign(ours=runs[metric], theirs=runs["seed"].map(of_best))
+    table = paired_differences(pairs.dropna(subset="theirs"), ["candidate"])
+    half = (table["high"] - table["low"]) / 2
+    table["half"] = half.where(np.isfinite(table["difference"]), 0.0)
+    return table.set_index("candidate")[["difference", "half"]]
 
 
-def _is_sure(best: pd.Series, ranked: pd.DataFrame, behind: pd.DataFrame, metric: str) -> bool:
+def _is_sure(best: pd.Series, ranked: pd.DataFrame, behind: pd.DataFrame) -> bool:
     """Return whether the best candidate surely beats all other schemes."""
-    others = ranked[ranked["scheme"] != best["scheme"]]
-    # A single seed cannot separate a candidate from others that are close.
-    near = others[metric] <= CONTESTED * best[metric]
-    # A candidate with a single seed was far behind in that one.
-    rivals = behind.loc[others.loc[others["seeds"] > 1, "candidate"].head(3)]
-    return bool((best["seeds"] > 1 or not near.any()) and (rivals["mean"] > rivals["half"]).all())
+    others = ranked.loc[ranked["scheme"] != best["scheme"], "candidate"]
+    # The nearest rivals decide. A single seed has no interval, so that nothing is sure.
+    rivals = behind.loc[others.head(3)]
+    return bool((rivals["difference"] > rivals["half"]).all())
