@@ -1,16 +1,16 @@
-# `make` alone lists what there is. Everything below looks after its own set-up.
+# `make` alone lists the targets. Each target sets up its environment first.
 
 ARGS ?=
-# A sweep: a TOML file or the name of a shipped grid, and where its results go.
+# A sweep: a TOML file or the name of a shipped grid, and the folder of its results.
 GRID ?= first-look
 DIR ?= results/$(basename $(notdir $(GRID)))
-# Test processes; pytest-xdist takes `auto` as one for each processor.
+# Test processes; `auto` is one per processor.
 JOBS ?= auto
 
-# Figures are drawn into files: no display is needed, nor used where there is one.
+# Figures are drawn into files and need no display.
 export MPLBACKEND := Agg
 
-# Tests start the program hundreds of times: what Python has compiled is kept, whatever is the rule.
+# Tests start the program hundreds of times, so Python keeps its compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -28,7 +28,8 @@ help: ## list these targets
 setup: ## make .venv ready (compiles SimGrid the first time: 5 to 9 minutes)
 	@bash .ci/setup --runtime
 
-# What the program needs, without a word when there is nothing to do; and the developers' tools as well.
+# Install the program's dependencies, and with ready-to-develop the developers' tools. Print nothing if
+# they are installed.
 ready:
 	@bash .ci/setup --quiet --runtime
 
@@ -38,7 +39,7 @@ ready-to-develop:
 reproduce: ready ## reproduce the published SPARe results, the quick way
 	@$(BIN)/faultline reproduce spare $(ARGS)
 
-reproduce-full: ready ## reproduce them at full scale
+reproduce-full: ready ## reproduce the published SPARe results at full scale
 	@$(BIN)/faultline reproduce spare --full $(ARGS)
 
 reproduce-theory: ready ## closed forms against Monte Carlo and simulation
@@ -47,22 +48,22 @@ reproduce-theory: ready ## closed forms against Monte Carlo and simulation
 reproduce-ntp: ready ## nonuniform tensor parallelism: placement, traces, spare domains
 	@$(BIN)/faultline reproduce ntp $(ARGS)
 
-reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and beneath other schemes
+reproduce-reft: ready ## checkpoints in memory: REFT's numbers, and REFT under other schemes
 	@$(BIN)/faultline reproduce reft $(ARGS)
 
-reproduce-gemini: ready ## checkpoints in peers' memory: what survives lost nodes and domains
+reproduce-gemini: ready ## checkpoints in peers' memory: survival of lost nodes and domains
 	@$(BIN)/faultline reproduce gemini $(ARGS)
 
-reproduce-recovery: ready ## recoveries that operators measured, from the phases of one model
+reproduce-recovery: ready ## recovery times that operators measured, by phases of one model
 	@$(BIN)/faultline reproduce recovery $(ARGS)
 
 reproduce-step-time: ready ## step times of published runs: Megatron-LM, Llama 3, MegaScale and others
 	@$(BIN)/faultline reproduce step-time $(ARGS)
 
-reproduce-operators: ready ## what operators report of long runs: published beside simulated
+reproduce-operators: ready ## reports of operators on long runs, compared with simulations
 	@$(BIN)/faultline reproduce operators $(ARGS)
 
-reproduce-greyhound: ready ## slow parts: micro-batches dealt anew, nodes swapped, restarts by ski rental
+reproduce-greyhound: ready ## stragglers: micro-batches reassigned, nodes replaced, restarts by ski rental
 	@$(BIN)/faultline reproduce greyhound $(ARGS)
 
 reproduce-mecefo: ready ## neighbour take-over: MeCeFO, Bamboo, Oobleck
@@ -77,7 +78,7 @@ reproduce-recycle: ready ## re-routed micro-batches: ReCycle, Oobleck, Bamboo
 reproduce-oobleck-artifact: ready ## fifteen of 30 nodes lost: Oobleck, Varuna, Bamboo by Oobleck's artifact
 	@$(BIN)/faultline reproduce oobleck-artifact $(ARGS)
 
-compare: ready ## all schemes head to head, and maps of which is best where (about 45 minutes)
+compare: ready ## compare all schemes, and draw maps of the best one (about 45 minutes)
 	@$(BIN)/faultline head-to-head $(ARGS)
 
 compare-quick: ready ## the same with few seeds and one map (about 2 minutes)
@@ -89,7 +90,7 @@ sweep: ready ## run the grid GRID into DIR, or its missing runs
 report: ready ## write the report of the sweep in DIR
 	@$(BIN)/faultline report $(DIR) -o $(DIR)/report.html $(ARGS)
 
-publish: ready-to-develop ## make all of results/published anew, or some recipes: make publish ARGS="spare ntp"
+publish: ready-to-develop ## regenerate results/published, or some recipes: make publish ARGS="spare ntp"
 	@$(BIN)/python .ci/publish $(ARGS)
 
 bench: ready-to-develop ## measure the speed of the simulator
@@ -111,21 +112,21 @@ test: lint ## lint, then run the tests in parallel, without the slow ones
 test-full: lint ## lint, then run all tests, heavy reproductions included
 	@$(PYTEST) $(ARGS)
 
-lint: ready-to-develop ## check style, formatting, types, and who imports whom
+lint: ready-to-develop ## check style, formatting, types, and the layers of imports
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m mypy
-	@told=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$told"; exit 1; }
+	@report=$$(PYTHONPATH=.typing $(BIN)/lint-imports --no-logo) || { printf '%s\n' "$$report"; exit 1; }
 
-docs: ready-to-develop ## make the site of all pages in build/site (python -m http.server -d build/site)
+docs: ready-to-develop ## build the documentation in build/site (python -m http.server -d build/site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 	@echo "build/site/index.html"
 
-format: ready-to-develop ## format the code and mend what the linter can
+format: ready-to-develop ## format the code and apply the linter's fixes
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
-clean: ## remove what runs and tools have written (published results and .venv stay)
+clean: ## remove the output of runs and tools (published results and .venv stay)
 	@find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name published -exec rm -rf {} + 2>/dev/null || true
 	@find platforms simulator strategies experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	@rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .coverage

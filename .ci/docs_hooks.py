@@ -1,4 +1,4 @@
-"""What the site has beside the pages of docs/: the README as its start, published figures."""
+"""Adds the README as start page, and published figures and tables, to the site of docs/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
 _PUBLISHED = re.compile(r"\]\((?:\.\./)?results/published/")
-# The repository is not part of the site: a link into it becomes the name of its file.
+# The repository is not part of the site, so a link to a file becomes the file's name.
 _ELSEWHERE = re.compile(r"\[([^\]]+)\]\((?:\.\./)([^)#]+)[^)]*\)")
 
 
@@ -27,5 +27,5 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to figures lead to those of the site."""
+    """Redirect links to figures to those of the site."""
     return _ELSEWHERE.sub(r"\1 (`\2`)", _PUBLISHED.sub("](published/", markdown))

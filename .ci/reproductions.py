@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of what is reproduced: read off the marks of the tests, which are `pytest -m paper`.
+"""Prints the page of reproductions, from the tests with the mark `paper`.
 
 .ci/reproductions.py > docs/reproductions.md
 """
@@ -43,9 +43,9 @@ def rows() -> Iterator[Row]:
                 marks = {_name(one): one for one in node.decorator_list}
                 mark = marks.get("pytest.mark.paper")
                 if isinstance(mark, ast.Call):
-                    said = [ast.literal_eval(one) for one in mark.args]
+                    arguments = [ast.literal_eval(one) for one in mark.args]
                     place = f"{path.relative_to(ROOT)}::{node.name}"
-                    yield Row(*said, "pytest.mark.slow" in marks, place)
+                    yield Row(*arguments, "pytest.mark.slow" in marks, place)
 
 
 def _name(decorator: ast.expr) -> str:

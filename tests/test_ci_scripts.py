@@ -28,7 +28,7 @@ def test_each_published_file_has_one_recipe() -> None:
 def test_an_unknown_recipe_is_refused() -> None:
     refused = publish("spare", "spar")
     assert refused.returncode == 2
-    assert refused.stdout.startswith("publish: no recipe spar: choose of step-time,")
+    assert refused.stdout.startswith("publish: no recipe spar; known are step-time,")
     assert len(refused.stdout.splitlines()) == 1
 
 
@@ -49,7 +49,7 @@ def test_differences_are_named_with_their_first_line(tmp_path: Path) -> None:
     assert status == 1
     assert printed.splitlines() == [
         "more.csv: only after",
-        "rows.csv: 3 and 3 lines, 1 unlike; line 3:",
+        "rows.csv: 3 and 3 lines, 1 different; line 3:",
         "  - ratio,2.5",
         "  + ratio,2.50",
     ]
