@@ -15,7 +15,6 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import scheme_options
-from faultline.experiments.job.protected import Protected
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
@@ -46,39 +45,6 @@ if TYPE_CHECKING:
 
 _LEAST_LOSS = 1e-6
 """Least probability that a restart loses the state in memory, in closed forms."""
-
-
-def with_intervals(
-    protected: Protected,
-    scenario: Scenario,
-    scheme: Strategy,
-    costs: Costs,
-    failures: FailureModel,
-) -> tuple[Protected, int]:
-    """Return the protection with its interval, and the interval of checkpoints on storage.
-
-    An interval that the scenario leaves open is the best by closed forms, but long enough that each
-    snapshot is complete before the next. Checkpoints on storage serve only the few restarts that
-    lose the state in memory. `costs` are those with checkpoints on storage.
-    """
-    step_s = scheme.step_s(costs)
-    stated = scenario.checkpoint.interval_steps
-    if not protected.in_background:
-        return protected, stated or scheme.best_interval_steps(costs)
-    interval = 0
-    if protected.protection.takes_snapshots and protected.protection.peers is not None:
-        best = scheme.best_interval_steps(protected.costs_of_memory(costs))
-        whole = ceil(protected.snapshot_cost.lag_s / step_s)
-        interval = scenario.protection.interval_steps or max(best, whole, 1)
-    window_s = interval * step_s + costs.restart_s
-    lost = loss_in_restart(protected.protection, scenario, failures, window_s)
-    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
-    on_storage = max(
-        scheme.best_interval_steps(rarer),
-        ceil(protected.persist_cost.lag_s / step_s),
-        1,
-    )
-    return replace(protected, snapshot_interval_steps=interval), stated or on_storage
 
 
 def loss_in_restart(
@@ -166,7 +132,7 @@ class Choice:
     @property
     def interval_steps(self) -> int:
         """Steps between snapshots in memory; between checkpoints if there are no snapshots."""
-        return self.question.protected.snapshot_interval_steps or self.question.interval_steps
+        return self.question.snapshot_interval_steps or self.question.interval_steps
 
     @property
     def predicted_ratio(self) -> float | None:
@@ -175,23 +141,34 @@ class Choice:
 
 
 def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
-    """Return a job at a redundancy, with the stated intervals or the best by plain forms."""
+    """Return a job at a redundancy, with the stated intervals or the best by plain forms.
+
+    An open interval is long enough that each snapshot is complete before the next. Checkpoints on
+    storage serve only the few restarts that lose the state in memory.
+    """
     changed = replace(question, redundancy=redundancy)
-    protected, interval = with_intervals(
-        question.protected,
-        question.scenario,
-        changed.strategy(),
-        question.costs(),
-        question.failures,
-    )
-    return replace(changed, interval_steps=interval, protected=protected)
+    scenario, protected, costs = question.scenario, question.protected, question.costs()
+    scheme, stated = changed.strategy(), scenario.checkpoint.interval_steps
+    if not protected.in_background:
+        return replace(changed, interval_steps=stated or scheme.best_interval_steps(costs))
+    step_s = scheme.step_s(costs)
+    snapshots = 0
+    if protected.protection.takes_snapshots and protected.protection.peers is not None:
+        best = scheme.best_interval_steps(protected.costs_of_memory(costs))
+        complete = ceil(protected.snapshot_cost.lag_s / step_s)
+        snapshots = scenario.protection.interval_steps or max(best, complete, 1)
+    window_s = snapshots * step_s + costs.restart_s
+    lost = loss_in_restart(protected.protection, scenario, question.failures, window_s)
+    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
+    complete = ceil(protected.persist_cost.lag_s / step_s)
+    checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
+    return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)
 
 
 def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job with another `Choice.interval_steps`."""
-    if question.protected.snapshot_interval_steps:
-        protected = replace(question.protected, snapshot_interval_steps=interval_steps)
-        return replace(question, protected=protected)
+    if question.snapshot_interval_steps:
+        return replace(question, snapshot_interval_steps=interval_steps)
     return replace(question, interval_steps=interval_steps)
 
 
@@ -214,10 +191,9 @@ def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[
     chosen = []
     for each in settings:
         # If the interval is longer than the job, one checkpoint is at its end.
-        interval = each.protected.snapshot_interval_steps or each.interval_steps
+        interval = each.snapshot_interval_steps or each.interval_steps
         limited = at_interval(each, min(interval, each.scenario.job.steps))
-        kept = limited.protected.kept_every_steps(limited.interval_steps)
-        chosen.append((each.redundancy, kept))
+        chosen.append((each.redundancy, limited.kept_every_steps))
     return [_of_course(*pair) for pair in zip(settings, predictions(question, chosen), strict=True)]
 
 
@@ -237,7 +213,7 @@ def at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> Resolve
     protected = question.protected
     lag_s = 0.0
     if protected.in_background:
-        in_memory = bool(protected.snapshot_interval_steps)
+        in_memory = question.snapshot_interval_steps > 0
         lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
     step_s = question.strategy().step_s(question.costs())
     return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
@@ -293,7 +269,7 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     work = scheme.sound_work_per_step()
     slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
-    interval = question.protected.kept_every_steps(question.interval_steps)
+    interval = question.kept_every_steps
     period_s = costs.save_s + min(interval, job.steps) * step_s
     availability = costs.availability(period_s, time_to_failure_s)
     return Choice(

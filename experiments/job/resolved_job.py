@@ -80,13 +80,14 @@ class ResolvedJob:
     scenario: Scenario  # As stated.
     # Stated, or the best by the scheme's closed forms.
     redundancy: int
-    interval_steps: int
+    interval_steps: int  # Steps between checkpoints on storage.
     durations: Durations  # Stated, or measured on the platform.
     protected: Protected  # The protection of the state.
     # The scenario's failures, unless the caller replaces them.
     failures: FailureModel = field(compare=False, repr=False)
     # The parts of an undisturbed step, if the platform determines them.
     step: StepTime | None = None
+    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 without snapshots.
 
     @property
     def rules(self) -> Rules:
@@ -161,10 +162,16 @@ class ResolvedJob:
         """Number of standby machines."""
         return standbys_of(self.scenario)
 
+    @property
+    def kept_every_steps(self) -> int:
+        """Steps between two states that a restart may load; 1 if only a failure saves the state."""
+        if self.protected.protection.peers is None:
+            return self.interval_steps
+        return self.snapshot_interval_steps or 1
+
     def predict(self) -> Prediction:
         """Predict the result of the replay engine; a UserError if there are no closed forms."""
-        kept = self.protected.kept_every_steps(self.interval_steps)
-        return predictions(self, [(self.redundancy, kept)])[0]
+        return predictions(self, [(self.redundancy, self.kept_every_steps)])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return the job with another number of steps and limit of simulated time."""
@@ -217,7 +224,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self._return_s,
-            self.protected.tiers(due, simulated="storage" in writes),
+            self.protected.tiers(due, self.snapshot_interval_steps, simulated="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
             self.scenario.rejoin.repair_s if replenish_s is None else replenish_s,
@@ -418,8 +425,8 @@ def filled_in(question: ResolvedJob) -> Scenario:
         tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
         tables["times"]["rejoin_s"] = question.durations.recovery.stated_s.get("rejoin")
-    if question.protected.snapshot_interval_steps:
-        tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
+    if question.snapshot_interval_steps:
+        tables["protection"]["interval_steps"] = question.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)
     tables["failures"] |= _failures_filled_in(question)
     return Scenario.model_validate(tables)

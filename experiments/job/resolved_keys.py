@@ -91,7 +91,7 @@ def _outcomes(question: ResolvedJob) -> dict[str, str]:
 
 def _protection_outcome(question: ResolvedJob) -> str:
     protected, details = question.protected, []
-    if protected.snapshot_interval_steps:
+    if question.snapshot_interval_steps:
         cost = protected.snapshot_cost
         details.append(
             f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"

@@ -61,12 +61,11 @@ def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob
 
 def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
     """Return a job at the redundancy and the intervals of another."""
-    snapshots = other.protected.snapshot_interval_steps
     return replace(
         question,
         redundancy=other.redundancy,
         interval_steps=other.interval_steps,
-        protected=replace(question.protected, snapshot_interval_steps=snapshots),
+        snapshot_interval_steps=other.snapshot_interval_steps,
     )
 
 

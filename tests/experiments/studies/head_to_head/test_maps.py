@@ -87,9 +87,7 @@ def test_a_candidate_is_tuned_before_the_truth_is_known(ground: Ground) -> None:
     )
     there = in_truth(entry, Cell("restart", 5000.0, 600.0, 1000.0, 600.0), truth, ground)
     assert there.question.redundancy == entry.question.redundancy
-    assert there.question.protected.snapshot_interval_steps == (
-        entry.question.protected.snapshot_interval_steps
-    )
+    assert there.question.snapshot_interval_steps == (entry.question.snapshot_interval_steps)
     assert there.question.failures.mtbf_s == pytest.approx(1000.0)
     prices = [one.question.durations.recovery.duration_s(SHRINK) for one in (entry, there)]
     assert prices[1] == pytest.approx(3.0 * prices[0])
