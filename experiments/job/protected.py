@@ -39,8 +39,8 @@ from faultline.strategies.protection.base import (
     SnapshotCost,
     Tier,
 )
-from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
+from faultline.strategies.registry import protection_class
 
 if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec

@@ -15,8 +15,8 @@ from faultline.simulator.job import (
     Rejoin,
     Resume,
 )
-from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import RecoveryKind
+from faultline.strategies.registry import all_protections
 
 
 class DetectionTable(Table):

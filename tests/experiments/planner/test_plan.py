@@ -261,8 +261,7 @@ class Hopeful(Strategy):
 
 def test_a_scheme_without_a_course_is_planned_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     situation = small("job.compute_jitter=0")
-    named = {**all_strategies(), "hopeful": Hopeful}
-    monkeypatch.setattr("faultline.strategies.registry.all_strategies", lambda: named)
+    monkeypatch.setitem(all_strategies(), "hopeful", Hopeful)
     (choice,) = choices_of(situation, "hopeful", "storage")
     assert choice.rough
     assert not has_course(choice.question)

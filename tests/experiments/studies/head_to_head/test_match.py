@@ -39,9 +39,8 @@ from faultline.experiments.studies.head_to_head.setting import (
 )
 from faultline.strategies.base import StepPlan
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.registry import all_protections, all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
