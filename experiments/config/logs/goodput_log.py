@@ -14,13 +14,17 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from pathlib import Path
 from sys import maxsize
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.step_entries import StepEntries, StepEvents
+from faultline.experiments.config.logs.step_entries import (
+    StepEntries,
+    StepEvents,
+    seconds_of,
+    step_of,
+)
 from faultline.experiments.config.trace_file import parse_timestamp
 from faultline.platforms.files import lines_of
 
@@ -172,7 +176,7 @@ class _Found:
                 raise KeyError("event_type")
             if kind in (LOADED, SAVED):
                 events = self.loads if kind == LOADED else self.saves
-                event = time_s, _whole(entry["step"])
+                event = time_s, step_of(entry["step"])
                 self.repeated += event in events
                 events.add(event)
             elif kind == STARTED:
@@ -214,17 +218,7 @@ class _Found:
 
 def _seconds(value: object) -> float:
     """Return a timestamp in seconds; it may be in ISO 8601."""
-    if isinstance(value, str):
-        return parse_timestamp(value).timestamp()
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
-        return float(value)
-    raise ValueError("no timestamp")
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, (int, float)) and value == int(value) >= 0:
-        return int(value)
-    raise ValueError("no step")
+    return parse_timestamp(value).timestamp() if isinstance(value, str) else seconds_of(value)
 
 
 def _log(name: str, found: _Found, events: StepEvents | None) -> GoodputLog:
