@@ -140,14 +140,14 @@ class Choice:
         return self.ratio if self.is_prediction else None
 
 
-def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
+def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
     """Return a job at a redundancy, with the stated intervals or the best by plain forms.
 
     An open interval is long enough that each snapshot is complete before the next. Checkpoints on
     storage serve only the few restarts that lose the state in memory.
     """
-    changed = replace(question, redundancy=redundancy)
-    scenario, protected, costs = question.scenario, question.protected, question.costs()
+    changed = replace(resolved, redundancy=redundancy)
+    scenario, protected, costs = resolved.scenario, resolved.protected, resolved.costs()
     scheme, stated = changed.strategy(), scenario.checkpoint.interval_steps
     if not protected.in_background:
         return replace(changed, interval_steps=stated or scheme.best_interval_steps(costs))
@@ -158,35 +158,35 @@ def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
         complete = ceil(protected.snapshot_cost.lag_s / step_s)
         snapshots = scenario.protection.interval_steps or max(best, complete, 1)
     window_s = snapshots * step_s + costs.restart_s
-    lost = loss_in_restart(protected.protection, scenario, question.failures, window_s)
+    lost = loss_in_restart(protected.protection, scenario, resolved.failures, window_s)
     rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
     complete = ceil(protected.persist_cost.lag_s / step_s)
     checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
     return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)
 
 
-def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+def at_interval(resolved: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job with another `Choice.interval_steps`."""
-    if question.snapshot_interval_steps:
-        return replace(question, snapshot_interval_steps=interval_steps)
-    return replace(question, interval_steps=interval_steps)
+    if resolved.snapshot_interval_steps:
+        return replace(resolved, snapshot_interval_steps=interval_steps)
+    return replace(resolved, interval_steps=interval_steps)
 
 
-def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
+def choices_at(resolved: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
     """Return a choice for each redundancy, the best first."""
-    settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
-    if wants_best_period(question):
-        found = predictions(question, [(redundancy, None) for redundancy in redundancies])
+    settled = [at_redundancy(resolved, redundancy) for redundancy in redundancies]
+    if wants_best_period(resolved):
+        found = predictions(resolved, [(redundancy, None) for redundancy in redundancies])
         settled = [
             at_complete_snapshots(each, best.interval_steps)
             for each, best in zip(settled, found, strict=True)
         ]
-    return sorted(choices_for(question, settled), key=lambda choice: choice.ratio)
+    return sorted(choices_for(resolved, settled), key=lambda choice: choice.ratio)
 
 
-def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
+def choices_for(resolved: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
     """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
-    if not has_course(question):
+    if not has_course(resolved):
         return [_of_plain_forms(each) for each in settings]
     chosen = []
     for each in settings:
@@ -194,99 +194,99 @@ def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[
         interval = each.snapshot_interval_steps or each.interval_steps
         limited = at_interval(each, min(interval, each.scenario.job.steps))
         chosen.append((each.redundancy, limited.kept_every_steps))
-    return [_of_course(*pair) for pair in zip(settings, predictions(question, chosen), strict=True)]
+    return [_of_course(*pair) for pair in zip(settings, predictions(resolved, chosen), strict=True)]
 
 
-def wants_best_period(question: ResolvedJob) -> bool:
+def wants_best_period(resolved: ResolvedJob) -> bool:
     """Return whether `Choice.interval_steps` is open and follows from the lifetimes."""
-    checkpoint, protected = question.scenario.checkpoint, question.protected
-    if checkpoint.period != "of-lives" or not has_course(question):
+    checkpoint, protected = resolved.scenario.checkpoint, resolved.protected
+    if checkpoint.period != "of-lives" or not has_course(resolved):
         return False
     if protected.protection.peers is None:
         return checkpoint.interval_steps is None
     takes_snapshots = protected.protection.takes_snapshots
-    return takes_snapshots and question.scenario.protection.interval_steps is None
+    return takes_snapshots and resolved.scenario.protection.interval_steps is None
 
 
-def at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+def at_complete_snapshots(resolved: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job at an interval, or at the shortest in which each snapshot is completed."""
-    protected = question.protected
+    protected = resolved.protected
     lag_s = 0.0
     if protected.in_background:
-        in_memory = question.snapshot_interval_steps > 0
+        in_memory = resolved.snapshot_interval_steps > 0
         lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
-    step_s = question.strategy().step_s(question.costs())
-    return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
+    step_s = resolved.strategy().step_s(resolved.costs())
+    return at_interval(resolved, max(interval_steps, ceil(lag_s / step_s)))
 
 
-def predicted_ratio(question: ResolvedJob) -> float | None:
+def predicted_ratio(resolved: ResolvedJob) -> float | None:
     """Return the predicted time-to-train ratio of a job; None outside the forms' range."""
-    return choices_for(question, [question])[0].predicted_ratio
+    return choices_for(resolved, [resolved])[0].predicted_ratio
 
 
-def has_course(question: ResolvedJob) -> bool:
+def has_course(resolved: ResolvedJob) -> bool:
     """Return whether the job's scheme has a closed form of its course of failures."""
-    return isinstance(question.strategy(), Predictable)
+    return isinstance(resolved.strategy(), Predictable)
 
 
-def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
-    scenario = question.scenario
+def _of_course(resolved: ResolvedJob, prediction: Prediction) -> Choice:
+    scenario = resolved.scenario
     rough = (
         scenario.rejoin.when != "at-restart"
         or scenario.checkpoint.policy != "fixed"
-        or not isinstance(question.failures, IndependentGroups)
+        or not isinstance(resolved.failures, IndependentGroups)
     )
     return Choice(
-        question,
+        resolved,
         prediction.time_to_train_ratio,
         prediction.availability,
         prediction.steps_per_life,
         prediction.step_s,
         rough,
-        prediction.holds_for(scenario.job.steps) and not _rejoins(question),
+        prediction.holds_for(scenario.job.steps) and not _rejoins(resolved),
     )
 
 
-def _rejoins(question: ResolvedJob) -> bool:
+def _rejoins(resolved: ResolvedJob) -> bool:
     """Return whether groups return between restarts, which no closed form covers.
 
     A scheme that masks no failure has no such groups.
     """
-    is_open = question.scenario.rejoin.when != "at-restart"
-    return is_open and question.strategy().masked_failures() > 1.0
+    is_open = resolved.scenario.rejoin.when != "at-restart"
+    return is_open and resolved.strategy().masked_failures() > 1.0
 
 
-def _of_plain_forms(question: ResolvedJob) -> Choice:
+def _of_plain_forms(resolved: ResolvedJob) -> Choice:
     """Return the objective J(r) of Lee et al. 2026 (SPARe), at the interval of the job.
 
     The compute time includes the wait for the slowest of N groups, with each shard type as a batch
     of its own.
     """
-    scenario = question.scenario
-    job, scheme = scenario.job, question.strategy()
-    costs = question.protected.costs_of_memory(question.costs())
+    scenario = resolved.scenario
+    job, scheme = scenario.job, resolved.strategy()
+    costs = resolved.protected.costs_of_memory(resolved.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
     work = scheme.sound_work_per_step()
-    slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
+    slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
-    interval = question.kept_every_steps
+    interval = resolved.kept_every_steps
     period_s = costs.save_s + min(interval, job.steps) * step_s
     availability = costs.availability(period_s, time_to_failure_s)
     return Choice(
-        question,
-        step_s / question.ideal_step_s / availability if availability else inf,
+        resolved,
+        step_s / resolved.ideal_step_s / availability if availability else inf,
         time_to_failure_s / (time_to_failure_s + costs.restart_s),
         time_to_failure_s / (period_s / interval),
         step_s,
         True,
         is_prediction=availability > 0.0
         and not scheme.tracks_components
-        and not _rejoins(question),
+        and not _rejoins(resolved),
     )
 
 
 def predictions(
-    question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]
+    resolved: ResolvedJob, chosen: Sequence[tuple[int, int | None]]
 ) -> list[Prediction]:
     """Predict the results of the replay engine for a job with other redundancies and intervals.
 
@@ -302,15 +302,15 @@ def predictions(
     Each of `chosen` is a redundancy, and the steps between two kept states; None for the best
     interval. A UserError reports a scheme without closed forms.
     """
-    scenario = question.scenario
+    scenario = resolved.scenario
     groups, named = scenario.job.groups, scenario.strategy
-    rules = question.rules
-    restart_s, lifetimes = _after_a_restart(question, rules)
-    extra, options = _step_costs(question, rules), scheme_options(scenario)
+    rules = resolved.rules
+    restart_s, lifetimes = _after_a_restart(resolved, rules)
+    extra, options = _step_costs(resolved, rules), scheme_options(scenario)
     found = []
     for redundancy, interval_steps in chosen:
         scheme = strategy_class(named.name)(groups, redundancy, options)
-        costs = _costs(question, scheme, restart_s)
+        costs = _costs(resolved, scheme, restart_s)
         course = _course(type(scheme), groups, redundancy, options)
         found.append(predict(course, lifetimes, costs, extra, interval_steps))
     return found
@@ -330,15 +330,15 @@ def _course(
     return built.failure_course()
 
 
-def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
+def _after_a_restart(resolved: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
     """Return the time of a restart without loading, in seconds, and the lifetimes after it."""
-    failures, groups = question.failures, question.scenario.job.groups
+    failures, groups = resolved.failures, resolved.scenario.job.groups
     distribution: Distribution = Exponential(failures.mtbf_s * groups)
     if isinstance(failures, IndependentGroups):
         distribution = failures.distribution
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    return _lives(groups, distribution, question.restart_s, begins_anew, surfaces)
+    return _lives(groups, distribution, resolved.restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12
@@ -358,30 +358,30 @@ def _lives(
     return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
 
 
-def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
-    job, durations = question.scenario.job, question.durations
+def _costs(resolved: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
+    job, durations = resolved.scenario.job, resolved.durations
     save_s = durations.save_s
     if not scheme.checkpoint_waits:
         # The writer's delay is partly hidden by the wait for the slowest group.
-        slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
-        save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
-    protected = question.protected
+        slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
+        save_s = max(0.0, save_s - slowest * resolved.scenario.compute_s * scheme.redundancy)
+    protected = resolved.protected
     if protected.protection.peers is None:
         restart_s += durations.load_s
-    costs = replace(question.costs(), save_s=save_s, restart_s=restart_s)
+    costs = replace(resolved.costs(), save_s=save_s, restart_s=restart_s)
     return protected.costs_of_memory(costs) if protected.in_background else costs
 
 
-def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
-    scenario, durations = question.scenario, question.durations
+def _step_costs(resolved: ResolvedJob, rules: Rules) -> StepCosts:
+    scenario, durations = resolved.scenario, resolved.durations
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     failed_s = rules.failed_all_reduce_fraction * all_reduce_s
     if rules.detection == "watchdog":
         failed_s = rules.watchdog_s
     return StepCosts(
-        jitter=question.jitter,
+        jitter=resolved.jitter,
         failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
-        undisturbed_s=question.ideal_step_s,
+        undisturbed_s=resolved.ideal_step_s,
     )

@@ -277,18 +277,18 @@ def resolve(
 
     Redundancy and intervals are the first of `choices_at`, as in a plan.
     """
-    question, redundancies = open_job(scenario, known, failures)
-    if len(redundancies) == 1 and not wants_best_period(question):
-        return at_redundancy(question, redundancies[0])
-    return choices_at(question, redundancies)[0].question
+    resolved, redundancies = open_job(scenario, known, failures)
+    if len(redundancies) == 1 and not wants_best_period(resolved):
+        return at_redundancy(resolved, redundancies[0])
+    return choices_at(resolved, redundancies)[0].question
 
 
 def resolve_runnable(scenario: Scenario) -> ResolvedJob:
     """Fill in the open keys of a scenario, and refuse one that cannot be simulated."""
-    question = resolve(scenario)
-    question.strategy()
-    question.job(seed=0)
-    return question
+    resolved = resolve(scenario)
+    resolved.strategy()
+    resolved.job(seed=0)
+    return resolved
 
 
 def open_job(
@@ -314,8 +314,8 @@ def open_job(
     if not redundancies:
         redundancies = scheme.redundancies(scenario.job.groups, scheme_options(scenario))
     protected = protect(scenario, durations, simulated=step is not None)
-    question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
-    return question, redundancies
+    resolved = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
+    return resolved, redundancies
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
@@ -403,13 +403,13 @@ def _rules() -> dict[str, KeyPath]:
     return {rule: path for path, rule in rules.items() if rule is not None}
 
 
-def filled_in(question: ResolvedJob) -> Scenario:
+def filled_in(resolved: ResolvedJob) -> Scenario:
     """Return an equivalent scenario with every value stated."""
-    scenario = question.scenario
+    scenario = resolved.scenario
     tables = scenario.model_dump()
-    tables["strategy"]["redundancy"] = question.redundancy
-    tables["checkpoint"]["interval_steps"] = question.interval_steps
-    if question.step is not None:
+    tables["strategy"]["redundancy"] = resolved.redundancy
+    tables["checkpoint"]["interval_steps"] = resolved.interval_steps
+    if resolved.step is not None:
         # A stated compute time would lose the parts of a simulated step.
         del tables["times"]["compute_s"]
     shape = job_shape(scenario)
@@ -422,19 +422,19 @@ def filled_in(question: ResolvedJob) -> Scenario:
     tables["recovery"]["free_machines"] = free_machines_of(scenario)
     if not scenario.measured.all_reduce:
         groups = scenario.job.groups
-        tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)
+        tables["times"]["all_reduce_s"] = resolved.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
-        tables["times"]["rejoin_s"] = question.durations.recovery.stated_s.get("rejoin")
-    if question.snapshot_interval_steps:
-        tables["protection"]["interval_steps"] = question.snapshot_interval_steps
+        tables["times"]["rejoin_s"] = resolved.durations.recovery.stated_s.get("rejoin")
+    if resolved.snapshot_interval_steps:
+        tables["protection"]["interval_steps"] = resolved.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)
-    tables["failures"] |= _failures_filled_in(question)
+    tables["failures"] |= _failures_filled_in(resolved)
     return Scenario.model_validate(tables)
 
 
-def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
+def _failures_filled_in(resolved: ResolvedJob) -> dict[str, object]:
     """Return the open keys of ``[failures]`` with their values."""
-    scenario, table = question.scenario, question.scenario.failures
+    scenario, table = resolved.scenario, resolved.scenario.failures
     layout = job_layout(scenario)
     filled: dict[str, object] = {"gpus_per_host": layout.gpus_per_host}
     if table.model == "independent" or (table.model == "mix" and table.rate == "mtbf"):
@@ -444,6 +444,6 @@ def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
         filled["gpus_per_switch"] = layout.gpus_per_switch
     if table.model == "mix":
         filled["mix"] = table.mix or "llama3"
-    if isinstance(question.failures, Trace):
-        filled["trace_span_s"] = question.failures.span_s
+    if isinstance(resolved.failures, Trace):
+        filled["trace_span_s"] = resolved.failures.span_s
     return filled

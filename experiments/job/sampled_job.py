@@ -46,23 +46,23 @@ def _scaled(prior: Prior, factor: float, share: Floats) -> Floats:
     return factor * prior.quantile(share)
 
 
-def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
+def at_sample(resolved: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
     """Return a job with the values of a sample, at its redundancy and intervals.
 
     The sample has values by the names of `quantiles_of`. A UserError reports an impossible value.
     """
-    values = values_under(sample, question.scenario.strategy.name)
-    chosen = {**values, "strategy.redundancy": question.redundancy}
-    scenario = with_values(question.scenario, chosen)
-    recovery = recovery_prices(scenario, question.durations.save_s)
-    changed, _ = open_job(scenario, replace(question.durations, recovery=recovery))
-    return chosen_as(changed, question)
+    values = values_under(sample, resolved.scenario.strategy.name)
+    chosen = {**values, "strategy.redundancy": resolved.redundancy}
+    scenario = with_values(resolved.scenario, chosen)
+    recovery = recovery_prices(scenario, resolved.durations.save_s)
+    changed, _ = open_job(scenario, replace(resolved.durations, recovery=recovery))
+    return chosen_as(changed, resolved)
 
 
-def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
+def chosen_as(resolved: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
     """Return a job at the redundancy and the intervals of another."""
     return replace(
-        question,
+        resolved,
         redundancy=other.redundancy,
         interval_steps=other.interval_steps,
         snapshot_interval_steps=other.snapshot_interval_steps,
