@@ -1,4 +1,4 @@
-"""Closed forms of a scheme: each redundancy with its intervals, and the best of them.
+"""Choices of redundancy and intervals for a scheme, ranked by closed forms.
 
 Runs and the planner both fill in a scenario's open keys from here, so that they agree.
 """
@@ -40,11 +40,10 @@ from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 if TYPE_CHECKING:
-    # Its open keys are chosen here.
     from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
-"""Least probability that a restart loses the state in memory, in closed forms."""
+"""Least probability, in closed forms, that a restart loses the state in memory."""
 
 
 def loss_in_restart(
@@ -62,8 +61,8 @@ def loss_in_restart(
         return 1.0
     servers_struck = _servers_struck(scenario, model, protection.job)
     struck = [(peers.nodes_on(servers), share) for servers, share in servers_struck.items()]
-    nodes_a_failure = sum(share * len(nodes) for nodes, share in struck)
-    lost = -expm1(-nodes_a_failure * window_s / model.mtbf_s / peers.nodes)
+    nodes_per_failure = sum(share * len(nodes) for nodes, share in struck)
+    lost = -expm1(-nodes_per_failure * window_s / model.mtbf_s / peers.nodes)
     elsewhere = among_peers = 0.0
     if peers.tolerated:
         among_peers = loss_probability(lost, peers.size - 1, peers.size - 1, peers.tolerated - 1)
@@ -121,7 +120,7 @@ class Choice:
 
     @property
     def protection(self) -> str:
-        """Name of the way the state is kept."""
+        """Name of the protection."""
         return self.question.scenario.protection.name
 
     @property
@@ -174,27 +173,28 @@ def at_interval(resolved: ResolvedJob, interval_steps: int) -> ResolvedJob:
 
 def choices_at(resolved: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
     """Return a choice for each redundancy, the best first."""
-    settled = [at_redundancy(resolved, redundancy) for redundancy in redundancies]
+    settings = [at_redundancy(resolved, redundancy) for redundancy in redundancies]
     if wants_best_period(resolved):
-        found = predictions(resolved, [(redundancy, None) for redundancy in redundancies])
-        settled = [
-            at_complete_snapshots(each, best.interval_steps)
-            for each, best in zip(settled, found, strict=True)
+        best = predictions(resolved, [(redundancy, None) for redundancy in redundancies])
+        settings = [
+            at_complete_snapshots(setting, prediction.interval_steps)
+            for setting, prediction in zip(settings, best, strict=True)
         ]
-    return sorted(choices_for(resolved, settled), key=lambda choice: choice.ratio)
+    return sorted(choices_for(resolved, settings), key=lambda choice: choice.ratio)
 
 
 def choices_for(resolved: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
-    """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
+    """Return the choices of jobs that differ in redundancy and intervals, in their order."""
     if not has_course(resolved):
-        return [_of_plain_forms(each) for each in settings]
+        return [_choice_by_plain_forms(setting) for setting in settings]
     chosen = []
-    for each in settings:
+    for setting in settings:
         # If the interval is longer than the job, one checkpoint is at its end.
-        interval = each.snapshot_interval_steps or each.interval_steps
-        limited = at_interval(each, min(interval, each.scenario.job.steps))
-        chosen.append((each.redundancy, limited.kept_every_steps))
-    return [_of_course(*pair) for pair in zip(settings, predictions(resolved, chosen), strict=True)]
+        interval = setting.snapshot_interval_steps or setting.interval_steps
+        limited = at_interval(setting, min(interval, setting.scenario.job.steps))
+        chosen.append((setting.redundancy, limited.kept_every_steps))
+    predicted = predictions(resolved, chosen)
+    return [_choice_by_course(*pair) for pair in zip(settings, predicted, strict=True)]
 
 
 def wants_best_period(resolved: ResolvedJob) -> bool:
@@ -219,17 +219,12 @@ def at_complete_snapshots(resolved: ResolvedJob, interval_steps: int) -> Resolve
     return at_interval(resolved, max(interval_steps, ceil(lag_s / step_s)))
 
 
-def predicted_ratio(resolved: ResolvedJob) -> float | None:
-    """Return the predicted time-to-train ratio of a job; None outside the forms' range."""
-    return choices_for(resolved, [resolved])[0].predicted_ratio
-
-
 def has_course(resolved: ResolvedJob) -> bool:
     """Return whether the job's scheme has a closed form of its course of failures."""
     return isinstance(resolved.strategy(), Predictable)
 
 
-def _of_course(resolved: ResolvedJob, prediction: Prediction) -> Choice:
+def _choice_by_course(resolved: ResolvedJob, prediction: Prediction) -> Choice:
     scenario = resolved.scenario
     rough = (
         scenario.rejoin.when != "at-restart"
@@ -256,8 +251,8 @@ def _rejoins(resolved: ResolvedJob) -> bool:
     return is_open and resolved.strategy().masked_failures() > 1.0
 
 
-def _of_plain_forms(resolved: ResolvedJob) -> Choice:
-    """Return the objective J(r) of Lee et al. 2026 (SPARe), at the interval of the job.
+def _choice_by_plain_forms(resolved: ResolvedJob) -> Choice:
+    """Return a choice by the objective J(r) of Lee et al. 2026 (SPARe).
 
     The compute time includes the wait for the slowest of N groups, with each shard type as a batch
     of its own.
@@ -303,17 +298,16 @@ def predictions(
     interval. A UserError reports a scheme without closed forms.
     """
     scenario = resolved.scenario
-    groups, named = scenario.job.groups, scenario.strategy
-    rules = resolved.rules
+    groups, rules = scenario.job.groups, resolved.rules
     restart_s, lifetimes = _after_a_restart(resolved, rules)
     extra, options = _step_costs(resolved, rules), scheme_options(scenario)
-    found = []
+    results = []
     for redundancy, interval_steps in chosen:
-        scheme = strategy_class(named.name)(groups, redundancy, options)
+        scheme = strategy_class(scenario.strategy.name)(groups, redundancy, options)
         costs = _costs(resolved, scheme, restart_s)
         course = _course(type(scheme), groups, redundancy, options)
-        found.append(predict(course, lifetimes, costs, extra, interval_steps))
-    return found
+        results.append(predict(course, lifetimes, costs, extra, interval_steps))
+    return results
 
 
 @lru_cache(maxsize=128)
@@ -350,12 +344,12 @@ def _lives(
     groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
 ) -> tuple[float, GroupLifetimes]:
     """Compute `_after_a_restart`, the slowest part of a prediction, once for all schemes."""
-    left = stationary_excess(distribution.survival, distribution.mean_s)
+    remaining = stationary_excess(distribution.survival, distribution.mean_s)
     # A restart of zero length has no failures.
     if not begins_anew or restart_s < _SHORTEST_RESTART_S:
-        return restart_s, GroupLifetimes(groups, left)
-    wait = wait_for_slowest(groups, restart_s, distribution.survival, left)
-    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
+        return restart_s, GroupLifetimes(groups, remaining)
+    wait = wait_for_slowest(groups, restart_s, distribution.survival, remaining)
+    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else remaining)
 
 
 def _costs(resolved: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:

@@ -80,8 +80,8 @@ def explained_recoveries(
         if strategy.tracks_components:
             strategy.on_hit(hit)
         verdict = strategy.on_failures([broken])
-        lost = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
-        if lost or not isinstance(verdict, Continue):
+        loses_state = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
+        if loses_state or not isinstance(verdict, Continue):
             yield _restart(resolved, _FAILS)
             continue
         members = strategy.plan().members
@@ -109,8 +109,7 @@ def _recovery(
         recovery = recovery.without_standbys()
     phases = _phases(resolved, recovery)
     if moves is not None and recovery.moves and not prices.states(recovery):
-        sent = sent_moves(recovery.moves, members)
-        phases.append(_moved(moves, sent))
+        phases.append(_state_phase(moves, sent_moves(recovery.moves, members)))
     name = resolved.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
 
@@ -119,12 +118,12 @@ def _mirror(resolved: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
     """Explain the periodic transfers between members."""
     times, every = resolved.durations.moves, mirror.every_steps
     assert times is not None
-    phase = _moved(times, mirror.moves)
+    phase = _state_phase(times, mirror.moves)
     event = "each step" if every == 1 else f"every {every:,} steps"
     return ExplainedRecovery(resolved.scenario.strategy.name, event, "mirror", (phase,))
 
 
-def _moved(times: MoveTimes, sent: Sequence[SentMove]) -> RecoveryPhase:
+def _state_phase(times: MoveTimes, sent: Sequence[SentMove]) -> RecoveryPhase:
     size_bytes = times.size_bytes([move for move, _ in sent])
     source = "measured: flows between GPUs of the platform"
     return RecoveryPhase("state", times.duration_s(sent), 0, size_bytes, source)

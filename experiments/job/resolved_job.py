@@ -1,4 +1,4 @@
-"""From a scenario to a job, a scheme and a platform: every unset value filled in."""
+"""A scenario with every unset value filled in, and the job and the scheme that follow."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class ResolvedJob:
         return restart_with_repairs_s(self.scenario, self.durations, self.failures, needed)
 
     def costs(self) -> Costs:
-        """Return the inputs of closed forms, with checkpoints on storage."""
+        """Return the inputs of closed forms if checkpoints are on storage."""
         job, durations = self.scenario.job, self.durations
         return Costs(
             mtbf_s=self.failures.mtbf_s,
@@ -252,7 +252,7 @@ class ResolvedJob:
         return Job(work, self.rules, self.durations, self.failures, seed)
 
     def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
-        """Return the simulated courses; those of snapshots to memory include the others."""
+        """Return the simulated courses; those with snapshots to memory include all others."""
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
@@ -297,7 +297,7 @@ def open_job(
     """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
     The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
-    is the result of `durations_of` for a scenario with equal durations, which saves measuring it.
+    is the result of `durations_of` for a scenario with equal durations; it is not measured again.
     `failures` replace those of the scenario.
     """
     check_platform(scenario)

@@ -94,7 +94,7 @@ def _protection_outcome(resolved: ResolvedJob) -> str:
     if resolved.snapshot_interval_steps:
         cost = protected.snapshot_cost
         details.append(
-            f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"
+            f"a snapshot stalls for {cost.stall_s:.3g} s and is complete after {cost.lag_s:.3g} s"
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)
