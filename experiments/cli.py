@@ -128,10 +128,9 @@ def execute(parsed: argparse.Namespace) -> int:
     _plug_in(parsed.scheme_file)
     if parsed.quiet:
         os.environ["FAULTLINE_QUIET"] = "1"
-    from faultline.strategies.protection.registry import broken_protections
-    from faultline.strategies.registry import broken_strategies
+    from faultline.strategies.registry import broken_plugins
 
-    for line in dict.fromkeys((*broken_strategies(), *broken_protections())):
+    for line in broken_plugins():
         print(f"faultline: {line}", file=sys.stderr)
     module, _, function = parsed.execute.partition(":")
     command = import_module(f"faultline.experiments.commands.{module}")

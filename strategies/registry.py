@@ -1,4 +1,4 @@
-"""Finds schemes by name, and the source files of plug-ins."""
+"""Finds schemes and protections by name, and the source files of plug-ins."""
 
 from __future__ import annotations
 
@@ -6,28 +6,38 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import faultline.strategies
+import faultline.strategies.protection
 from faultline.strategies.base import Strategy, StrategyOptions
 from faultline.strategies.discovery import Found, classes_with_a_name, is_shipped
-from faultline.strategies.protection.registry import all_protections
+from faultline.strategies.protection.base import Protection
 
-ENTRY_POINTS = "faultline.schemes"
-"""Entry-point group in which installed packages list their schemes."""
+SCHEMES, PROTECTIONS = "faultline.schemes", "faultline.protections"
+"""Entry-point groups in which installed packages list their schemes and protections."""
 
 
 @cache
-def _found() -> Found[Strategy]:
-    return classes_with_a_name(faultline.strategies, Strategy, ENTRY_POINTS)  # type: ignore[type-abstract]
+def _schemes() -> Found[Strategy]:
+    return classes_with_a_name(faultline.strategies, Strategy, SCHEMES)  # type: ignore[type-abstract]
+
+
+@cache
+def _protections() -> Found[Protection]:
+    return classes_with_a_name(faultline.strategies.protection, Protection, PROTECTIONS)  # type: ignore[type-abstract]
 
 
 def all_strategies() -> dict[str, type[Strategy]]:
     """Return every `Strategy` subclass with a `name` in the modules of this package, by name."""
-    return _found().classes
+    return _schemes().classes
 
 
-def broken_strategies() -> tuple[str, ...]:
-    """Return a line for each scheme file that cannot be used."""
-    return _found().broken
+def all_protections() -> dict[str, type[Protection]]:
+    """Return every `Protection` subclass with a `name` in `protection/`, by name."""
+    return _protections().classes
+
+
+def broken_plugins() -> tuple[str, ...]:
+    """Return a line for each file of schemes or protections that cannot be used."""
+    return tuple(dict.fromkeys((*_schemes().broken, *_protections().broken)))
 
 
 def strategy_class(name: str) -> type[Strategy]:
@@ -38,7 +48,18 @@ def strategy_class(name: str) -> type[Strategy]:
     StrategyError
         If there is none.
     """
-    return Found(all_strategies(), broken_strategies()).get("strategy.name", "scheme", name)
+    return _schemes().get("strategy.name", "scheme", name)
+
+
+def protection_class(name: str) -> type[Protection]:
+    """Return the protection called `name`.
+
+    Raises
+    ------
+    StrategyError
+        If there is none.
+    """
+    return _protections().get("protection.name", "protection", name)
 
 
 def build_strategy(

@@ -35,7 +35,7 @@ class ReplicationOptions(StrategyOptions):
         "all",
         description="Which failures of a step the controller handles.",
         json_schema_extra={
-            "source": "choice: what is sound; the published simulator of SPARe takes lowest",
+            "source": "choice: sound behaviour; the published simulator of SPARe uses lowest",
             "choices": {
                 "all": "all of them at once",
                 "lowest": "that of the lowest-numbered group; the others a step later each",
@@ -46,8 +46,8 @@ class ReplicationOptions(StrategyOptions):
         True,
         description="Whether all groups wait while one writes the checkpoint.",
         json_schema_extra={
-            "source": "choice: what is sound; in the published simulator of SPARe only the writer "
-            "is held up",
+            "source": "choice: sound behaviour; in the published simulator of SPARe only the "
+            "writer is held up",
         },
     )
 

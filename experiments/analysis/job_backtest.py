@@ -70,10 +70,14 @@ class Prediction:
 
     def band(self, measure: str) -> tuple[float, float, float]:
         """Return the lower bound, median and upper bound of the 80 % band of a measure."""
-        low, middle, high = np.quantile(
-            self.measures[measure], [(1 - BAND) / 2, 0.5, (1 + BAND) / 2]
-        ).tolist()
+        low, middle, high = band_of(self.measures[measure]).tolist()
         return low, middle, high
+
+
+def band_of(runs: Floats) -> Floats:
+    """Return the lower bounds, medians and upper bounds of 80 % bands; runs are the first axis."""
+    quantiles: Floats = np.quantile(runs, [(1 - BAND) / 2, 0.5, (1 + BAND) / 2], axis=0)
+    return quantiles
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from faultline.experiments.analysis.down_nodes import MEASURES as DOWN_MEASURES
 from faultline.experiments.analysis.down_nodes import backtest_down, down_share
 from faultline.experiments.analysis.failure_fit import Fit, mix_text
@@ -18,8 +17,10 @@ from faultline.experiments.analysis.job_backtest import (
     BAND,
     MEASURES,
     Backtest,
+    Floats,
     Prediction,
     backtest,
+    band_of,
     predict,
 )
 from faultline.experiments.analysis.job_fit import JobFit, fit_job
@@ -39,7 +40,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 from rich.table import Table
 
 _BYTES_OF_A_START = 100
-_GRAIN = 1e-9  # Shares that differ by rounding only are equal.
+_ROUNDING = 1e-9  # Shares that differ by less are equal.
 
 
 def execute(arguments: argparse.Namespace) -> None:
@@ -91,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def _write_replay(path: Path, gpus_per_node: int, times: JobFit) -> Path:
-    """Write the scenario that replays a log, beside the learned one, and the trace of its stops."""
+    """Write a scenario that replays a log, and the trace of its stops, next to the learned one."""
     replay, trace = (
         path.with_name(f"{path.stem}-{ending}") for ending in ("replay.toml", "stops.csv")
     )
@@ -103,7 +104,7 @@ def _write_replay(path: Path, gpus_per_node: int, times: JobFit) -> Path:
 def _learned(arguments: argparse.Namespace) -> tuple[JobFit | None, Fit | None]:
     """Read and fit the logs.
 
-    Raises UserError: there are two of one kind, an option has no effect, or a log is wrong.
+    Raises UserError if two logs are of one kind, an option has no effect, or a log is wrong.
     """
     times: JobFit | None = None
     failures: Fit | None = None
@@ -122,12 +123,17 @@ def _learned(arguments: argparse.Namespace) -> tuple[JobFit | None, Fit | None]:
 
 
 def _is_goodput_log(path: Path) -> bool:
-    """Return whether the first line is a JSON object, or there is no file, as the reader says."""
+    """Return whether the first line is a JSON object, or there is no line or no file."""
+    return (_first_line(path) or "{").lstrip().startswith("{")
+
+
+def _first_line(path: Path) -> str:
+    """Return the start of the first line; empty if there is none, or no file, as readers report."""
     try:
-        first = next((line for line in lines_of(path, _BYTES_OF_A_START) if line.strip()), b"{")
+        lines = lines_of(path, _BYTES_OF_A_START)
+        return next((line for line in lines if line.strip()), b"").decode("utf-8", "replace")
     except OSError:
-        return True
-    return first.lstrip().startswith(b"{")
+        return ""
 
 
 def execute_backtest(arguments: argparse.Namespace) -> None:
@@ -137,7 +143,7 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
             raise UserError(f"-o {arguments.output}: name a file that ends in .png, .svg or .pdf")
         with explained(f"-o {arguments.output}", "name a file that can be written"):
             check_writable(arguments.output)
-    if _is_fault_records(arguments.log):
+    if is_fault_records(_first_line(arguments.log)):
         _backtest_down(arguments)
         return
     refuse_idle(arguments, ["nodes"], "with a goodput event log, which names its nodes")
@@ -172,14 +178,6 @@ def execute_backtest(arguments: argparse.Namespace) -> None:
         print(f"-o: {arguments.output}")
 
 
-def _is_fault_records(path: Path) -> bool:
-    try:
-        first = next(lines_of(path, _BYTES_OF_A_START), b"")
-    except OSError:
-        return False  # The reader says why.
-    return is_fault_records(first.decode("utf-8", "replace"))
-
-
 def _backtest_down(arguments: argparse.Namespace) -> None:
     """Predict the share of nodes down in the second half of fault records."""
     refuse_idle(arguments, ["output"], "with fault records")
@@ -187,25 +185,13 @@ def _backtest_down(arguments: argparse.Namespace) -> None:
     outages, note, span_s = outages_of(file)
     share = down_share(outages, span_s, len(file.all_nodes(one.node for one in outages)))
     tested = backtest_down(share, arguments.seeds, arguments.seed, str(arguments.log))
-    bands, ahead = (
-        np.quantile(of, [(1 - BAND) / 2, 0.5, (1 + BAND) / 2], axis=0).T.tolist()
-        for of in (tested.predicted, tested.ahead)
+    measured, predicted, ahead = (
+        dict(zip(DOWN_MEASURES, values, strict=True))
+        for values in (tested.measured.tolist(), tested.predicted.T, tested.ahead.T)
     )
     if arguments.json:
-        keys = ("low", "median", "high")
-        print_json(
-            {
-                "read": note,
-                "measured": dict(zip(DOWN_MEASURES, tested.measured.tolist(), strict=True)),
-                **{
-                    name: {
-                        measure: dict(zip(keys, band, strict=True))
-                        for measure, band in zip(DOWN_MEASURES, of, strict=True)
-                    }
-                    for name, of in (("predicted", bands), ("ahead", ahead))
-                },
-            }
-        )
+        bands = {"predicted": _bands(predicted), "ahead": _bands(ahead)}
+        print_json({"read": note, "measured": measured, **bands})
         return
     console = Screen()
     console.print(note, soft_wrap=True)
@@ -215,17 +201,27 @@ def _backtest_down(arguments: argparse.Namespace) -> None:
         soft_wrap=True,
     )
     rows = []
-    for name, (low, middle, high), measured, later in zip(
-        DOWN_MEASURES, bands, tested.measured.tolist(), ahead, strict=True
-    ):
-        verdict = "inside" if low - _GRAIN <= measured <= high + _GRAIN else "outside"
-        texts = (f"{middle:.1%}", f"{low:.1%} to {high:.1%}", f"{measured:.1%}", verdict)
-        rows.append((name, *texts, f"{later[0]:.1%} to {later[2]:.1%}"))
+    for name, share in measured.items():
+        (low, middle, high), (after_low, _, after_high) = map(
+            band_of, (predicted[name], ahead[name])
+        )
+        verdict = "inside" if low - _ROUNDING <= share <= high + _ROUNDING else "outside"
+        texts = (f"{middle:.1%}", f"{low:.1%} to {high:.1%}", f"{share:.1%}", verdict)
+        rows.append((name, *texts, f"{after_low:.1%} to {after_high:.1%}"))
     console.print(_backtest_table(rows, f"after: {BAND:.0%} band"))
 
 
+def _bands(runs: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+    """Return the band of each measure by the names of its bounds; `runs` has values of runs."""
+    names = ("low", "median", "high")
+    return {
+        measure: dict(zip(names, band_of(values).tolist(), strict=True))
+        for measure, values in runs.items()
+    }
+
+
 def _backtest_table(rows: Sequence[Sequence[str]], *more: str) -> Table:
-    """Return a table of measures, predicted and measured; `more` are headings of more numbers."""
+    """Return a table of measures, predicted and measured; `more` are headings of more columns."""
     names = ("predicted", f"{BAND:.0%} band", "measured", "", *more)
     columns = [{"header": ""}, *({"header": name, "justify": "right"} for name in names)]
     return text_table(rows, columns, box=None, pad_edge=False)
@@ -278,8 +274,7 @@ def _print_backtest(tested: Backtest, ahead: Prediction) -> None:
     low, middle, high = (_shown("goodput", value) for value in ahead.band("goodput"))
     console.print(
         f"prediction of the {ahead.span_s / 3600.0:.3g} hours after the log, from all of it: "
-        f"goodput {middle} "
-        f"({BAND:.0%} band: {low} to {high})",
+        f"goodput {middle} ({BAND:.0%} band: {low} to {high})",
         soft_wrap=True,
     )
 
@@ -300,21 +295,14 @@ def _shown(measure: str, value: float) -> str:
 
 
 def _backtest_data(tested: Backtest, ahead: Prediction) -> dict[str, Any]:
-    def bands(predicted: Prediction) -> dict[str, dict[str, float]]:
-        found = {}
-        for name in MEASURES:
-            low, middle, high = predicted.band(name)
-            found[name] = {"low": low, "median": middle, "high": high}
-        return found
-
     return {
         "read": tested.first.note,
         "first_s": tested.first.span_s,
         "second_s": tested.second.span_s,
         "fit": _fit_data(tested.fit),
-        "predicted": bands(tested.predicted),
+        "predicted": _bands(tested.predicted.measures),
         "measured": tested.measured._asdict(),
         "inside": {name: tested.is_inside(name) for name in MEASURES},
         "changes": list(tested.changes),
-        "ahead": bands(ahead),
+        "ahead": _bands(ahead.measures),
     }

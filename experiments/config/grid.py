@@ -27,7 +27,7 @@ _LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A grid file, read: all keys dotted, all varied values in lists."""
+    """The content of a grid file: all keys are dotted, all varied values are in lists."""
 
     origin: str  # Its name in messages.
     name: str  # Stated, or that of the file.

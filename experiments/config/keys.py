@@ -1,4 +1,4 @@
-"""Keys of a schema: their documentation, the likely one, mistakes, setting."""
+"""Keys of a schema: their documentation, likely ones for a wrong name, mistakes, new values."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class Key:
     @property
     def limits(self) -> str:
         """Range of numbers, in words; empty if there is none."""
-        found = (limit for limit in self.field.metadata if type(limit) in _LIMITS)
-        return ", ".join(_LIMITS[type(limit)].format(_limit(*astuple(limit))) for limit in found)
+        limits = (limit for limit in self.field.metadata if type(limit) in _LIMITS)
+        return ", ".join(_LIMITS[type(limit)].format(_limit(*astuple(limit))) for limit in limits)
 
     @property
     def choices(self) -> dict[str, str]:
@@ -129,9 +129,9 @@ class Key:
 
     @property
     def only_with(self) -> dict[str, list[str]]:
-        """It counts only if each of these keys (dotted) has one of these values.
+        """It has an effect only if each of these keys (dotted) has one of these values.
 
-        A key that does not count itself is no condition.
+        A key that has no effect itself is no condition.
         """
         stated: Mapping[str, str | Iterable[str]] = self._stated("only_with") or {}
         own = {
@@ -225,8 +225,8 @@ def remedy_for(path: KeyPath, schema: Schema) -> str:
 def likely_keys(path: KeyPath, schema: Schema) -> list[str]:
     """Return the known keys, dotted, that an unknown key most likely means.
 
-    The first kind that has any counts: keys of the same name in other tables, keys of the same
-    table with a similar name, keys with a similar path, keys with a similar name anywhere.
+    The first of these lists that is not empty: keys of the same name in other tables, keys of the
+    same table with a similar name, keys with a similar path, keys with a similar name anywhere.
     """
     if not path or len(path[-1]) > _LONGEST_NAME:
         return []
@@ -288,7 +288,7 @@ _PHRASES = {
 
 
 def mistakes_in(error: ValidationError, schema: Schema) -> list[Mistake]:
-    """Return all mistakes of tables by a schema."""
+    """Return all mistakes of an error in validating tables by a schema."""
     return [
         Mistake(mistake["loc"], partial(_describe, mistake, schema))
         for mistake in error.errors(include_url=False)

@@ -120,17 +120,17 @@ class FactorRange(_Table):
         return self
 
 
-def _one_time_or_two(value: object) -> object:
+def _as_time_range(value: object) -> object:
     if isinstance(value, (dict, TimeRange)):
         return value
     return {"least": _check_duration(value), "most": value}
 
 
-def _one_factor_or_two(value: object) -> object:
+def _as_factor_range(value: object) -> object:
     return value if isinstance(value, (dict, FactorRange)) else {"least": value, "most": value}
 
 
-Time = Annotated[TimeRange, BeforeValidator(_one_time_or_two)]
+Time = Annotated[TimeRange, BeforeValidator(_as_time_range)]
 
 
 class CauseTable(_Table):
@@ -148,7 +148,7 @@ class CauseTable(_Table):
     repair: Time | None = None
     shape: float | None = Field(None, ge=0.1, le=1000)
     lasts: Time | None = None
-    factor: Annotated[FactorRange, BeforeValidator(_one_factor_or_two)] | None = None
+    factor: Annotated[FactorRange, BeforeValidator(_as_factor_range)] | None = None
     at_once: float = Field(1.0, ge=1, le=1e6)
 
     @model_validator(mode="after")

@@ -130,8 +130,8 @@ def steps_of_tokens(scenario: Scenario) -> int:
     steps = ceil(job.tokens / step_tokens)
     if steps > MOST_STEPS:
         raise UserError(
-            f"job.tokens = {job.tokens:g}: at {step_tokens:,} tokens a step these are {steps:.3g} "
-            f"steps; a job has at most {MOST_STEPS:,}"
+            f"job.tokens = {job.tokens:g}: at {step_tokens:,} tokens per step, the job needs "
+            f"{steps:.3g} steps; a job has at most {MOST_STEPS:,}"
         )
     came = f"{step_tokens:,} tokens per step make it"
     _check_stated(("job", "steps"), steps, stated, came, "leave out job.tokens")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from faultline.experiments.config.keys import path_of, value_at
-from faultline.experiments.config.reference import unmet_condition
+from faultline.experiments.config.reference import in_columns, unmet_condition
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.tables.recovery import PRESETS
 from faultline.experiments.config.uncertain import Prior, check_priors
@@ -25,7 +25,7 @@ class ShippedPrior(Prior):
 
     published: list[str] = Field(min_length=1)  # Values with their units or meanings.
     times: bool = False  # Whether low and high are multiples of the scenario's value.
-    each_scheme: bool = False  # Whether each scheme has a value of its own.
+    each_scheme: bool = False  # Whether there is a value per scheme.
     not_default: str | None = None  # Reason if the key's default is out of the range.
 
 
@@ -37,7 +37,7 @@ class UncertainKey:
     prior: Prior
     is_stated: bool  # Whether the scenario states the prior; else it is shipped.
     times: bool = False  # Whether the prior is of a factor on the scenario's value.
-    each_scheme: bool = False  # Whether each scheme has a value of its own.
+    each_scheme: bool = False  # Whether there is a value per scheme.
 
 
 @cache
@@ -58,7 +58,7 @@ def priors_of(scenario: Scenario) -> list[UncertainKey]:
     and that have an effect under some scheme or protection.
     """
     stated = scenario.stated()
-    found = [
+    keys = [
         UncertainKey(dotted, prior, is_stated=True) for dotted, prior in scenario.uncertain.items()
     ]
     for dotted, prior in shipped_priors().items():
@@ -67,8 +67,8 @@ def priors_of(scenario: Scenario) -> list[UncertainKey]:
             continue
         if _is_of_preset(dotted, scenario) or _is_idle(dotted, scenario):
             continue
-        found.append(UncertainKey(dotted, prior, False, prior.times, prior.each_scheme))
-    return found
+        keys.append(UncertainKey(dotted, prior, False, prior.times, prior.each_scheme))
+    return keys
 
 
 def _is_of_preset(dotted: str, scenario: Scenario) -> bool:
@@ -87,12 +87,11 @@ def _is_idle(dotted: str, scenario: Scenario) -> bool:
 def explained_prior(prior: ShippedPrior) -> list[str]:
     """Return the entry of a prior for a terminal, in lines."""
     of_value = " times the scenario's value" if prior.times else ""
-    own = ", each scheme its own" if prior.each_scheme else ""
-    lines = [
-        f"  prior   {prior.text()}{of_value}{own}",
-        f"  rests on  {'; '.join(prior.published)}",
-        f"  by      {prior.source}",
-    ]
-    if prior.not_default is not None:
-        lines.append(f"  not the default: {prior.not_default}")
-    return lines
+    own = ", a value per scheme" if prior.each_scheme else ""
+    facts = {
+        "prior": f"{prior.text()}{of_value}{own}",
+        "published": "; ".join(prior.published),
+        "source": prior.source,
+        "not the default": prior.not_default or "",
+    }
+    return in_columns({name: fact for name, fact in facts.items() if fact}, "  ")

@@ -51,8 +51,8 @@ def unmet_condition(
 ) -> tuple[str, list[str]] | None:
     """Return the unmet condition of a key: another key, and the values that it would need.
 
-    None if the key counts. A condition on a key that does not count itself, or on one of
-    `open_keys` (dotted, with several values), is always met.
+    None if the key has an effect. A condition is met if its key has no effect itself, or is one of
+    `open_keys` (dotted, with several values).
     """
     known = schema_keys(Scenario)
     if path not in known:
@@ -94,13 +94,13 @@ _INTRODUCTION = f"""\
 
 <!-- Made by `{REGENERATE}`; do not edit. -->
 
-A scenario is a TOML file. Every key has a default, so that a file states what differs; each can be
-set on the command line too, as in `--set job.groups=600`. Times are in seconds, sizes in bytes. The
-unit 1 stands for counts, ratios and exponents.
+A scenario is a TOML file. Every key has a default, so that a file states only what differs; each
+can be set on the command line too, as in `--set job.groups=600`. Times are in seconds, sizes in
+bytes. The unit 1 stands for counts, ratios and exponents.
 
-`faultline scenario explain KEY` shows one of the entries below. `faultline scenario show FILE` says
-what every key is in a scenario, and why. `faultline scenario check FILE` names all mistakes of a
-file. Commands print a line for keys of a file that have no effect beside its other keys, and refuse
+`faultline scenario explain KEY` prints one of the entries below. `faultline scenario show FILE`
+prints the value of every key and its origin. `faultline scenario check FILE` names all mistakes of
+a file. Commands print a line for keys of a file that have no effect with its other keys, and refuse
 options that have none. [rules.md](rules.md) discusses the named choices that decide how failures
 are treated.
 """
@@ -112,8 +112,8 @@ def overview() -> str:
     outside = [known for known in keys_of_table(()) if not known.is_table]
     return "\n".join(
         [
-            *_columns({known.dotted: known.summary for known in outside}),
-            *_columns({f"[{table.dotted}]": table.summary for table in tables}),
+            *in_columns({known.dotted: known.summary for known in outside}),
+            *in_columns({f"[{table.dotted}]": table.summary for table in tables}),
         ]
     )
 
@@ -122,20 +122,20 @@ def explained(known: Key) -> str:
     """Return the entry of a key, or the keys of a table, for a terminal."""
     if known.is_table:
         keys = {_with_default(key): key.summary for key in keys_of_table(known.path)}
-        return "\n".join([f"[{known.dotted}]", f"  {known.meaning}", "", *_columns(keys, "  ")])
+        return "\n".join([f"[{known.dotted}]", f"  {known.meaning}", "", *in_columns(keys, "  ")])
     facts = {
-        "written": known.kind,
+        "type": known.kind,
         "unit": known.unit or "",
         "default": known.default,
         "range": known.limits,
-        "counts": _condition(known),
+        "applies": _condition(known),
         "source": known.source,
     }
     lines = [known.dotted, f"  {known.meaning}", ""]
-    lines += _columns({name: fact for name, fact in facts.items() if fact}, "  ")
+    lines += in_columns({name: fact for name, fact in facts.items() if fact}, "  ")
     if known.choices:
         named = {f'"{name}"': meaning for name, meaning in known.choices.items()}
-        lines += ["  choices", *_columns(named, "    ")]
+        lines += ["  choices", *in_columns(named, "    ")]
     return "\n".join(lines)
 
 
@@ -150,7 +150,8 @@ def reference_page() -> str:
     return "\n".join([_INTRODUCTION, outside, *sections])
 
 
-def _columns(entries: Mapping[str, str], indent: str = "") -> list[str]:
+def in_columns(entries: Mapping[str, str], indent: str = "") -> list[str]:
+    """Return names and their texts in lines; the texts begin in one column."""
     width = max(map(len, entries), default=0)
     return [f"{indent}{name:{width}}  {text}".rstrip() for name, text in entries.items()]
 
@@ -182,7 +183,7 @@ def _row(known: Key) -> str:
         listed = "<br>".join(f'`"{name}"`: {text}' for name, text in known.choices.items())
         meaning = f"{meaning}<br>{listed}"
     if condition := _condition(known):
-        meaning = f"{meaning}<br>Counts {condition}."
+        meaning = f"{meaning}<br>Applies {condition}."
     default = known.default if known.default in _NO_DEFAULTS else f"`{known.default}`"
     cells = (f"`{known.path[-1]}`", default, known.unit or "", known.limits, meaning, known.source)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -112,7 +112,7 @@ class Scenario(Table):
         Raises
         ------
         UserError
-            Names the first invalid key and the number of others.
+            If a key is invalid; names the first one and the number of others.
         PlatformError
             If the platform is invalid.
         """

@@ -83,11 +83,11 @@ class ScenarioSource(TomlSource):
         version = self.tables.get("version", CURRENT_VERSION)
         if type(version) is not int or version != CURRENT_VERSION:
             # Other versions have other keys, so that messages about keys would mislead.
-            what = (
+            reason = (
                 f"this Faultline reads version {CURRENT_VERSION} of scenarios only; "
                 "docs/scenario-reference.md has its keys"
             )
-            return None, [Mistake(("version",), lambda: f"version = {quote(version)}: {what}")]
+            return None, [Mistake(("version",), lambda: f"version = {quote(version)}: {reason}")]
         try:
             return Scenario.model_validate(self.tables), []
         except ValidationError as error:

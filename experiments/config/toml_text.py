@@ -1,4 +1,4 @@
-"""TOML: read with all its mistakes, where the standard library stops at the first; and written.
+"""TOML: a reader that reports all mistakes (the standard library stops at the first), a writer.
 
 Values are written for people: 2e13 and 600_000, long texts over several lines.
 """
@@ -81,7 +81,7 @@ class SyntaxMistake:
 
     line: int | None  # From 1; None if unknown.
     what: str  # In one line.
-    repeated: bool = False  # Whether the line is right, but has been there before.
+    repeated: bool = False  # Whether the line is correct, but repeats an earlier one.
 
 
 @dataclass
@@ -270,7 +270,7 @@ def written(value: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return the text of this very number: 340.0, and 2e13 where that is short."""
+    """Return a text that reads back as the same number: 340.0, or 2e13 if that is shorter."""
     short = f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
     return short if "e" in short and float(short) == value else repr(value)
 

@@ -55,7 +55,7 @@ _LATEST_S = 1e15
 _Read = TypeVar("_Read")
 
 
-class _Wrong(ValueError):
+class _CellError(ValueError):
     """A mistake in a cell, and its remedy."""
 
 
@@ -98,13 +98,13 @@ class _Reader:
     def time_s(self, text: str) -> float:
         if DATE.match(text):
             if self.start is None:
-                raise _Wrong(
+                raise _CellError(
                     f"time {quote(text)} is a timestamp: set failures.trace_start to the moment at "
                     "which the job starts"
                 )
             return (parse_timestamp(text) - self.start).total_seconds()
         if self.start is not None:
-            raise _Wrong(
+            raise _CellError(
                 f"time {quote(text)} is no timestamp, but failures.trace_start is set; write "
                 "2024-05-01T12:00:00, or unset it"
             )
@@ -114,17 +114,17 @@ class _Reader:
         """Return level and number of a component, its first group and the one after its last."""
         match = _COMPONENT.fullmatch(text)
         if match is None:
-            raise _Wrong(
+            raise _CellError(
                 f"component {quote(text)} is unknown: write "
                 f"{', '.join(f'{level}-0' for level in LEVELS[:-1])} or job"
             )
         level: Level = next(known for known in LEVELS if known == (match[1] or "job"))
-        number, there_are = int(match[2] or 0), self.layout.components(level)
+        number, existing = int(match[2] or 0), self.layout.components(level)
         if not self.layout.gpus_per_component(level):
             # Only the platform knows their number.
-            there_are = _MOST_PARTS
-        if number >= there_are:
-            raise _Wrong(f"component {text}: the job has {level}-0 to {level}-{there_are - 1}")
+            existing = _MOST_PARTS
+        if number >= existing:
+            raise _CellError(f"component {text}: the job has {level}-0 to {level}-{existing - 1}")
         groups = self.layout.groups_of(level, number)
         return LEVELS.index(level), number, groups.start, groups.stop
 
@@ -136,9 +136,9 @@ def _check_kind(kind: Kind, **cells: str) -> None:
         ("factor", FACTOR_NEEDED, FACTOR_ALLOWED),
     ):
         if not cells[name] and kind in needing:
-            raise _Wrong(f"a failure of kind {kind} needs a cell {name}")
+            raise _CellError(f"a failure of kind {kind} needs a cell {name}")
         if cells[name] and kind not in allowing:
-            raise _Wrong(f"a failure of kind {kind} has no {name}; leave it empty")
+            raise _CellError(f"a failure of kind {kind} has no {name}; leave it empty")
 
 
 def read_trace(path: Path, layout: JobLayout, start: datetime | None = None) -> RecordedFailures:
@@ -188,7 +188,7 @@ def rows_of(
     reader_of: Callable[[list[str], str], Callable[[list[str]], _Read]],
     **form: Any,
 ) -> Iterator[_Read]:
-    """Yield what is read from each row of a CSV file.
+    """Yield the value that a reader makes of each row of a CSV file.
 
     `reader_of` takes the cells of the header and its place. The function that it returns reads the
     cells of a row, and raises ValueError for a mistake. Cells have no blanks around them. Empty
@@ -211,7 +211,7 @@ def rows_of(
                 continue
             try:
                 if len(cells) != len(header):
-                    raise _Wrong(
+                    raise _CellError(
                         f"has {len(cells)} cells where the header has {len(header)}: "
                         f"{', '.join(header)}"
                     )
@@ -265,7 +265,7 @@ def parse_timestamp(text: str) -> datetime:
             moment = moment.replace(tzinfo=timezone.utc)
         return moment.astimezone(timezone.utc)
     except (ValueError, OverflowError):
-        raise _Wrong(f"{quote(text)} is no timestamp; write 2024-05-01T12:00:00") from None
+        raise _CellError(f"{quote(text)} is no timestamp; write 2024-05-01T12:00:00") from None
 
 
 def _lines_of(path: Path) -> Iterable[str]:
@@ -297,14 +297,14 @@ def wrong_columns(
     The header has the columns `found`, which are read as `names`. A file may have the `columns`,
     and the first `needed` of them are required.
     """
-    unknown = [one for one, name in zip(found, names, strict=True) if name not in columns]
+    unknown = [column for column, name in zip(found, names, strict=True) if name not in columns]
     missing = [name for name in columns[:needed] if name not in names]
     twice = sorted({name for name in names if name in columns and names.count(name) > 1})
-    meant = {one: get_close_matches(one.lower(), columns, n=1) for one in unknown}
-    mistakes = [
-        quote(one) + "".join(f" (did you mean {name!r}?)" for name in meant[one]) for one in unknown
-    ]
-    mistakes = [f"unknown column {', '.join(mistakes)}"] if mistakes else []
+    quoted = []
+    for column in unknown:
+        likely = get_close_matches(column.lower(), columns, n=1)
+        quoted.append(quote(column) + "".join(f" (did you mean {name!r}?)" for name in likely))
+    mistakes = [f"unknown column {', '.join(quoted)}"] if quoted else []
     if missing:
         mistakes.append(f"{_columns(missing)} missing")
     if twice:
@@ -312,8 +312,8 @@ def wrong_columns(
     if not mistakes:
         return ""
     return (
-        f"{'; '.join(mistakes)}; found are {', '.join(map(quote, found))}; needed are "
-        f"{', '.join(columns[:needed])}; {', '.join(columns[needed:])} may be there"
+        f"{'; '.join(mistakes)}; found: {', '.join(map(quote, found))}; required: "
+        f"{', '.join(columns[:needed])}; optional: {', '.join(columns[needed:])}"
     )
 
 
@@ -328,9 +328,13 @@ def cause_of(text: str) -> str:
     Raises ValueError if it is invalid, as the other readers of cells; the message names the remedy.
     """
     if len(text) > 60 or not text.isprintable():
-        raise _Wrong(f"cause {quote(text)} is too long or unprintable; write at most 60 characters")
+        raise _CellError(
+            f"cause {quote(text)} is too long or unprintable; write at most 60 characters"
+        )
     if text.startswith(FORMULA):
-        raise _Wrong(f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter")
+        raise _CellError(
+            f"cause {quote(text)} is a formula to a spreadsheet; begin it with a letter"
+        )
     return text or UNSTATED
 
 
@@ -338,17 +342,19 @@ def kind_place(text: str) -> int:
     """Return the place of a kind of failure in `KINDS`; an empty one is hardware."""
     found = {kind: place for place, kind in enumerate(KINDS)} | {"": KINDS.index("hardware")}
     if text.lower() not in found:
-        raise _Wrong(f"kind {quote(text)} is unknown; write {', '.join(get_args(Kind))} or nothing")
+        raise _CellError(
+            f"kind {quote(text)} is unknown; write {', '.join(get_args(Kind))} or nothing"
+        )
     return found[text.lower()]
 
 
-def _seconds_or(nothing_s: float, column: str, text: str) -> float:
-    return seconds_of(column, text) if text else nothing_s
+def _seconds_or(default_s: float, column: str, text: str) -> float:
+    return seconds_of(column, text) if text else default_s
 
 
 def _factor(text: str) -> float:
     if text and not (_NUMBER.fullmatch(text) and 1.0 <= float(text) <= 1000.0):
-        raise _Wrong(f"factor {quote(text)} is invalid; write a number from 1 to 1000")
+        raise _CellError(f"factor {quote(text)} is invalid; write a number from 1 to 1000")
     return float(text) if text else 1.0
 
 
@@ -357,7 +363,11 @@ def seconds_of(column: str, text: str, unit_s: float = 1.0) -> float:
     try:
         seconds = float(text) * unit_s if _NUMBER.fullmatch(text) else parse_time_s(text)
     except PlatformError:
-        raise _Wrong(f"{column} {quote(text)} is no time; write seconds, or 90min or 3h") from None
+        raise _CellError(
+            f"{column} {quote(text)} is no time; write seconds, or 90min or 3h"
+        ) from None
     if not isfinite(seconds) or not 0.0 <= seconds <= _LATEST_S:
-        raise _Wrong(f"{column} {quote(text)} is out of range: write 0 to {_LATEST_S:g} seconds")
+        raise _CellError(
+            f"{column} {quote(text)} is out of range: write 0 to {_LATEST_S:g} seconds"
+        )
     return seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from faultline.experiments.analysis.job_backtest import BAND, Backtest, kept_by
+from faultline.experiments.analysis.job_backtest import BAND, Backtest, band_of, kept_by
 from faultline.experiments.figures.style import figure_style, save_figure
 from matplotlib import pyplot as plt
 
@@ -21,7 +21,7 @@ def draw_backtest(tested: Backtest, path: Path) -> Path:
     before_s = np.linspace(0.0, second.start_s - first.start_s, 201)
     done = kept_by(first, before_s)
     after = (before_s[-1] + predicted.times_s) / _HOUR_S
-    low, middle, high = np.quantile(predicted.kept, [(1 - BAND) / 2, 0.5, (1 + BAND) / 2], axis=0)
+    low, middle, high = band_of(predicted.kept)
     with figure_style():
         figure, axis = plt.subplots(figsize=(9, 4.5))
         measured = np.concatenate([done, done[-1] + kept_by(second, predicted.times_s)])

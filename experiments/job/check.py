@@ -104,11 +104,8 @@ def _check_place(scenario: Scenario) -> None:
 
 def _refusals(checks: Iterable[Callable[[], object]]) -> list[Mistake]:
     """Return the distinct errors of the checks."""
-    messages: dict[str, None] = {}
-    for check in checks:
-        if (refusal := _refusal(check)) is not None:
-            messages[refusal] = None
-    return [Mistake(_location(refusal), partial(str, refusal)) for refusal in messages]
+    messages = filter(None, dict.fromkeys(map(_refusal, checks)))
+    return [Mistake(_location(message), partial(str, message)) for message in messages]
 
 
 def _refusal(check: Callable[[], object]) -> str | None:

@@ -1,4 +1,4 @@
-"""Closed forms of a scheme: each redundancy with its intervals, and the best of them.
+"""Choices of redundancy and intervals for a scheme, ranked by closed forms.
 
 Runs and the planner both fill in a scenario's open keys from here, so that they agree.
 """
@@ -15,7 +15,6 @@ from faultline.experiments.config.errors import UserError
 from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.job.failure_model import job_layout
 from faultline.experiments.job.job_shape import scheme_options
-from faultline.experiments.job.protected import Protected
 from faultline.simulator.failures.distributions import Distribution, Exponential
 from faultline.simulator.failures.failure import Level
 from faultline.simulator.failures.mix import CauseMix
@@ -41,44 +40,10 @@ from faultline.strategies.recovery import SHRINK
 from faultline.strategies.registry import strategy_class
 
 if TYPE_CHECKING:
-    # Its open keys are chosen here.
     from faultline.experiments.job.resolved_job import ResolvedJob
 
 _LEAST_LOSS = 1e-6
-"""Least probability that a restart loses the state in memory, in closed forms."""
-
-
-def with_intervals(
-    protected: Protected,
-    scenario: Scenario,
-    scheme: Strategy,
-    costs: Costs,
-    failures: FailureModel,
-) -> tuple[Protected, int]:
-    """Return the protection with its interval, and the interval of checkpoints on storage.
-
-    An interval that the scenario leaves open is the best by closed forms, but long enough that each
-    snapshot is complete before the next. Checkpoints on storage serve only the few restarts that
-    lose the state in memory. `costs` are those with checkpoints on storage.
-    """
-    step_s = scheme.step_s(costs)
-    stated = scenario.checkpoint.interval_steps
-    if not protected.in_background:
-        return protected, stated or scheme.best_interval_steps(costs)
-    interval = 0
-    if protected.protection.takes_snapshots and protected.protection.peers is not None:
-        best = scheme.best_interval_steps(protected.costs_of_memory(costs))
-        whole = ceil(protected.snapshot_cost.lag_s / step_s)
-        interval = scenario.protection.interval_steps or max(best, whole, 1)
-    window_s = interval * step_s + costs.restart_s
-    lost = loss_in_restart(protected.protection, scenario, failures, window_s)
-    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
-    on_storage = max(
-        scheme.best_interval_steps(rarer),
-        ceil(protected.persist_cost.lag_s / step_s),
-        1,
-    )
-    return replace(protected, snapshot_interval_steps=interval), stated or on_storage
+"""Least probability, in closed forms, that a restart loses the state in memory."""
 
 
 def loss_in_restart(
@@ -96,8 +61,8 @@ def loss_in_restart(
         return 1.0
     servers_struck = _servers_struck(scenario, model, protection.job)
     struck = [(peers.nodes_on(servers), share) for servers, share in servers_struck.items()]
-    nodes_a_failure = sum(share * len(nodes) for nodes, share in struck)
-    lost = -expm1(-nodes_a_failure * window_s / model.mtbf_s / peers.nodes)
+    nodes_per_failure = sum(share * len(nodes) for nodes, share in struck)
+    lost = -expm1(-nodes_per_failure * window_s / model.mtbf_s / peers.nodes)
     elsewhere = among_peers = 0.0
     if peers.tolerated:
         among_peers = loss_probability(lost, peers.size - 1, peers.size - 1, peers.tolerated - 1)
@@ -155,7 +120,7 @@ class Choice:
 
     @property
     def protection(self) -> str:
-        """Name of the way the state is kept."""
+        """Name of the protection."""
         return self.question.scenario.protection.name
 
     @property
@@ -166,7 +131,7 @@ class Choice:
     @property
     def interval_steps(self) -> int:
         """Steps between snapshots in memory; between checkpoints if there are no snapshots."""
-        return self.question.protected.snapshot_interval_steps or self.question.interval_steps
+        return self.question.snapshot_interval_steps or self.question.interval_steps
 
     @property
     def predicted_ratio(self) -> float | None:
@@ -174,143 +139,149 @@ class Choice:
         return self.ratio if self.is_prediction else None
 
 
-def at_redundancy(question: ResolvedJob, redundancy: int) -> ResolvedJob:
-    """Return a job at a redundancy, with the stated intervals or the best by plain forms."""
-    changed = replace(question, redundancy=redundancy)
-    protected, interval = with_intervals(
-        question.protected,
-        question.scenario,
-        changed.strategy(),
-        question.costs(),
-        question.failures,
-    )
-    return replace(changed, interval_steps=interval, protected=protected)
+def at_redundancy(resolved: ResolvedJob, redundancy: int) -> ResolvedJob:
+    """Return a job at a redundancy, with the stated intervals or the best by plain forms.
+
+    An open interval is long enough that each snapshot is complete before the next. Checkpoints on
+    storage serve only the few restarts that lose the state in memory.
+    """
+    changed = replace(resolved, redundancy=redundancy)
+    scenario, protected, costs = resolved.scenario, resolved.protected, resolved.costs()
+    scheme, stated = changed.strategy(), scenario.checkpoint.interval_steps
+    if not protected.in_background:
+        return replace(changed, interval_steps=stated or scheme.best_interval_steps(costs))
+    step_s = scheme.step_s(costs)
+    snapshots = 0
+    if protected.protection.takes_snapshots and protected.protection.peers is not None:
+        best = scheme.best_interval_steps(protected.costs_of_memory(costs))
+        complete = ceil(protected.snapshot_cost.lag_s / step_s)
+        snapshots = scenario.protection.interval_steps or max(best, complete, 1)
+    window_s = snapshots * step_s + costs.restart_s
+    lost = loss_in_restart(protected.protection, scenario, resolved.failures, window_s)
+    rarer = replace(costs, mtbf_s=costs.mtbf_s / lost, save_s=protected.persist_cost.stall_s)
+    complete = ceil(protected.persist_cost.lag_s / step_s)
+    checkpoints = stated or max(scheme.best_interval_steps(rarer), complete, 1)
+    return replace(changed, interval_steps=checkpoints, snapshot_interval_steps=snapshots)
 
 
-def at_interval(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+def at_interval(resolved: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job with another `Choice.interval_steps`."""
-    if question.protected.snapshot_interval_steps:
-        protected = replace(question.protected, snapshot_interval_steps=interval_steps)
-        return replace(question, protected=protected)
-    return replace(question, interval_steps=interval_steps)
+    if resolved.snapshot_interval_steps:
+        return replace(resolved, snapshot_interval_steps=interval_steps)
+    return replace(resolved, interval_steps=interval_steps)
 
 
-def choices_at(question: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
+def choices_at(resolved: ResolvedJob, redundancies: Sequence[int]) -> list[Choice]:
     """Return a choice for each redundancy, the best first."""
-    settled = [at_redundancy(question, redundancy) for redundancy in redundancies]
-    if wants_best_period(question):
-        found = predictions(question, [(redundancy, None) for redundancy in redundancies])
-        settled = [
-            at_complete_snapshots(each, best.interval_steps)
-            for each, best in zip(settled, found, strict=True)
+    settings = [at_redundancy(resolved, redundancy) for redundancy in redundancies]
+    if wants_best_period(resolved):
+        best = predictions(resolved, [(redundancy, None) for redundancy in redundancies])
+        settings = [
+            at_complete_snapshots(setting, prediction.interval_steps)
+            for setting, prediction in zip(settings, best, strict=True)
         ]
-    return sorted(choices_for(question, settled), key=lambda choice: choice.ratio)
+    return sorted(choices_for(resolved, settings), key=lambda choice: choice.ratio)
 
 
-def choices_for(question: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
-    """Return a choice for each of some jobs that differ in redundancy and intervals, in order."""
-    if not has_course(question):
-        return [_of_plain_forms(each) for each in settings]
+def choices_for(resolved: ResolvedJob, settings: Sequence[ResolvedJob]) -> list[Choice]:
+    """Return the choices of jobs that differ in redundancy and intervals, in their order."""
+    if not has_course(resolved):
+        return [_choice_by_plain_forms(setting) for setting in settings]
     chosen = []
-    for each in settings:
+    for setting in settings:
         # If the interval is longer than the job, one checkpoint is at its end.
-        interval = each.protected.snapshot_interval_steps or each.interval_steps
-        limited = at_interval(each, min(interval, each.scenario.job.steps))
-        kept = limited.protected.kept_every_steps(limited.interval_steps)
-        chosen.append((each.redundancy, kept))
-    return [_of_course(*pair) for pair in zip(settings, predictions(question, chosen), strict=True)]
+        interval = setting.snapshot_interval_steps or setting.interval_steps
+        limited = at_interval(setting, min(interval, setting.scenario.job.steps))
+        chosen.append((setting.redundancy, limited.kept_every_steps))
+    predicted = predictions(resolved, chosen)
+    return [_choice_by_course(*pair) for pair in zip(settings, predicted, strict=True)]
 
 
-def wants_best_period(question: ResolvedJob) -> bool:
+def wants_best_period(resolved: ResolvedJob) -> bool:
     """Return whether `Choice.interval_steps` is open and follows from the lifetimes."""
-    checkpoint, protected = question.scenario.checkpoint, question.protected
-    if checkpoint.period != "of-lives" or not has_course(question):
+    checkpoint, protected = resolved.scenario.checkpoint, resolved.protected
+    if checkpoint.period != "of-lives" or not has_course(resolved):
         return False
     if protected.protection.peers is None:
         return checkpoint.interval_steps is None
     takes_snapshots = protected.protection.takes_snapshots
-    return takes_snapshots and question.scenario.protection.interval_steps is None
+    return takes_snapshots and resolved.scenario.protection.interval_steps is None
 
 
-def at_complete_snapshots(question: ResolvedJob, interval_steps: int) -> ResolvedJob:
+def at_complete_snapshots(resolved: ResolvedJob, interval_steps: int) -> ResolvedJob:
     """Return a job at an interval, or at the shortest in which each snapshot is completed."""
-    protected = question.protected
+    protected = resolved.protected
     lag_s = 0.0
     if protected.in_background:
-        in_memory = bool(protected.snapshot_interval_steps)
+        in_memory = resolved.snapshot_interval_steps > 0
         lag_s = (protected.snapshot_cost if in_memory else protected.persist_cost).lag_s
-    step_s = question.strategy().step_s(question.costs())
-    return at_interval(question, max(interval_steps, ceil(lag_s / step_s)))
+    step_s = resolved.strategy().step_s(resolved.costs())
+    return at_interval(resolved, max(interval_steps, ceil(lag_s / step_s)))
 
 
-def predicted_ratio(question: ResolvedJob) -> float | None:
-    """Return the predicted time-to-train ratio of a job; None outside the forms' range."""
-    return choices_for(question, [question])[0].predicted_ratio
-
-
-def has_course(question: ResolvedJob) -> bool:
+def has_course(resolved: ResolvedJob) -> bool:
     """Return whether the job's scheme has a closed form of its course of failures."""
-    return isinstance(question.strategy(), Predictable)
+    return isinstance(resolved.strategy(), Predictable)
 
 
-def _of_course(question: ResolvedJob, prediction: Prediction) -> Choice:
-    scenario = question.scenario
+def _choice_by_course(resolved: ResolvedJob, prediction: Prediction) -> Choice:
+    scenario = resolved.scenario
     rough = (
         scenario.rejoin.when != "at-restart"
         or scenario.checkpoint.policy != "fixed"
-        or not isinstance(question.failures, IndependentGroups)
+        or not isinstance(resolved.failures, IndependentGroups)
     )
     return Choice(
-        question,
+        resolved,
         prediction.time_to_train_ratio,
         prediction.availability,
         prediction.steps_per_life,
         prediction.step_s,
         rough,
-        prediction.holds_for(scenario.job.steps) and not _rejoins(question),
+        prediction.holds_for(scenario.job.steps) and not _rejoins(resolved),
     )
 
 
-def _rejoins(question: ResolvedJob) -> bool:
+def _rejoins(resolved: ResolvedJob) -> bool:
     """Return whether groups return between restarts, which no closed form covers.
 
     A scheme that masks no failure has no such groups.
     """
-    is_open = question.scenario.rejoin.when != "at-restart"
-    return is_open and question.strategy().masked_failures() > 1.0
+    is_open = resolved.scenario.rejoin.when != "at-restart"
+    return is_open and resolved.strategy().masked_failures() > 1.0
 
 
-def _of_plain_forms(question: ResolvedJob) -> Choice:
-    """Return the objective J(r) of Lee et al. 2026 (SPARe), at the interval of the job.
+def _choice_by_plain_forms(resolved: ResolvedJob) -> Choice:
+    """Return a choice by the objective J(r) of Lee et al. 2026 (SPARe).
 
     The compute time includes the wait for the slowest of N groups, with each shard type as a batch
     of its own.
     """
-    scenario = question.scenario
-    job, scheme = scenario.job, question.strategy()
-    costs = question.protected.costs_of_memory(question.costs())
+    scenario = resolved.scenario
+    job, scheme = scenario.job, resolved.strategy()
+    costs = resolved.protected.costs_of_memory(resolved.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
     work = scheme.sound_work_per_step()
-    slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
+    slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
-    interval = question.protected.kept_every_steps(question.interval_steps)
+    interval = resolved.kept_every_steps
     period_s = costs.save_s + min(interval, job.steps) * step_s
     availability = costs.availability(period_s, time_to_failure_s)
     return Choice(
-        question,
-        step_s / question.ideal_step_s / availability if availability else inf,
+        resolved,
+        step_s / resolved.ideal_step_s / availability if availability else inf,
         time_to_failure_s / (time_to_failure_s + costs.restart_s),
         time_to_failure_s / (period_s / interval),
         step_s,
         True,
         is_prediction=availability > 0.0
         and not scheme.tracks_components
-        and not _rejoins(question),
+        and not _rejoins(resolved),
     )
 
 
 def predictions(
-    question: ResolvedJob, chosen: Sequence[tuple[int, int | None]]
+    resolved: ResolvedJob, chosen: Sequence[tuple[int, int | None]]
 ) -> list[Prediction]:
     """Predict the results of the replay engine for a job with other redundancies and intervals.
 
@@ -326,18 +297,17 @@ def predictions(
     Each of `chosen` is a redundancy, and the steps between two kept states; None for the best
     interval. A UserError reports a scheme without closed forms.
     """
-    scenario = question.scenario
-    groups, named = scenario.job.groups, scenario.strategy
-    rules = question.rules
-    restart_s, lifetimes = _after_a_restart(question, rules)
-    extra, options = _step_costs(question, rules), scheme_options(scenario)
-    found = []
+    scenario = resolved.scenario
+    groups, rules = scenario.job.groups, resolved.rules
+    restart_s, lifetimes = _after_a_restart(resolved, rules)
+    extra, options = _step_costs(resolved, rules), scheme_options(scenario)
+    results = []
     for redundancy, interval_steps in chosen:
-        scheme = strategy_class(named.name)(groups, redundancy, options)
-        costs = _costs(question, scheme, restart_s)
+        scheme = strategy_class(scenario.strategy.name)(groups, redundancy, options)
+        costs = _costs(resolved, scheme, restart_s)
         course = _course(type(scheme), groups, redundancy, options)
-        found.append(predict(course, lifetimes, costs, extra, interval_steps))
-    return found
+        results.append(predict(course, lifetimes, costs, extra, interval_steps))
+    return results
 
 
 @lru_cache(maxsize=128)
@@ -354,15 +324,15 @@ def _course(
     return built.failure_course()
 
 
-def _after_a_restart(question: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
+def _after_a_restart(resolved: ResolvedJob, rules: Rules) -> tuple[float, GroupLifetimes]:
     """Return the time of a restart without loading, in seconds, and the lifetimes after it."""
-    failures, groups = question.failures, question.scenario.job.groups
+    failures, groups = resolved.failures, resolved.scenario.job.groups
     distribution: Distribution = Exponential(failures.mtbf_s * groups)
     if isinstance(failures, IndependentGroups):
         distribution = failures.distribution
     begins_anew = rules.failure_in_restart == "begins-anew"
     surfaces = rules.failure_while_waiting == "surfaces"
-    return _lives(groups, distribution, question.restart_s, begins_anew, surfaces)
+    return _lives(groups, distribution, resolved.restart_s, begins_anew, surfaces)
 
 
 _SHORTEST_RESTART_S = 1e-12
@@ -374,38 +344,38 @@ def _lives(
     groups: int, distribution: Distribution, restart_s: float, begins_anew: bool, surfaces: bool
 ) -> tuple[float, GroupLifetimes]:
     """Compute `_after_a_restart`, the slowest part of a prediction, once for all schemes."""
-    left = stationary_excess(distribution.survival, distribution.mean_s)
+    remaining = stationary_excess(distribution.survival, distribution.mean_s)
     # A restart of zero length has no failures.
     if not begins_anew or restart_s < _SHORTEST_RESTART_S:
-        return restart_s, GroupLifetimes(groups, left)
-    wait = wait_for_slowest(groups, restart_s, distribution.survival, left)
-    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else left)
+        return restart_s, GroupLifetimes(groups, remaining)
+    wait = wait_for_slowest(groups, restart_s, distribution.survival, remaining)
+    return wait.mean_s, GroupLifetimes(groups, wait.survival if surfaces else remaining)
 
 
-def _costs(question: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
-    job, durations = question.scenario.job, question.durations
+def _costs(resolved: ResolvedJob, scheme: Strategy, restart_s: float) -> Costs:
+    job, durations = resolved.scenario.job, resolved.durations
     save_s = durations.save_s
     if not scheme.checkpoint_waits:
         # The writer's delay is partly hidden by the wait for the slowest group.
-        slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
-        save_s = max(0.0, save_s - slowest * question.scenario.compute_s * scheme.redundancy)
-    protected = question.protected
+        slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
+        save_s = max(0.0, save_s - slowest * resolved.scenario.compute_s * scheme.redundancy)
+    protected = resolved.protected
     if protected.protection.peers is None:
         restart_s += durations.load_s
-    costs = replace(question.costs(), save_s=save_s, restart_s=restart_s)
+    costs = replace(resolved.costs(), save_s=save_s, restart_s=restart_s)
     return protected.costs_of_memory(costs) if protected.in_background else costs
 
 
-def _step_costs(question: ResolvedJob, rules: Rules) -> StepCosts:
-    scenario, durations = question.scenario, question.durations
+def _step_costs(resolved: ResolvedJob, rules: Rules) -> StepCosts:
+    scenario, durations = resolved.scenario, resolved.durations
     all_reduce_s = durations.all_reduce_s(scenario.job.groups)
     failed_s = rules.failed_all_reduce_fraction * all_reduce_s
     if rules.detection == "watchdog":
         failed_s = rules.watchdog_s
     return StepCosts(
-        jitter=question.jitter,
+        jitter=resolved.jitter,
         failed_all_reduce_s=failed_s + durations.recovery.duration_s(SHRINK),
         spared_all_reduce_s=all_reduce_s if rules.fixed_step == "commits" else 0.0,
         restart_loses_steps=1 if rules.resume == "redo" else 0,
-        undisturbed_s=question.ideal_step_s,
+        undisturbed_s=resolved.ideal_step_s,
     )

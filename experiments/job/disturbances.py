@@ -217,31 +217,31 @@ class SimulatedEffects:
             return Effect(parts_down=self._parts(failure))
         number = failure.number
         if failure.level in OF_ONE_GPU and self.undisturbed.is_even:
-            # Replicas and their corresponding links are alike.
+            # Replicas and their corresponding links are alike, so that the first represents all.
             number %= self.layout.gpus_per_group
-        links = _links_of(self.platform, failure.level, number)
-        left_of = dict.fromkeys(links, 1.0 / failure.factor)
-        slow = simulated_time(self.platform, self.step, left_of)
-        known, own = self.undisturbed, links
-        if number != failure.number:
-            own = _links_of(self.platform, failure.level, failure.number)
-        left = tuple((link, 1.0 / failure.factor) for link in own)
+        own, simulated = (
+            dict.fromkeys(_links_of(self.platform, failure.level, place), 1.0 / failure.factor)
+            for place in (failure.number, number)
+        )
+        slow = simulated_time(self.platform, self.step, simulated)
         members = tuple(range(self.step.pattern.data))
         all_members = None if types == 1 else StepShares(members, (), types)
-        slow_s = self._passes_s(self.step, left_of, all_members, factor)
+        slow_s = self._passes_s(self.step, simulated, all_members, factor)
         compute = slow_s / self._passes_s(self.step, {}, all_members, factor)
-        return Effect(compute, slow.sync_s / known.sync_s, links=left)
+        collective = slow.sync_s / self.undisturbed.sync_s
+        return Effect(compute, collective, links=tuple(own.items()))
 
     def together(
         self, failures: Sequence[Failure], group: int, factor: float = 1.0, types: int = 1
     ) -> float:
-        """Return the time of a group's passes with slow parts, over that without."""
+        """Return the time of a group's passes with stragglers, over that without."""
         from faultline.simulator.pattern.placed_step import PlacedStep
 
         pattern, layout = self.step.pattern, self.layout
-        shared = NETWORK.difference(OF_ONE_GPU).intersection(one.level for one in failures)
-        # If all replicas and their links are alike, one represents all.
-        simulated = 0 if self.undisturbed.is_even and not shared else group
+        levels = {failure.level for failure in failures}
+        # If all replicas and their links are alike, the first represents all.
+        are_alike = self.undisturbed.is_even and levels.isdisjoint(NETWORK - OF_ONE_GPU)
+        simulated = 0 if are_alike else group
         stages: dict[int, float] = {}
         links: dict[str, float] = {}
         for failure in failures:
@@ -260,11 +260,8 @@ class SimulatedEffects:
         )
         slow = PlacedStep(replace(pattern, parts=parts), self.step.names)
         alone = StepShares((simulated,), (), types)
-        slow_s, sound_s = (
-            self._passes_s(one, shares, alone, factor)
-            for one, shares in ((slow, links), (self.step, {}))
-        )
-        return slow_s / sound_s
+        slow_s = self._passes_s(slow, links, alone, factor)
+        return slow_s / self._passes_s(self.step, {}, alone, factor)
 
     def _passes_s(
         self, step: PlacedStep, left: Mapping[str, float], shares: StepShares | None, factor: float
@@ -272,8 +269,8 @@ class SimulatedEffects:
         """Return the time of passes if links have only the shares `left`, in seconds."""
         from faultline.simulator.chords import Chords
 
-        def simulated_s(one: float) -> float:
-            slower = step if one == 1.0 else step.slower(one)
+        def simulated_s(factor: float) -> float:
+            slower = step if factor == 1.0 else step.slower(factor)
             return simulated_time(self.platform, slower, left, shares).passes_s
 
         if factor == 1.0:
@@ -307,8 +304,7 @@ class SimulatedEffects:
     def _stages_of(self, failure: Failure, group: int) -> set[int]:
         """Return the stages of a group that have GPUs on a component."""
         pattern, layout = self.step.pattern, self.layout
-        broken, of_group = (
-            layout.gpus_of(*one) for one in ((failure.level, failure.number), ("group", group))
-        )
-        both = range(max(broken[0], of_group[0]), min(broken[-1], of_group[-1]) + 1)
-        return {(gpu - of_group[0]) // pattern.tensor % pattern.pipeline for gpu in both}
+        broken = layout.gpus_of(failure.level, failure.number)
+        of_group = layout.gpus_of("group", group)
+        common = range(max(broken[0], of_group[0]), min(broken[-1], of_group[-1]) + 1)
+        return {(gpu - of_group[0]) // pattern.tensor % pattern.pipeline for gpu in common}

@@ -58,15 +58,15 @@ def durations_of(scenario: Scenario) -> Durations:
         path = platform_file(scenario)
         traffic = traffic_of(scenario, path)
         with explaining_aborts(path):
-            found = cached_probe(path, traffic)
+            probe = cached_probe(path, traffic)
         if all_reduce_s is None:
-            all_reduce_s = found.ring_time()
-            if found.rings_are_uneven:
+            all_reduce_s = probe.ring_time()
+            if probe.rings_are_uneven:
                 rings = reduced_by_members(scenario)
         if measured.checkpoint:
-            save_s = found.save_s
+            save_s = probe.save_s
         if measured.load:
-            load_s = found.load_s
+            load_s = probe.load_s
         if measured.checkpoint or measured.load:
             from faultline.simulator.simgrid_engine.simulated_times import SimulatedStorageTimes
 
@@ -107,12 +107,12 @@ def write_beside(
 
     with explaining_aborts(path):
         traffic = simulated_traffic(scenario, path, snapshot, simulated=simulated)
-        found = write_beside_steps(path, traffic, job_layout(scenario))
-    return found if found.shares_links else None
+        slowdown = write_beside_steps(path, traffic, job_layout(scenario))
+    return slowdown if slowdown.shares_links else None
 
 
 def is_measured(scenario: Scenario) -> bool:
-    """Return whether any time of the job is measured on its platform, which takes a while."""
+    """Return whether any time of the job is measured on its platform."""
     return is_simulated(scenario) or measures_compute(scenario) or _is_probed(scenario)
 
 
@@ -241,13 +241,13 @@ class MovesOnPlatform:
 
 @dataclass(frozen=True, slots=True)
 class MovesOfMoreGroups:
-    """Times in which state moves in a job of more groups than the platform has.
+    """Times to move state in a job of more groups than the platform has.
 
-    The fabric has full bisection and groups are alike: the first groups stand for those that send
-    or receive.
+    The fabric has full bisection and groups are alike, so that the first groups represent those
+    that send or receive.
     """
 
-    measured: MoveTimes
+    measured: MoveTimes  # On the platform.
     groups: int  # Groups of the platform.
 
     def duration_s(self, moves: Sequence[SentMove]) -> float:
@@ -255,20 +255,19 @@ class MovesOfMoreGroups:
         return max(self.busy_s(moves).values(), default=0.0)
 
     def busy_s(self, moves: Sequence[SentMove]) -> Mapping[int, float]:
-        """Return how long each group sends or receives, in seconds."""
-        groups = [one.move.group for one in moves]
-        groups += [one.sender for one in moves if one.sender is not None]
+        """Return the time that each group sends or receives, in seconds."""
+        groups = [sent.move.group for sent in moves]
+        groups += [sent.sender for sent in moves if sent.sender is not None]
         stand_in = {group: place % self.groups for place, group in enumerate(dict.fromkeys(groups))}
-        sent = [
+        represented = [
             SentMove(
-                Move(stand_in[one.move.group], *one.move[1:]),
-                None if one.sender is None else stand_in[one.sender],
+                Move(stand_in[move.group], *move[1:]), None if sender is None else stand_in[sender]
             )
-            for one in moves
+            for move, sender in moves
         ]
-        found = self.measured.busy_s(sent)
-        return {group: found[place] for group, place in stand_in.items() if place in found}
+        times_s = self.measured.busy_s(represented)
+        return {group: times_s[place] for group, place in stand_in.items() if place in times_s}
 
     def size_bytes(self, moves: Sequence[Move]) -> float:
-        """Return what arrives at all receivers together, in bytes."""
+        """Return the sum of the bytes that all receivers get."""
         return self.measured.size_bytes(moves)

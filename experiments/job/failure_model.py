@@ -17,7 +17,7 @@ from faultline.experiments.job.platform_files import (
     cables_with_detours,
     cut_off_with_a_switch,
     is_plane,
-    once_a_file,
+    once_per_file,
     platform_file,
     spec_of,
     switches_with_detours,
@@ -319,7 +319,7 @@ def _check_cables(path: Path, recorded: RecordedFailures, platform: Path) -> Non
             )
 
 
-@partial(once_a_file, kept=2)
+@partial(once_per_file, kept=2)
 def _recorded(path: Path, layout: JobLayout, start: datetime | None) -> RecordedFailures:
     from faultline.experiments.config.trace_file import read_trace
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 Arguments = ParamSpec("Arguments")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _WRITTEN: dict[Path, tuple[ClusterSpec, tuple[int, int, int] | None]] = {}
 """The shipped clusters that this process has written, with the stamps of their files."""
@@ -49,17 +49,17 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def once_a_file(
-    read: Callable[Concatenate[Path, Arguments], Found], kept: int = 8
-) -> Callable[Concatenate[Path, Arguments], Found]:
+def once_per_file(
+    read: Callable[Concatenate[Path, Arguments], Result], kept: int = 8
+) -> Callable[Concatenate[Path, Arguments], Result]:
     """Cache a function of a file until the file changes."""
 
     @lru_cache(maxsize=kept)
-    def cached(_: object, path: Path, *rest: Arguments.args, **named: Arguments.kwargs) -> Found:
+    def cached(_: object, path: Path, *rest: Arguments.args, **named: Arguments.kwargs) -> Result:
         return read(path, *rest, **named)
 
     @wraps(read)
-    def call(path: Path, /, *rest: Arguments.args, **named: Arguments.kwargs) -> Found:
+    def call(path: Path, /, *rest: Arguments.args, **named: Arguments.kwargs) -> Result:
         return cached(_stamp(path), path, *rest, **named)  # type: ignore[arg-type]
 
     return call
@@ -194,7 +194,7 @@ def is_as_generated(scenario: Scenario) -> bool:
     return spec_of(scenario) is not None and not _was_edited(path)
 
 
-@once_a_file
+@once_per_file
 def _was_edited(path: Path) -> bool:
     """Return whether an XML differs from its spec; equal bytes need no comparison of content."""
     from faultline.platforms.spec_differences import spec_differences
@@ -223,7 +223,7 @@ def cut_off_with_a_switch(scenario: Scenario) -> int | None:
     return _cut_off_in_file(generate_preset(name, scenario.job.groups, directory))
 
 
-@once_a_file
+@once_per_file
 def symmetry_of(path: Path) -> Symmetry:
     """Return the symmetry of a platform: the parts that are alike."""
     from faultline.platforms.symmetry import Symmetry
@@ -231,7 +231,7 @@ def symmetry_of(path: Path) -> Symmetry:
     return Symmetry(platform_at(path))
 
 
-@once_a_file
+@once_per_file
 def _cut_off_in_file(path: Path) -> int | None:
     from faultline.platforms.outages import gpus_cut_off_by_a_leaf_switch
 
@@ -247,7 +247,7 @@ def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
     return scenario.measured.all_reduce and not is_plane(spec)
 
 
-@once_a_file
+@once_per_file
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the switches that have a detour, and the number of leaf switches without one."""
     from faultline.platforms.fabric import switch_levels
@@ -259,7 +259,7 @@ def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     return around, len(leaves.difference(around))
 
 
-@once_a_file
+@once_per_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
     """Return whether each cable between switches has a detour, by its name."""
     from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
@@ -323,7 +323,7 @@ def with_memories(path: Path) -> Path:
     return platform_in_cache(_text_with_memories(path))
 
 
-@partial(once_a_file, kept=2)
+@partial(once_per_file, kept=2)
 def _text_with_memories(path: Path) -> str:
     from faultline.platforms.xml_writer import with_memory_doors
 

@@ -39,8 +39,8 @@ from faultline.strategies.protection.base import (
     SnapshotCost,
     Tier,
 )
-from faultline.strategies.protection.registry import protection_class
 from faultline.strategies.protection.storage import Storage
+from faultline.strategies.registry import protection_class
 
 if TYPE_CHECKING:
     from faultline.platforms.spec import ClusterSpec
@@ -68,7 +68,6 @@ class Protected:
 
     protection: Protection  # The kind of protection.
     times: StateTransferTimes  # Times to move the state, measured or stated.
-    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 without snapshots.
     beside: BesideSteps | None = None  # Snapshots in memory that share links with steps.
 
     @property
@@ -94,7 +93,9 @@ class Protected:
         """The cost of writing a snapshot to storage."""
         return self.protection.persist_cost(self.times)
 
-    def tiers(self, storage_policy: CheckpointPolicy, *, simulated: bool) -> tuple[Tier, ...]:
+    def tiers(
+        self, storage_policy: CheckpointPolicy, snapshot_interval_steps: int, *, simulated: bool
+    ) -> tuple[Tier, ...]:
         """Return the tiers of snapshots in the background, memory first.
 
         `storage_policy` decides when a snapshot is written to storage. The write may be `simulated`
@@ -115,20 +116,10 @@ class Protected:
             return (storage,)
         cost, policy = self.protection.snapshot_cost(self.times), None
         if self.protection.takes_snapshots:
-            policy = EverySteps(self.snapshot_interval_steps)
+            policy = EverySteps(snapshot_interval_steps)
         lag_s = self._after_s(cost.lag_s)
         memory = Tier("memory", policy, cost.stall_s, lag_s, self.protection, load)
         return (memory, storage)
-
-    def kept_every_steps(self, interval_steps: int) -> int:
-        """Return the number of steps between two states that a restart may load.
-
-        With peers, it is the interval of snapshots in memory, or 1 if the state is saved only after
-        a failure. Without peers, it is the interval of checkpoints on storage.
-        """
-        if self.protection.peers is None:
-            return interval_steps
-        return self.snapshot_interval_steps or 1
 
     def costs_of_memory(self, costs: Costs) -> Costs:
         """Return the costs of a scheme if a restart finds the state in memory."""
@@ -139,7 +130,7 @@ class Protected:
 
 
 def protect(scenario: Scenario, durations: Durations, *, simulated: bool = False) -> Protected:
-    """Return the protection of a job with a known compute time, without its interval.
+    """Return the protection of a job with a known compute time.
 
     A StrategyError or UserError refuses a job that is too small for the protection, a platform that
     lacks a necessary number, and a node with too little memory. Steps may be `simulated`.

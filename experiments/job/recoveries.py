@@ -67,73 +67,72 @@ def explained_recoveries(
         if name != scenario.strategy.name:
             changes |= {"strategy.redundancy": None}
         try:
-            question = resolve(scenario.with_(changes))
-            strategy = question.strategy()
+            resolved = resolve(scenario.with_(changes))
+            strategy = resolved.strategy()
         except (StrategyError, UserError) as error:
             yield f"{name}: {error}"
             continue
         for mirror in strategy.plan().mirrors:
-            yield _mirror(question, mirror)
-        groups = question.scenario.job.groups
+            yield _mirror(resolved, mirror)
+        groups = resolved.scenario.job.groups
         broken = groups // 2
-        hit = Hit(broken, 0, 0, question.scenario.job.gpus_of_group)
+        hit = Hit(broken, 0, 0, resolved.scenario.job.gpus_of_group)
         if strategy.tracks_components:
             strategy.on_hit(hit)
         verdict = strategy.on_failures([broken])
-        lost = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
-        if lost or not isinstance(verdict, Continue):
-            yield _restart(question, _FAILS)
+        loses_state = loses_a_share(range(groups), [broken], strategy.shape.optimizer_backup)
+        if loses_state or not isinstance(verdict, Continue):
+            yield _restart(resolved, _FAILS)
             continue
         members = strategy.plan().members
         if verdict.recovery is not None:
-            yield _recovery(question, _FAILS, verdict.recovery, members)
+            yield _recovery(resolved, _FAILS, verdict.recovery, members)
         if strategy.tracks_components:
             repaired = strategy.on_repair(hit)
             if repaired is not None:
-                yield _recovery(question, "it is repaired", repaired, members)
-        elif question.scenario.rejoin.when == "at-checkpoint" and verdict.dropped:
+                yield _recovery(resolved, "it is repaired", repaired, members)
+        elif resolved.scenario.rejoin.when == "at-checkpoint" and verdict.dropped:
             back = rejoining(verdict.dropped)
-            yield _recovery(question, "its group returns", back, members)
+            yield _recovery(resolved, "its group returns", back, members)
         masked = strategy.masked_failures()
         yield _restart(
-            question,
+            resolved,
             _FAILS if masked <= 1.0 else f"about {float(f'{masked:.3g}'):,g} failures later",
         )
 
 
 def _recovery(
-    question: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
+    resolved: ResolvedJob, event: str, recovery: Recovery, members: Sequence[int]
 ) -> ExplainedRecovery:
-    prices, moves = question.durations.recovery, question.durations.moves
-    if recovery.replaces_hardware and not question.standbys:
+    prices, moves = resolved.durations.recovery, resolved.durations.moves
+    if recovery.replaces_hardware and not resolved.standbys:
         recovery = recovery.without_standbys()
-    phases = _phases(question, recovery)
+    phases = _phases(resolved, recovery)
     if moves is not None and recovery.moves and not prices.states(recovery):
-        sent = sent_moves(recovery.moves, members)
-        phases.append(_moved(moves, sent))
-    name = question.scenario.strategy.name
+        phases.append(_state_phase(moves, sent_moves(recovery.moves, members)))
+    name = resolved.scenario.strategy.name
     return ExplainedRecovery(name, event, recovery.kind, tuple(phases))
 
 
-def _mirror(question: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
+def _mirror(resolved: ResolvedJob, mirror: Mirror) -> ExplainedRecovery:
     """Explain the periodic transfers between members."""
-    times, every = question.durations.moves, mirror.every_steps
+    times, every = resolved.durations.moves, mirror.every_steps
     assert times is not None
-    phase = _moved(times, mirror.moves)
+    phase = _state_phase(times, mirror.moves)
     event = "each step" if every == 1 else f"every {every:,} steps"
-    return ExplainedRecovery(question.scenario.strategy.name, event, "mirror", (phase,))
+    return ExplainedRecovery(resolved.scenario.strategy.name, event, "mirror", (phase,))
 
 
-def _moved(times: MoveTimes, sent: Sequence[SentMove]) -> RecoveryPhase:
+def _state_phase(times: MoveTimes, sent: Sequence[SentMove]) -> RecoveryPhase:
     size_bytes = times.size_bytes([move for move, _ in sent])
     source = "measured: flows between GPUs of the platform"
     return RecoveryPhase("state", times.duration_s(sent), 0, size_bytes, source)
 
 
-def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
+def _restart(resolved: ResolvedJob, event: str) -> ExplainedRecovery:
     """Explain a restart of the whole job, with loading from storage."""
-    scenario, durations = question.scenario, question.durations
-    phases = _phases(question, question.strategy().restart_recovery())
+    scenario, durations = resolved.scenario, resolved.durations
+    phases = _phases(resolved, resolved.strategy().restart_recovery())
     if durations.load_s:
         stated = not scenario.measured.load
         source = "stated: times.checkpoint_load_s" if stated else "measured: from storage"
@@ -141,16 +140,16 @@ def _restart(question: ResolvedJob, event: str) -> ExplainedRecovery:
     return ExplainedRecovery(scenario.strategy.name, event, "restart", tuple(phases))
 
 
-def _phases(question: ResolvedJob, recovery: Recovery) -> list[RecoveryPhase]:
+def _phases(resolved: ResolvedJob, recovery: Recovery) -> list[RecoveryPhase]:
     """Return phases with their sources; the repair comes first if the job waits for it."""
-    scenario = question.scenario
+    scenario = resolved.scenario
     waits = recovery.replaces_hardware and awaits_repairs(scenario)
     needed = replace(recovery, replaces_hardware=False) if waits else recovery
-    phases = question.durations.recovery.phases(needed, [_A_GPU])
+    phases = resolved.durations.recovery.phases(needed, [_A_GPU])
     sourced = [phase._replace(source=_source(scenario, phase, recovery.kind)) for phase in phases]
     if not waits:
         return sourced
-    repair_s = awaited_repair_s(scenario, question.failures)
+    repair_s = awaited_repair_s(scenario, resolved.failures)
     source = _REPAIRED if repair_s == scenario.rejoin.repair_s else _REPAIRED_BY_CAUSE
     return [RecoveryPhase("repair", repair_s, source=source), *sourced]
 

@@ -1,4 +1,4 @@
-"""From a scenario to a job, a scheme and a platform: every unset value filled in."""
+"""A scenario with every unset value filled in, and the job and the scheme that follow."""
 
 from __future__ import annotations
 
@@ -80,13 +80,14 @@ class ResolvedJob:
     scenario: Scenario  # As stated.
     # Stated, or the best by the scheme's closed forms.
     redundancy: int
-    interval_steps: int
+    interval_steps: int  # Steps between checkpoints on storage.
     durations: Durations  # Stated, or measured on the platform.
     protected: Protected  # The protection of the state.
     # The scenario's failures, unless the caller replaces them.
     failures: FailureModel = field(compare=False, repr=False)
     # The parts of an undisturbed step, if the platform determines them.
     step: StepTime | None = None
+    snapshot_interval_steps: int = 0  # Steps between snapshots in memory; 0 without snapshots.
 
     @property
     def rules(self) -> Rules:
@@ -146,7 +147,7 @@ class ResolvedJob:
         return restart_with_repairs_s(self.scenario, self.durations, self.failures, needed)
 
     def costs(self) -> Costs:
-        """Return the inputs of closed forms, with checkpoints on storage."""
+        """Return the inputs of closed forms if checkpoints are on storage."""
         job, durations = self.scenario.job, self.durations
         return Costs(
             mtbf_s=self.failures.mtbf_s,
@@ -161,10 +162,16 @@ class ResolvedJob:
         """Number of standby machines."""
         return standbys_of(self.scenario)
 
+    @property
+    def kept_every_steps(self) -> int:
+        """Steps between two states that a restart may load; 1 if only a failure saves the state."""
+        if self.protected.protection.peers is None:
+            return self.interval_steps
+        return self.snapshot_interval_steps or 1
+
     def predict(self) -> Prediction:
         """Predict the result of the replay engine; a UserError if there are no closed forms."""
-        kept = self.protected.kept_every_steps(self.interval_steps)
-        return predictions(self, [(self.redundancy, kept)])[0]
+        return predictions(self, [(self.redundancy, self.kept_every_steps)])[0]
 
     def shortened(self, steps: int, time_limit_s: float | None = None) -> ResolvedJob:
         """Return the job with another number of steps and limit of simulated time."""
@@ -217,7 +224,7 @@ class ResolvedJob:
             table.give_up_after_restarts,
             self.scenario.rejoin.spare_groups,
             self._return_s,
-            self.protected.tiers(due, simulated="storage" in writes),
+            self.protected.tiers(due, self.snapshot_interval_steps, simulated="storage" in writes),
             job_layout(self.scenario),
             self.standbys,
             self.scenario.rejoin.repair_s if replenish_s is None else replenish_s,
@@ -245,7 +252,7 @@ class ResolvedJob:
         return Job(work, self.rules, self.durations, self.failures, seed)
 
     def _courses(self, writes: Mapping[str, WriteBesideSteps], *, hides: bool) -> Courses | None:
-        """Return the simulated courses; those of snapshots to memory include the others."""
+        """Return the simulated courses; those with snapshots to memory include all others."""
         times = writes.get("memory") or writes.get("storage")
         if times is not None or not hides:
             return None if times is None else times.courses
@@ -270,18 +277,18 @@ def resolve(
 
     Redundancy and intervals are the first of `choices_at`, as in a plan.
     """
-    question, redundancies = open_job(scenario, known, failures)
-    if len(redundancies) == 1 and not wants_best_period(question):
-        return at_redundancy(question, redundancies[0])
-    return choices_at(question, redundancies)[0].question
+    resolved, redundancies = open_job(scenario, known, failures)
+    if len(redundancies) == 1 and not wants_best_period(resolved):
+        return at_redundancy(resolved, redundancies[0])
+    return choices_at(resolved, redundancies)[0].question
 
 
 def resolve_runnable(scenario: Scenario) -> ResolvedJob:
     """Fill in the open keys of a scenario, and refuse one that cannot be simulated."""
-    question = resolve(scenario)
-    question.strategy()
-    question.job(seed=0)
-    return question
+    resolved = resolve(scenario)
+    resolved.strategy()
+    resolved.job(seed=0)
+    return resolved
 
 
 def open_job(
@@ -290,7 +297,7 @@ def open_job(
     """Return a job without its redundancy and intervals, and the redundancies to choose from.
 
     The job has the first redundancy and interval 1; `choices.at_redundancy` changes them. `known`
-    is the result of `durations_of` for a scenario with equal durations, which saves measuring it.
+    is the result of `durations_of` for a scenario with equal durations; it is not measured again.
     `failures` replace those of the scenario.
     """
     check_platform(scenario)
@@ -307,8 +314,8 @@ def open_job(
     if not redundancies:
         redundancies = scheme.redundancies(scenario.job.groups, scheme_options(scenario))
     protected = protect(scenario, durations, simulated=step is not None)
-    question = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
-    return question, redundancies
+    resolved = ResolvedJob(scenario, redundancies[0], 1, durations, protected, failures, step)
+    return resolved, redundancies
 
 
 def _check_possible(scenario: Scenario, durations: Durations, failures: FailureModel) -> None:
@@ -396,13 +403,13 @@ def _rules() -> dict[str, KeyPath]:
     return {rule: path for path, rule in rules.items() if rule is not None}
 
 
-def filled_in(question: ResolvedJob) -> Scenario:
+def filled_in(resolved: ResolvedJob) -> Scenario:
     """Return an equivalent scenario with every value stated."""
-    scenario = question.scenario
+    scenario = resolved.scenario
     tables = scenario.model_dump()
-    tables["strategy"]["redundancy"] = question.redundancy
-    tables["checkpoint"]["interval_steps"] = question.interval_steps
-    if question.step is not None:
+    tables["strategy"]["redundancy"] = resolved.redundancy
+    tables["checkpoint"]["interval_steps"] = resolved.interval_steps
+    if resolved.step is not None:
         # A stated compute time would lose the parts of a simulated step.
         del tables["times"]["compute_s"]
     shape = job_shape(scenario)
@@ -415,19 +422,19 @@ def filled_in(question: ResolvedJob) -> Scenario:
     tables["recovery"]["free_machines"] = free_machines_of(scenario)
     if not scenario.measured.all_reduce:
         groups = scenario.job.groups
-        tables["times"]["all_reduce_s"] = question.durations.all_reduce_s(groups)
+        tables["times"]["all_reduce_s"] = resolved.durations.all_reduce_s(groups)
     if scenario.rejoin.when == "at-checkpoint":
-        tables["times"]["rejoin_s"] = question.durations.recovery.stated_s.get("rejoin")
-    if question.protected.snapshot_interval_steps:
-        tables["protection"]["interval_steps"] = question.protected.snapshot_interval_steps
+        tables["times"]["rejoin_s"] = resolved.durations.recovery.stated_s.get("rejoin")
+    if resolved.snapshot_interval_steps:
+        tables["protection"]["interval_steps"] = resolved.snapshot_interval_steps
     tables["protection"]["state_bytes"] = state_bytes(scenario)
-    tables["failures"] |= _failures_filled_in(question)
+    tables["failures"] |= _failures_filled_in(resolved)
     return Scenario.model_validate(tables)
 
 
-def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
+def _failures_filled_in(resolved: ResolvedJob) -> dict[str, object]:
     """Return the open keys of ``[failures]`` with their values."""
-    scenario, table = question.scenario, question.scenario.failures
+    scenario, table = resolved.scenario, resolved.scenario.failures
     layout = job_layout(scenario)
     filled: dict[str, object] = {"gpus_per_host": layout.gpus_per_host}
     if table.model == "independent" or (table.model == "mix" and table.rate == "mtbf"):
@@ -437,6 +444,6 @@ def _failures_filled_in(question: ResolvedJob) -> dict[str, object]:
         filled["gpus_per_switch"] = layout.gpus_per_switch
     if table.model == "mix":
         filled["mix"] = table.mix or "llama3"
-    if isinstance(question.failures, Trace):
-        filled["trace_span_s"] = question.failures.span_s
+    if isinstance(resolved.failures, Trace):
+        filled["trace_span_s"] = resolved.failures.span_s
     return filled

@@ -48,9 +48,9 @@ class ResolvedScenario:
 def resolve_source(source: ScenarioSource) -> ResolvedScenario:
     """Fill in the open keys of a scenario; errors are those of `resolved_job.resolve_runnable`."""
     # A shown scenario must be one that can be simulated.
-    question = resolve_runnable(source.scenario())
-    filled = filled_in(question)
-    outcomes = _outcomes(question)
+    resolved = resolve_runnable(source.scenario())
+    filled = filled_in(resolved)
+    outcomes = _outcomes(resolved)
     defaults = Scenario()
     keys = {
         path: ResolvedKey(
@@ -63,19 +63,19 @@ def resolve_source(source: ScenarioSource) -> ResolvedScenario:
         for path, reference in scenario_reference().items()
         if _has_value(filled, reference)
     }
-    return ResolvedScenario(question, filled, keys)
+    return ResolvedScenario(resolved, filled, keys)
 
 
-def _outcomes(question: ResolvedJob) -> dict[str, str]:
+def _outcomes(resolved: ResolvedJob) -> dict[str, str]:
     """Return the number that each derived or measured key leads to, by dotted key."""
-    scenario, durations = question.scenario, question.durations
-    groups, sources = scenario.job.groups, question.sources
+    scenario, durations = resolved.scenario, resolved.durations
+    groups, sources = scenario.job.groups, resolved.sources
     times = {
         "compute_s": (sources["compute"], scenario.compute_s),
         "all_reduce_s": (sources["all_reduce"], durations.all_reduce_s(groups)),
         "checkpoint_write_s": (sources["checkpoint"], durations.save_s),
         "checkpoint_load_s": (sources["load"], durations.load_s),
-        "restart_s": (sources["restart"], question.restart_s),
+        "restart_s": (sources["restart"], resolved.restart_s),
     }
     outcomes = {
         f"times.{key}": f"{value_s:.6g} s, {source}"
@@ -83,18 +83,18 @@ def _outcomes(question: ResolvedJob) -> dict[str, str]:
         if source != "stated"
     }
     if scenario.failures.model != "independent":
-        outcomes["failures.model"] = f"a failure every {question.failures.mtbf_s:.6g} s"
-    if question.protected.in_background:
-        outcomes["protection.name"] = _protection_outcome(question)
+        outcomes["failures.model"] = f"a failure every {resolved.failures.mtbf_s:.6g} s"
+    if resolved.protected.in_background:
+        outcomes["protection.name"] = _protection_outcome(resolved)
     return outcomes
 
 
-def _protection_outcome(question: ResolvedJob) -> str:
-    protected, details = question.protected, []
-    if protected.snapshot_interval_steps:
+def _protection_outcome(resolved: ResolvedJob) -> str:
+    protected, details = resolved.protected, []
+    if resolved.snapshot_interval_steps:
         cost = protected.snapshot_cost
         details.append(
-            f"a snapshot stalls for {cost.stall_s:.3g} s and is whole after {cost.lag_s:.3g} s"
+            f"a snapshot stalls for {cost.stall_s:.3g} s and is complete after {cost.lag_s:.3g} s"
         )
     if protected.protection.peers is not None:
         load = protected.protection.load_times(protected.times)

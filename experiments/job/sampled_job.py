@@ -1,6 +1,6 @@
-"""A job at one sample of its uncertain inputs: the sample's values, and what was chosen before.
+"""A job at one sample of its uncertain inputs, at redundancy and intervals chosen before.
 
-An operator chooses redundancy and intervals before the inputs are known. They stay as they are.
+An operator chooses these before the inputs are known.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def quantiles_of(
 ) -> dict[str, Callable[[Floats], Floats]]:
     """Return the quantile function of each input.
 
-    A key that each scheme has of its own is an input per scheme. `mtbf_s` is the job's mean time
-    between failures at the point values, in seconds.
+    A key with a value per scheme is an input per scheme. `mtbf_s` is the job's mean time between
+    failures at the point values, in seconds.
     """
     inputs: dict[str, Callable[[Floats], Floats]] = {}
     for key in keys:
@@ -46,32 +46,31 @@ def _scaled(prior: Prior, factor: float, share: Floats) -> Floats:
     return factor * prior.quantile(share)
 
 
-def at_sample(question: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
+def at_sample(resolved: ResolvedJob, sample: Mapping[str, float]) -> ResolvedJob:
     """Return a job with the values of a sample, at its redundancy and intervals.
 
     The sample has values by the names of `quantiles_of`. A UserError reports an impossible value.
     """
-    values = values_under(sample, question.scenario.strategy.name)
-    chosen = {**values, "strategy.redundancy": question.redundancy}
-    scenario = with_values(question.scenario, chosen)
-    recovery = recovery_prices(scenario, question.durations.save_s)
-    changed, _ = open_job(scenario, replace(question.durations, recovery=recovery))
-    return chosen_as(changed, question)
+    values = values_under(sample, resolved.scenario.strategy.name)
+    chosen = {**values, "strategy.redundancy": resolved.redundancy}
+    scenario = with_values(resolved.scenario, chosen)
+    recovery = recovery_prices(scenario, resolved.durations.save_s)
+    changed, _ = open_job(scenario, replace(resolved.durations, recovery=recovery))
+    return chosen_as(changed, resolved)
 
 
-def chosen_as(question: ResolvedJob, other: ResolvedJob) -> ResolvedJob:
+def chosen_as(resolved: ResolvedJob, chosen: ResolvedJob) -> ResolvedJob:
     """Return a job at the redundancy and the intervals of another."""
-    snapshots = other.protected.snapshot_interval_steps
     return replace(
-        question,
-        redundancy=other.redundancy,
-        interval_steps=other.interval_steps,
-        protected=replace(question.protected, snapshot_interval_steps=snapshots),
+        resolved,
+        redundancy=chosen.redundancy,
+        interval_steps=chosen.interval_steps,
+        snapshot_interval_steps=chosen.snapshot_interval_steps,
     )
 
 
 def values_under(sample: Mapping[str, float], scheme: str) -> dict[str, float]:
-    """Return a sample's values by keys: of a key that each scheme has of its own, the scheme's."""
+    """Return the values of a sample that apply to a scheme, by their dotted keys."""
     values = {name: value for name, value in sample.items() if " of " not in name}
     for name, value in sample.items():
         if name.endswith(f" of {scheme}"):

@@ -15,7 +15,7 @@ from faultline.experiments.job.platform_files import (
     edited_platform,
     explaining_aborts,
     is_plane,
-    once_a_file,
+    once_per_file,
     platform_file,
     platform_in_cache,
     reduces_on_network,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from faultline.simulator.simgrid_engine.traffic import Flow, Traffic
 
 
-# Raise it if the method of measuring changes; raise `PlacedStep.version` if the step changes.
+# Raise this number if the method of measuring changes; raise `PlacedStep.version` if steps change.
 _SIMULATE_VERSION = 14
 
 
@@ -49,7 +49,7 @@ def is_simulated(scenario: Scenario) -> bool:
 
 
 def measures_compute(scenario: Scenario) -> bool:
-    """Return whether the compute of a scenario's step is measured beside its rail plane."""
+    """Return whether compute is measured on another platform, since a rail plane cannot time it."""
     return _lacks_compute(scenario) and is_plane(spec_of(scenario))
 
 
@@ -159,13 +159,12 @@ class SimulatedMemberTimes:
         Computations take `factor` times as long. Only some factors are simulated (`Chords`).
         """
         hides, shares = self.step.pattern.hides, self._dealt(shares)
-        if self._is_even and not (hides or any(one.stages for one in shares.pipelines)):
+        if self._is_even and not (hides or any(line.stages for line in shares.pipelines)):
             # Members are alike, so their number has no effect.
             shares = shares._replace(members=tuple(range(self.step.groups)), pipelines=())
         if not hides:
             return rounds * self._passes_s(shares, factor)
-        each = (shares.of_round(number, rounds) for number in range(rounds))
-        return sum(self._passes_s(one, factor) for one in each)
+        return sum(self._passes_s(shares.of_round(at, rounds), factor) for at in range(rounds))
 
     def sync_s(self, shares: StepShares) -> float:
         """Return the time from the last pass to the end of the step, in seconds."""
@@ -190,7 +189,7 @@ class SimulatedMemberTimes:
         arguments = self._simulated_step(shares)
         if arguments not in self._by_factor:
             self._by_factor[arguments] = Chords(lambda one: self._simulated(*arguments, one).step_s)
-        # Slower passes hide more gradients: the decrease of the sync time counts here.
+        # Slower passes hide more gradients. `sync_s` has no factor, so the difference counts here.
         return self._by_factor[arguments](factor) - self._of(shares).sync_s
 
     def _of(self, shares: StepShares) -> StepTime:
@@ -284,13 +283,13 @@ def reduced_by_members(scenario: Scenario) -> MeasuredMemberTimes:
 class SimulatedDetourTimes:
     """Step times while some switches or links are down."""
 
-    sound: SimulatedMemberTimes | MeasuredMemberTimes  # The step times with all of them.
+    sound: SimulatedMemberTimes | MeasuredMemberTimes  # With all switches and links.
     _known: dict[object, MemberTimes] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __call__(self, switches: Sequence[str], slow: SlowStep = SOUND_STEP) -> MemberTimes:
-        """Return the step times without these switches, and with some slow parts."""
+        """Return the step times without these switches, with some stragglers."""
         key = tuple(switches), slow
         if key not in self._known:
             self._known[key] = replace(self.sound, parts_down=key[0], slow=slow)
@@ -338,7 +337,7 @@ def _narrower(left: dict[str, float], slow: Sequence[tuple[str, float]]) -> dict
     return left
 
 
-@partial(once_a_file, kept=64)
+@partial(once_per_file, kept=64)
 def _step_time(
     path: Path,
     step: PlacedStep,
@@ -362,7 +361,7 @@ def _step_time(
 
         if not parts_down:
             return simulate_with_left()
-        # Any rail of some servers may be down: their GPUs share the other rails alike.
+        # Which rail of a server is down has no effect: its GPUs share the other rails alike.
         left = map(repr, sorted(bandwidths.items()))
         same = [_SIMULATE_VERSION, repr(step), repr(shares), "left", *left, *map(repr, ranks)]
         return cached(path, same, simulate_with_left, StepTime)

@@ -201,9 +201,9 @@ def interval_text(choice: Choice) -> str:
     """Return how often a choice saves the state."""
     if choice.question.scenario.checkpoint.policy == "dynamic":
         return "checkpoints by the dynamic policy"
-    every = choice.question.protected.kept_every_steps(choice.question.interval_steps)
+    every = choice.question.kept_every_steps
     steps = "step" if every == 1 else f"{every:,} steps"
-    if choice.question.protected.snapshot_interval_steps:
+    if choice.question.snapshot_interval_steps:
         return f"a snapshot every {steps}"
     if choice.question.protected.protection.peers is not None:
         return "a checkpoint after a failure"
@@ -258,7 +258,7 @@ def _line(plan: Plan, line: Line, price_per_gpu_hour: float | None) -> dict[str,
     return {
         **choice_data(choice),
         "checkpoint_interval_s": question.interval_steps * step_s,
-        "snapshot_interval_s": question.protected.snapshot_interval_steps * step_s,
+        "snapshot_interval_s": question.snapshot_interval_steps * step_s,
         "best_of_scheme": line.is_best,
         "rough": choice.rough,
         "predicted": None
@@ -281,7 +281,7 @@ def choice_data(choice: Choice) -> dict[str, Any]:
         "protection": choice.protection,
         "redundancy": choice.redundancy,
         "checkpoint_interval_steps": choice.question.interval_steps,
-        "snapshot_interval_steps": choice.question.protected.snapshot_interval_steps,
+        "snapshot_interval_steps": choice.question.snapshot_interval_steps,
     }
 
 

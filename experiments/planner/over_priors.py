@@ -229,7 +229,7 @@ def tune(choices: Sequence[Choice], design: Design) -> Choice:
 
 def _interval_is_open(question: ResolvedJob) -> bool:
     scenario = question.scenario
-    if question.protected.snapshot_interval_steps:
+    if question.snapshot_interval_steps:
         return scenario.protection.interval_steps is None
     return scenario.checkpoint.interval_steps is None and scenario.checkpoint.policy == "fixed"
 

@@ -175,7 +175,7 @@ def _counted(number: float, in_millions: bool) -> str:
 
 def _every(line: Line) -> str:
     question = line.choice.question
-    if question.protected.protection.peers and not question.protected.snapshot_interval_steps:
+    if question.protected.protection.peers and not question.snapshot_interval_steps:
         return "after a failure"
     steps = line.choice.interval_steps
     return steps_text(steps, steps * line.step_s)

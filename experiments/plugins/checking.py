@@ -156,7 +156,7 @@ def _check_declaration(subject: Subject) -> None:
     _require(bool((scheme.__doc__ or "").strip()), subject, "has no docstring")
     for name, field in scheme.Options.model_fields.items():
         _require(bool(field.description), subject, f"option {name} has no description")
-    from faultline.strategies.protection.registry import all_protections
+    from faultline.strategies.registry import all_protections
 
     unknown = set(scheme.protections) - set(all_protections())
     _require(not unknown, subject, f"protections names unknown ones: {', '.join(sorted(unknown))}")

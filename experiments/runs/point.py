@@ -111,7 +111,7 @@ class Point:
         if resolved is None:
             return name
         # The scenario names the protection, so only its numbers are added.
-        kept = (resolved.protected.times, resolved.protected.snapshot_interval_steps)
+        kept = (resolved.protected.times, resolved.snapshot_interval_steps)
         return _digest(
             name, resolved.redundancy, resolved.interval_steps, resolved.durations, *kept
         )

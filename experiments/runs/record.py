@@ -283,7 +283,7 @@ _DEFINED = (
         "snapshot interval",
         "steps between snapshots in memory",
         optional=True,
-        value=lambda run: run.job.protected.snapshot_interval_steps,
+        value=lambda run: run.job.snapshot_interval_steps,
         **_STEPS,
     ),
     _text(

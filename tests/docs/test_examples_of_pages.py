@@ -16,8 +16,8 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.plugins.skeleton import write_scheme_package
 from faultline.simulator.contract import Contract
 from faultline.strategies.base import Continue, Hit, StrategyOptions, WipeOut
-from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move
+from faultline.strategies.registry import all_protections
 from faultline.testing import check_scheme
 
 from tests.docs.pages import ROOT, blocks, page

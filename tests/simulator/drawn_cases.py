@@ -27,8 +27,7 @@ from faultline.simulator.failures.failure import FACTOR_NEEDED, KINDS, LASTS_NEE
 from faultline.simulator.pattern.activity_graph import Fold
 from faultline.simulator.simgrid_engine import process
 from faultline.simulator.simgrid_engine.process import SimgridResult
-from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.registry import all_protections, all_strategies
 
 from tests.simulator.helpers import COLUMNS
 

@@ -14,7 +14,7 @@ from faultline.strategies.base import StepPlan, WipeOut
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.registry import (
     all_strategies,
-    broken_strategies,
+    broken_plugins,
     build_strategy,
     strategy_class,
 )
@@ -73,16 +73,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(
         faultline.strategies, "__path__", [*faultline.strategies.__path__, str(tmp_path)]
     )
-    registry._found.cache_clear()
+    registry._schemes.cache_clear()
     yield tmp_path
-    registry._found.cache_clear()
+    registry._schemes.cache_clear()
     for module in set(sys.modules) - before:
         if module.startswith("faultline.strategies."):
             del sys.modules[module]
 
 
 def test_nothing_shipped_is_broken() -> None:
-    assert broken_strategies() == ()
+    assert broken_plugins() == ()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_broken_file_is_named_and_the_others_work(folder: Path, text: str, why
     (folder / "half.py").write_text(text)
     (folder / "whole.py").write_text(_GOOD.format(name="Whole", called="whole"))
     assert {"spare", "whole"} <= set(all_strategies())
-    (reason,) = broken_strategies()
+    (reason,) = broken_plugins()
     assert reason.startswith("strategies/half.py is left out: ")
     assert why in reason
     with pytest.raises(StrategyError, match=r"no scheme 'half'; strategies/half\.py is left out"):

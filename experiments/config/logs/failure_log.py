@@ -24,7 +24,7 @@ class Logged(NamedTuple):
     number: int  # Number of the component; of a host, its place in `FailureLog.nodes`.
     cause: str
     kind: Kind
-    repair_s: float | None  # Seconds until it was up again; None if the log does not state them.
+    repair_s: float | None  # Seconds until it was up again; None if the log does not state it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class FailureLog:
         return (self.node_s - without_s) * self.gpus_per_node
 
     def as_failures(self) -> list[Failure]:
-        """Return the failures as those of a trace, which hit no groups yet."""
-        return [Failure(*one, range(0)) for one in self.failures]
+        """Return the failures for a trace; they hit no groups yet."""
+        return [Failure(*logged, range(0)) for logged in self.failures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class LogFile:
 
 
 def left_out(counts: Mapping[str, int]) -> list[str]:
-    """Return a note with the counts of what was left out of a log; no note if all counts are 0."""
+    """Return a note with the numbers of left-out rows by kind; no note if all are 0."""
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
     return [f"left out: {', '.join(parts)}"] if parts else []
 

@@ -49,19 +49,12 @@ def read_fault_records(file: LogFile) -> FailureLog:
     Raises UserError, which names the first wrong entry.
     """
     outages, note, span_s = outages_of(file)
-    nodes = file.all_nodes(one.node for one in outages)
+    nodes = file.all_nodes(outage.node for outage in outages)
     failures = [
-        Logged(
-            one.start_s,
-            "host",
-            nodes[one.node],
-            one.cause,
-            one.kind,
-            one.end_s - one.start_s if one.has_end else None,
-        )
-        for one in outages
+        Logged(start_s, "host", nodes[node], cause, kind, end_s - start_s if has_end else None)
+        for start_s, end_s, node, cause, kind, has_end in outages
     ]
-    down_s = sum(one.end_s - one.start_s for one in outages)
+    down_s = sum(outage.end_s - outage.start_s for outage in outages)
     up_s = len(nodes) * span_s - down_s
     share = f"nodes down: {down_s / (len(nodes) * span_s):.2%} of the time"
     return file.log("fault records", sorted(failures), nodes, span_s, up_s, (note, share))
@@ -89,19 +82,19 @@ class _Entry(NamedTuple):
 def _entries(file: LogFile) -> list[_Entry]:
     """Return the entries in the order of time, ends before starts."""
     try:
-        found = json.loads(file.text)
+        records = json.loads(file.text)
     except ValueError as error:
         raise UserError(f"{file.path}: no JSON ({error}); write {_FORMAT}") from error
-    if not found:
-        raise UserError(f"{file.path}: nothing fails in it; write {_FORMAT}")
-    return sorted(_entry(entry, f"{file.path}: entry {n}") for n, entry in enumerate(found, 1))
+    if not records:
+        raise UserError(f"{file.path}: has no failure; write {_FORMAT}")
+    return sorted(_entry(entry, f"{file.path}: entry {n}") for n, entry in enumerate(records, 1))
 
 
 def _entry(entry: Mapping[str, Any], place: str) -> _Entry:
     try:
         kind, time_days = entry["event_type"], float(entry["event_time"])
         fault = entry["fault_type"]
-        named = str(fault["Level"]), str(fault["Class"]), str(fault.get("Desc", ""))
+        words = str(fault["Level"]), str(fault["Class"]), str(fault.get("Desc", ""))
         node = str(entry["node_id"])
     except KeyError as error:
         raise UserError(f"{place}: has no {error}; write {_FORMAT}") from error
@@ -111,7 +104,7 @@ def _entry(entry: Mapping[str, Any], place: str) -> _Entry:
         raise UserError(f"{place}: event_type {quote(kind)} is neither {_START} nor {_END}")
     if not (isfinite(time_days) and time_days >= 0.0):
         raise UserError(f"{place}: event_time {time_days} is no number of days")
-    return _Entry(time_days * _DAY_S, kind == _START, node, named)
+    return _Entry(time_days * _DAY_S, kind == _START, node, words)
 
 
 def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], str]:
@@ -133,7 +126,7 @@ def _outages(entries: Sequence[_Entry], span_s: float) -> tuple[list[Outage], st
         for start_s in starts:
             outage = Outage(start_s, span_s, node, fault[1], _kind(fault), False)
             faults.setdefault(node, []).append(outage)
-    merged = [one for node in faults.values() for one in _merged(sorted(node))]
+    merged = [outage for node in faults.values() for outage in _merged(sorted(node))]
     total = sum(map(len, faults.values()))
     note = (
         f"{len(entries):,} records: {total:,} faults of {len(faults):,} nodes, {open_ends:,} under "
@@ -149,7 +142,7 @@ def _merged(faults: Iterable[Outage]) -> list[Outage]:
     for fault in faults:
         if outages and fault.start_s <= outages[-1].end_s:
             last = outages.pop()
-            later = max(last, fault, key=lambda one: one.end_s)
+            later = max(last, fault, key=lambda outage: outage.end_s)
             outages.append(last._replace(end_s=later.end_s, has_end=later.has_end))
         else:
             outages.append(fault)

@@ -14,13 +14,17 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from pathlib import Path
 from sys import maxsize
 
 import numpy as np
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.logs.step_entries import StepEntries, StepEvents
+from faultline.experiments.config.logs.step_entries import (
+    StepEntries,
+    StepEvents,
+    seconds_of,
+    step_of,
+)
 from faultline.experiments.config.trace_file import parse_timestamp
 from faultline.platforms.files import lines_of
 
@@ -125,25 +129,25 @@ def read_goodput_log(path: Path) -> GoodputLog:
     Raises UserError if there is no such file, or no life of a job in it.
     """
     try:
-        found = _Found()
+        collected = _Collected()
         for number, line in enumerate(lines_of(path, _MOST_BYTES_PER_LINE), 1):
             if line.strip():
-                found.read(number, line)
+                collected.read(number, line)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a goodput event log") from error
     events = None
-    if found.entries.starts and not found.starts:
-        events = found.entries.events()
-        found.starts = {"": found.entries.starts}
-        found.loads, found.saves = events.loads, events.saves
-    if not found.starts:
-        first = f"line {found.first_unreadable}: " if found.first_unreadable else ""
+    if collected.entries.starts and not collected.starts:
+        events = collected.entries.events()
+        collected.starts = {"": collected.entries.starts}
+        collected.loads, collected.saves = events.loads, events.saves
+    if not collected.starts:
+        first = f"line {collected.first_unreadable}: " if collected.first_unreadable else ""
         raise UserError(f"{path}: {first}no {STARTED} event; write {_FORMAT}")
-    return _log(str(path), found, events)
+    return _log(str(path), collected, events)
 
 
 @dataclass
-class _Found:
+class _Collected:
     """The events of the lines read so far."""
 
     lines: int = 0
@@ -172,7 +176,7 @@ class _Found:
                 raise KeyError("event_type")
             if kind in (LOADED, SAVED):
                 events = self.loads if kind == LOADED else self.saves
-                event = time_s, _whole(entry["step"])
+                event = time_s, step_of(entry["step"])
                 self.repeated += event in events
                 events.add(event)
             elif kind == STARTED:
@@ -214,30 +218,20 @@ class _Found:
 
 def _seconds(value: object) -> float:
     """Return a timestamp in seconds; it may be in ISO 8601."""
-    if isinstance(value, str):
-        return parse_timestamp(value).timestamp()
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
-        return float(value)
-    raise ValueError("no timestamp")
+    return parse_timestamp(value).timestamp() if isinstance(value, str) else seconds_of(value)
 
 
-def _whole(value: object) -> int:
-    if isinstance(value, (int, float)) and value == int(value) >= 0:
-        return int(value)
-    raise ValueError("no step")
-
-
-def _log(name: str, found: _Found, events: StepEvents | None) -> GoodputLog:
+def _log(name: str, collected: _Collected, events: StepEvents | None) -> GoodputLog:
     """Return the log of a job; a log of steps has `events`, and names no nodes."""
-    times, nodes, repeated = _sorted_starts(found.starts)
+    times, nodes, repeated = _sorted_starts(collected.starts)
     lives = list(_lives(times, nodes))
     if events is None:
-        repeated += found.repeated
+        repeated += collected.repeated
     else:
-        repeated = found.entries.count - len(lives) - events.steps
+        repeated = collected.entries.count - len(lives) - events.steps
     origin_s, ends_s = lives[0][0], [start for start, _ in lives[1:]]
-    ends_s.append(max(found.last_s, lives[-1][0]))
-    loads, saves = sorted(found.loads), sorted(found.saves)
+    ends_s.append(max(collected.last_s, lives[-1][0]))
+    loads, saves = sorted(collected.loads), sorted(collected.saves)
     return GoodputLog(
         name,
         tuple(
@@ -250,9 +244,9 @@ def _log(name: str, found: _Found, events: StepEvents | None) -> GoodputLog:
             )
             for (start_s, count), end_s in zip(lives, ends_s, strict=True)
         ),
-        len(found.starts) if events is None else 0,
-        tuple(job for job in found.jobs if job),
-        found.note(len(lives), repeated, events),
+        len(collected.starts) if events is None else 0,
+        tuple(job for job in collected.jobs if job),
+        collected.note(len(lives), repeated, events),
     )
 
 
@@ -262,7 +256,7 @@ def _sorted_starts(
     """Return the times and node numbers of all starts, in order, and the number of duplicates."""
     own = [np.unique(np.frombuffer(times)) for times in starts.values()]
     times = np.concatenate(own)
-    nodes = np.repeat(np.arange(len(own)), [len(one) for one in own])
+    nodes = np.repeat(np.arange(len(own)), [len(node_times) for node_times in own])
     order = np.argsort(times, kind="stable")
     return times[order], nodes[order], sum(map(len, starts.values())) - len(times)
 

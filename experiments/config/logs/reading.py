@@ -1,6 +1,6 @@
-"""Logs of failures in any format, which the first line of a file tells; and logs in CSV.
+"""Logs of failures in any format, and the readers of CSV: logs by node, badput, own traces.
 
-CSV files are logs of failures by node, of badput, and Faultline's own traces.
+The first line of a file determines its format.
 """
 
 from __future__ import annotations
@@ -77,12 +77,11 @@ _ALIKE = {
     "badput": ("bucket", "state"),
     "seconds": ("duration", "lost"),
 }
-"""Words in other names of the columns."""
+"""Words in the names that other logs give to the columns."""
 _MONTH_FIRST = re.compile(r"\d{1,2}/\d{1,2}/\d{4}\b")
 """Dates in the tables of LANL."""
 _LEAST_UNIX_S = 1e9
 """Larger times are seconds since 1970: no cluster is watched for 30 years."""
-_NONE = "leave the option out"
 _ENDS_WITH_LAST = "the log ends with its last failure, which makes rates a little high; give --days"
 
 
@@ -94,10 +93,10 @@ def read_log(file: LogFile) -> FailureLog:
     first = next((line for line in file.text.splitlines() if line.strip()), "")
     log = _reader_of(file, first)(file)
     if not log.failures:
-        raise UserError(f"{file.path}: nothing fails in it ({log.form}); choose a longer time")
+        raise UserError(f"{file.path}: has no failure ({log.form}); choose a longer time")
     if not (isfinite(log.node_s) and log.node_s > 0.0):
         raise UserError(
-            f"{file.path}: no node was ever up, so there are no rates; choose a longer time"
+            f"{file.path}: no node was ever up, so that rates are unknown; choose a longer time"
         )
     return log
 
@@ -122,7 +121,7 @@ def _reader_of(file: LogFile, first: str) -> Callable[[LogFile], FailureLog]:
     else:
         raise UserError(f"{file.path}:1: this is no known log; give {_FORMATS}")
     if file.columns and not is_csv:
-        raise UserError(f"--columns: {file.path} is no CSV file with other columns; {_NONE}")
+        raise UserError(f"--columns: {file.path} is no CSV file; leave the option out")
     return read
 
 
@@ -131,16 +130,16 @@ def _read_named(file: LogFile) -> FailureLog:
 
     Raises UserError, which names the first wrong line.
     """
-    read, dropped = _rows(file, _COLUMNS, 2, _row)
-    times = _seconds([when for when, _, _ in read], file.path)
-    nodes = file.all_nodes(name for _, name, _ in read)
+    rows, dropped = _rows(file, _COLUMNS, 2, _row)
+    times_s = _after_first([when for when, _, _ in rows], file.path)
+    nodes = file.all_nodes(name for _, name, _ in rows)
     failures = sorted(
-        one._replace(time_s=time_s, number=nodes[name])
-        for time_s, (_, name, one) in zip(times, read, strict=True)
+        failure._replace(time_s=time_s, number=nodes[name])
+        for time_s, (_, name, failure) in zip(times_s, rows, strict=True)
     )
     notes = dropped if file.span_s else [*dropped, _ENDS_WITH_LAST]
     if file.nodes is None:
-        notes.append("only nodes that failed are named: give --nodes for the number of all nodes")
+        notes.append("the log names only nodes that failed: give the number of all by --nodes")
     return _watched(file.log("CSV", failures, nodes, notes=notes), file.span_s)
 
 
@@ -156,7 +155,7 @@ def _read_badput(file: LogFile) -> FailureLog:
     rows, dropped = _rows(file, _BADPUT_COLUMNS, 3, _badput)
     if file.nodes is None:
         raise UserError(f"{file.path}: badput does not state the number of nodes; give --nodes N")
-    lost = sorted(zip(_seconds([when for when, _, _, _ in rows], file.path), rows, strict=True))
+    lost = sorted(zip(_after_first([row[0] for row in rows], file.path), rows, strict=True))
     nodes = file.all_nodes(node for *_, node in rows if node)
     failures: list[Logged] = []
     by_type: dict[str, float] = {}
@@ -168,17 +167,17 @@ def _read_badput(file: LogFile) -> FailureLog:
                 continue
             failures.append(Logged(begin_s, "job", 0, "disruption", "hardware", None))
         open_until_s = max(open_until_s, begin_s + lasts_s)
-        one = failures.pop()
+        failure = failures.pop()
         if node:
-            one = one._replace(level="host", number=nodes[node])
+            failure = failure._replace(level="host", number=nodes[node])
         if name == _RECOVERY:
-            one = one._replace(repair_s=(one.repair_s or 0.0) + lasts_s)
-        failures.append(one)
+            failure = failure._replace(repair_s=(failure.repair_s or 0.0) + lasts_s)
+        failures.append(failure)
     log = file.log("badput", failures, nodes)
     if not failures:
         return log
     log = _watched(log, file.span_s or max(begin_s + row[2] for begin_s, row in lost))
-    shares = sorted(by_type.items(), key=lambda one: -one[1])
+    shares = sorted(by_type.items(), key=lambda item: -item[1])
     note = ", ".join(f"{name} {lost_s / log.span_s:.2%}" for name, lost_s in shares)
     return replace(log, notes=(f"share of the time: {note}", *dropped))
 
@@ -193,16 +192,16 @@ def _read_own_trace(file: LogFile) -> FailureLog:
     # The groups, domains and switches of this layout have no effect on the log.
     layout = JobLayout(file.nodes * file.gpus_per_node, 1, file.gpus_per_node, 1, 1)
     traced = list(read_trace(file.path, layout))
-    different = dict.fromkeys(traced)
-    failures = [Logged(*one[:6]) for one in different]
+    distinct = dict.fromkeys(traced)
+    failures = [Logged(*failure[:6]) for failure in distinct]
     names = (f"host-{number}" for number in range(file.nodes))
-    notes = left_out({"exact duplicates": len(traced) - len(different)})
+    notes = left_out({"exact duplicates": len(traced) - len(distinct)})
     notes += [] if file.span_s else [_ENDS_WITH_LAST]
     return _watched(file.log("trace", failures, names, notes=notes), file.span_s)
 
 
 def _watched(log: FailureLog, span_s: float | None) -> FailureLog:
-    """Return a log with all nodes watched for a span; until the last failure if None.
+    """Return a log with all nodes watched for a span; by default, until the last failure.
 
     Raises UserError if a failure is after the end of the span, or if the span is empty.
     """
@@ -224,9 +223,9 @@ _Read = TypeVar("_Read")
 def _rows(
     file: LogFile, columns: Sequence[str], needed: int, read_row: Callable[[_Cells], _Read]
 ) -> tuple[list[_Read], list[str]]:
-    """Read the rows of a CSV file that may have some columns, the first of which are `needed`.
+    """Read the rows of a CSV file; of its possible `columns`, the first `needed` are required.
 
-    Returns the rows, and a note of what was left out: duplicate rows, and unread columns.
+    Returns the rows, and a note on left-out rows and columns.
     """
     seen: set[tuple[str, ...]] = set()
     unread: list[str] = []
@@ -292,11 +291,10 @@ def _month_first(text: str) -> datetime:
 class _Header(NamedTuple):
     """The first line of a CSV file."""
 
-    found: Sequence[str]  # The columns, by their names in the file.
     # Positions of the columns that are read, by Faultline's names: the first filled cell counts.
     places: Mapping[str, Sequence[int]]
-    units_s: Mapping[str, float] = {}  # Units at the end of the names of columns of times.
-    unread: Sequence[str] = ()  # Columns that are left out, by their names in the file.
+    units_s: Mapping[str, float]  # Units at the end of the names of columns of times.
+    unread: Sequence[str]  # Columns that are left out, by their names in the file.
 
     def cells(self, row: Sequence[str]) -> _Cells:
         """Return those cells of a row that are read."""
@@ -314,12 +312,12 @@ def _header(
     lower = [cell.lower() for cell in found]
     chosen = _chosen(found, place, columns, mapped)
     names, places, units_s = [], dict[str, list[int]](), dict[str, float]()
-    for at, theirs in enumerate(lower):
-        stem, unit = _stem_and_unit(theirs)
-        if theirs in chosen:
-            name, unit = chosen[theirs][0], chosen[theirs][1] or unit
+    for at, column in enumerate(lower):
+        stem, unit = _stem_and_unit(column)
+        if column in chosen:
+            name, unit = chosen[column][0], chosen[column][1] or unit
         else:
-            name = stem if unit and stem in _TIMES else theirs
+            name = stem if unit and stem in _TIMES else column
             if name in mapped:
                 # A column that is chosen for a name leaves out others of that name.
                 name = unit = ""
@@ -328,21 +326,23 @@ def _header(
         if unit and name in _TIMES:
             units_s[name] = _UNITS_S[unit]
     columns_found = list(zip(found, lower, names, strict=True))
-    unread = [theirs for theirs, _, name in columns_found if mapped and name not in columns]
+    unread = [column for column, _, name in columns_found if mapped and name not in columns]
     first_of: dict[str, str] = {}
-    for theirs, (name, _) in chosen.items():
-        first_of.setdefault(name, theirs)
+    for column, (name, _) in chosen.items():
+        first_of.setdefault(name, column)
     # Several columns that are chosen for one name count as one.
     checked = [
-        (theirs, name)
-        for theirs, low, name in columns_found
-        if theirs not in unread and first_of.get(name, low) == low
+        (column, name)
+        for column, low, name in columns_found
+        if column not in unread and first_of.get(name, low) == low
     ]
-    theirs_read, names_read = [one for one, _ in checked], [name for _, name in checked]
-    if wrong := wrong_columns(theirs_read, names_read, columns, needed):
-        raise UserError(f"{place}: {wrong}; name the columns by {_likely(found, columns, needed)}")
+    columns_read, names_read = [column for column, _ in checked], [name for _, name in checked]
+    if wrong := wrong_columns(columns_read, names_read, columns, needed):
+        raise UserError(
+            f"{place}: {wrong}; name the columns by {_likely_option(found, columns, needed)}"
+        )
     read = {name: places[name] for name in columns if name in places}
-    return _Header(found, read, units_s, unread)
+    return _Header(read, units_s, unread)
 
 
 def _chosen(
@@ -354,14 +354,14 @@ def _chosen(
         if name not in columns:
             raise UserError(f"--columns {name}=...: {did_you_mean(name, list(columns))}")
         those, unit = _columns_meant(stated.lower(), lower)
-        for theirs in those:
-            why = "gives that column two names" if theirs in chosen else ""
-            if theirs not in lower:
+        for column in those:
+            why = "gives that column two names" if column in chosen else ""
+            if column not in lower:
                 listed = ", ".join(map(quote, found))
-                why = f"{place} has no column {quote(theirs)}; it has {listed}"
+                why = f"{place} has no column {quote(column)}; it has {listed}"
             if why:
                 raise UserError(f"--columns {name}={stated}: {why}")
-            chosen[theirs] = name, unit
+            chosen[column] = name, unit
     return chosen
 
 
@@ -374,7 +374,7 @@ def _columns_meant(stated: str, found: Sequence[str]) -> tuple[list[str], str]:
     stem, unit = _stem_and_unit(stated)
     if stated not in found and stem in found:
         return [stem], unit
-    return ([stated] if stated in found else [one.strip() for one in stated.split("+")]), ""
+    return ([stated] if stated in found else [name.strip() for name in stated.split("+")]), ""
 
 
 def _stem_and_unit(name: str) -> tuple[str, str]:
@@ -383,18 +383,17 @@ def _stem_and_unit(name: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (name, "")
 
 
-def _likely(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
-    """Return a ``--columns`` that names the columns of a file, as far as their names tell."""
-    left, named = list(found), []
+def _likely_option(found: Sequence[str], columns: Sequence[str], needed: int) -> str:
+    """Return the ``--columns`` that the names of the columns of a file suggest."""
+    unused, pairs = list(found), []
     for place, name in enumerate(columns):
-        like = next(
-            (one for word in (name, *_ALIKE[name]) for one in left if word in one.lower()), None
-        )
-        if like is not None:
-            left.remove(like)
-        if like is not None or place < needed:
-            named.append(f"{name}={shlex.quote(like or 'COLUMN')}")
-    return f"--columns {' '.join(named)} (other columns are left out then)"
+        words = (name, *_ALIKE[name])
+        likely = next((one for word in words for one in unused if word in one.lower()), None)
+        if likely is not None:
+            unused.remove(likely)
+        if likely is not None or place < needed:
+            pairs.append(f"{name}={shlex.quote(likely or 'COLUMN')}")
+    return f"--columns {' '.join(pairs)} (other columns are then left out)"
 
 
 def _badput(cells: _Cells) -> tuple[float | datetime, str, float, str]:
@@ -415,7 +414,8 @@ def _row(cells: _Cells) -> tuple[float | datetime, str, Logged]:
     return when, cells.text("node"), Logged(0.0, "host", 0, cause, kind, repair_s)
 
 
-def _seconds(times: list[float | datetime], path: Path) -> list[float]:
+def _after_first(times: list[float | datetime], path: Path) -> list[float]:
+    """Return times in seconds after the first one; small numbers stay as they are."""
     moments = [time for time in times if isinstance(time, datetime)]
     if not moments:
         seconds = [time for time in times if not isinstance(time, datetime)]

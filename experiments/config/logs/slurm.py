@@ -89,7 +89,7 @@ def expand_nodes(text: str, most: int = LARGEST_NUMBER_OF_NODES) -> list[str]:
             f"has more than {most:,} nodes: keep fewer days, a list may have "
             f"{LARGEST_NUMBER_OF_NODES:,} and all of a log {_MOST_EXPANDED:,}"
         )
-    expanded = ("".join(name) for parts in names for name in product(*map(_ends, parts)))
+    expanded = ("".join(name) for parts in names for name in product(*map(_texts, parts)))
     return list(dict.fromkeys(expanded))
 
 
@@ -105,10 +105,10 @@ def _pieces(ranges: str) -> _Pieces:
 
 
 def _count(pieces: _Pieces) -> int:
-    return sum(1 if isinstance(one, str) else one[1] - one[0] + 1 for one in pieces)
+    return sum(1 if isinstance(piece, str) else piece[1] - piece[0] + 1 for piece in pieces)
 
 
-def _ends(pieces: _Pieces) -> Iterator[str]:
+def _texts(pieces: _Pieces) -> Iterator[str]:
     for piece in pieces:
         if isinstance(piece, str):
             yield piece
@@ -157,10 +157,7 @@ class _Jobs:
         return lambda row: self._read(dict(zip(header, row, strict=True)))
 
     def _read(self, cells: dict[str, str]) -> None:
-        """Read a row; one that does not count is counted.
-
-        Raises ValueError if it is wrong.
-        """
+        """Read a row, or count why it is left out; a ValueError reports a mistake."""
         job, state = cells.get("JobID", ""), cells["State"].split(" ")[0].rstrip("+")
         if "." in job:
             self.steps += 1
@@ -187,15 +184,15 @@ class _Jobs:
     def _nodes(self, text: str) -> list[str]:
         if text not in self.lists:
             try:
-                left = _MOST_EXPANDED - self.expanded
-                found = expand_nodes(text, min(left, LARGEST_NUMBER_OF_NODES))
+                most = min(_MOST_EXPANDED - self.expanded, LARGEST_NUMBER_OF_NODES)
+                nodes = expand_nodes(text, most)
             except ValueError as error:
                 raise ValueError(
                     f"NodeList {quote(text)} {error}; write it as Slurm does: gpu[001-003,007]"
                 ) from None
-            self.expanded += len(found)
+            self.expanded += len(nodes)
             # Each name is kept once, however many lists it is in.
-            self.lists[text] = [self.names.setdefault(name, name) for name in found]
+            self.lists[text] = [self.names.setdefault(name, name) for name in nodes]
         return self.lists[text]
 
 
@@ -263,7 +260,7 @@ def _as_log(jobs: _Jobs, file: LogFile) -> FailureLog:
             f"failures of software on jobs of fewer than {smallest_job} nodes": small,
         }
     )
-    failures.sort(key=lambda one: one.time_s)
+    failures.sort(key=lambda failure: failure.time_s)
     log = file.log("Slurm's sacct", failures, nodes, span_s, node_s, notes)
     return replace(log, without_software_s=small_node_s)
 

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
+from sys import float_info, maxsize
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,20 +49,18 @@ class StepEntries:
     def take(self, entry: Mapping[str, Any]) -> float | None:
         """Add an entry; return its time in seconds, or None if it is of no known kind.
 
-        Raises KeyError, TypeError or ValueError if a time or a step is missing or is no number.
+        Raises KeyError or ValueError if a time or a step is missing or is no number.
         """
         if STEP in entry or STEP_START in entry:
-            step, time_s = entry[STEP], _finite(entry[STEP_START])
-            if step != int(step) or step < 0:
-                raise ValueError("no step")
-            self._steps.append(int(step))
+            step, time_s = step_of(entry[STEP]), seconds_of(entry[STEP_START])
+            self._steps.append(step)
             self._times_s.append(time_s)
             return time_s
         if JOB_START in entry:
-            time_s = _finite(entry[JOB_START])
+            time_s = seconds_of(entry[JOB_START])
             self.starts.append(time_s)
             return time_s
-        return max((_finite(entry[name]) for name in OTHERS if name in entry), default=None)
+        return max((seconds_of(entry[name]) for name in OTHERS if name in entry), default=None)
 
     def events(self) -> StepEvents:
         """Return the loads and saves of the job.
@@ -100,8 +99,19 @@ class StepEntries:
         return times_s[is_new], steps[is_new]
 
 
-def _finite(value: Any) -> float:
-    number = float(value)
-    if isinstance(value, (bool, str)) or not np.isfinite(number):
-        raise ValueError("no time in seconds")
-    return number
+def seconds_of(value: Any) -> float:
+    """Return a number of seconds; a ValueError refuses other values."""
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= float_info.max
+    ):
+        return float(value)
+    raise ValueError("no time in seconds")
+
+
+def step_of(value: Any) -> int:
+    """Return the number of a step; a ValueError refuses other values."""
+    if isinstance(value, (int, float)) and 0 <= value <= maxsize and value == int(value):
+        return int(value)
+    raise ValueError("no step")

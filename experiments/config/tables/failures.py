@@ -1,4 +1,4 @@
-"""When groups fail, the mitigation of each kind of failure, and how failures depend on others."""
+"""When groups fail, the mitigation of each kind of failure, and dependence among failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job, the model that gives it its numbers, and the platform."""
+"""The tables of the job, of the model that determines its numbers, and of the platform."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ModelName = Literal[
 ]
 MOST_STEPS = 10**9
 LEAST_COMPUTE_FACTOR = 0.1
-"""Of times.compute_s, however it is drawn: as in the simulator of SPARe (arXiv 2603.00357)."""
+"""Least factor on times.compute_s, as in the simulator of SPARe (arXiv 2603.00357)."""
 HUNDRED_YEARS_S = 100 * 365.25 * 86_400.0
 _MODELLED = {"model.name": get_args(ModelName)[1:]}
 _CUSTOM = {"model.name": ["custom", "stated"]}

@@ -15,8 +15,8 @@ from faultline.simulator.job import (
     Rejoin,
     Resume,
 )
-from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import RecoveryKind
+from faultline.strategies.registry import all_protections
 
 
 class DetectionTable(Table):
@@ -182,7 +182,7 @@ class RejoinTable(Table):
         10_800.0,
         "Time from the detection of a failure until the group or machine is repaired, if the "
         "failure does not state it. On a shared cluster (recovery.shortage) a dropped group "
-        "returns on other machines, as in a restart, where that is sooner.",
+        "returns on other machines, as in a restart, if that is sooner.",
         "NTP (Arfeen et al. 2025, arXiv 2504.06095): 3 h for software",
     )
     spare_groups: int = key(

@@ -192,9 +192,9 @@ class RecoveryTable(Table):
     communicator_s: float | None = seconds(
         None,
         "Time to make a communicator of the fewest ranks. With k thousand ranks it grows by "
-        "1.01 k + 0.0177 k^2, by 0.88 k^0.72 where recovery.preset makes it in parallel, by none "
-        "under hot-swap; it takes at most 1.3 s + 0.0875 s a rank (NCCL issue 534).",
-        f"{_PRICE}derived: {NCCLX}, figure of 8k, 32k, 96k ranks: NCCL 14.5, 55.7, 265 s, theirs "
+        "1.01 k + 0.0177 k^2, or by 0.88 k^0.72 if recovery.preset makes it in parallel; under "
+        "hot-swap it does not grow. It takes at most 1.3 s + 0.0875 s per rank (NCCL issue 534).",
+        f"{_PRICE}derived: {NCCLX}, figure of 8k, 32k, 96k ranks: NCCL 14.5, 55.7, 265 s, NCCLX "
         "3.97, 11.9, 24.0 s within 9 %",
     )
     warm_up_s: float = seconds(

@@ -12,8 +12,7 @@ from faultline.experiments.config.tables.table import (
     seconds,
     with_registered,
 )
-from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.registry import all_protections, all_strategies
 
 
 class _StrategyTable(RegisteredTable):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from faultline.strategies.base import StrategyOptions
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-SOUND = "choice: what is sound; the published simulator of SPARe takes"
+SOUND = "choice: sound behaviour; the published simulator of SPARe uses"
 
 
 def key(
@@ -98,7 +98,7 @@ def with_registered(
 ) -> type[Any]:
     """Return a table with a name and options for each class of a registry.
 
-    A class so joins by its own file alone. Classes have a `summary` and `Options`; `base` has the
+    A new class needs only its own file. Classes have a `summary` and `Options`; `base` has all
     other keys. `default`, `meaning` and `source` document the name.
     """
     tables = {

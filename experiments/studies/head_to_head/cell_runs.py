@@ -139,7 +139,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
     strategy, protected = question.strategy(), question.protected
     if strategy.tracks_components or not isinstance(strategy, Predictable):
         return nan
-    saves_ahead = not protected.in_background or protected.snapshot_interval_steps > 0
+    saves_ahead = not protected.in_background or question.snapshot_interval_steps > 0
     if strategy.failure_course().law.mean_failures > 1.0 or not saves_ahead:
         return nan
     job, groups = question.scenario.job, strategy.groups
@@ -150,7 +150,7 @@ def closed_form_ratio(question: ResolvedJob, mtbf_s: float) -> float:
         GroupLifetimes(groups, Exponential(costs.mtbf_s * groups).survival),
         protected.costs_of_memory(costs) if protected.in_background else costs,
         StepCosts(job.compute_jitter, failed_s, undisturbed_s=question.ideal_step_s),
-        protected.kept_every_steps(question.interval_steps),
+        question.kept_every_steps,
     )
     return prediction.ratio_of_job(job.steps)
 

@@ -17,8 +17,7 @@ from faultline.experiments.figures.palette import (
     title_of,
 )
 from faultline.strategies.mecefo import Mecefo
-from faultline.strategies.protection.registry import all_protections
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.registry import all_protections, all_strategies
 from faultline.strategies.spare import Spare
 
 SHIPPED = tuple(all_strategies())

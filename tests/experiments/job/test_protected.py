@@ -139,14 +139,14 @@ def test_a_snapshot_is_whole_before_the_next_is_due() -> None:
     question = resolved("times.snapshot_copy_s=400")
     work = question.strategy().work_per_step()
     step_s = 64 * work + question.durations.all_reduce_s(200)
-    interval = question.protected.snapshot_interval_steps
+    interval = question.snapshot_interval_steps
     assert (interval - 1) * step_s < 400 <= interval * step_s
 
 
 def test_dearer_snapshots_come_less_often() -> None:
     blocking = "protection.reft.copying=blocking"
     cheap, dear = (
-        resolved(blocking, f"times.snapshot_copy_s={copy_s}").protected.snapshot_interval_steps
+        resolved(blocking, f"times.snapshot_copy_s={copy_s}").snapshot_interval_steps
         for copy_s in (1, 100)
     )
     assert 1 <= cheap < dear
@@ -154,7 +154,7 @@ def test_dearer_snapshots_come_less_often() -> None:
 
 def test_stated_intervals_stay() -> None:
     question = resolved("protection.interval_steps=7", "checkpoint.interval_steps=70")
-    assert question.protected.snapshot_interval_steps == 7
+    assert question.snapshot_interval_steps == 7
     assert question.interval_steps == 70
 
 
@@ -169,8 +169,8 @@ def test_storage_alone_is_what_it_was() -> None:
     """The protection that everything else is compared with changes nothing."""
     question = resolved(name="storage")
     assert not question.protected.in_background
-    assert question.protected.tiers(question.checkpoint_policy(), simulated=False) == ()
-    assert question.protected.snapshot_interval_steps == 0
+    assert question.protected.tiers(question.checkpoint_policy(), 0, simulated=False) == ()
+    assert question.snapshot_interval_steps == 0
     assert question.protected.persist_cost.stall_s == 50.0
 
 

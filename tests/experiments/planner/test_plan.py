@@ -10,7 +10,7 @@ from io import StringIO
 import numpy as np
 import pytest
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.job.choices import has_course, predicted_ratio
+from faultline.experiments.job.choices import choices_for, has_course
 from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.planner.advice import advise, plan_data
 from faultline.experiments.planner.plan import Plan, make_plan
@@ -97,9 +97,9 @@ def test_every_other_interval_and_redundancy_is_predicted_to_take_longer() -> No
     first, *rest = choices_of(small(), "spare", "storage")
     assert all(choice.ratio >= first.ratio for choice in rest)
     for interval in (first.interval_steps // 2, first.interval_steps * 2):
-        other = predicted_ratio(replace(first.question, interval_steps=interval))
-        assert other is not None
-        assert other >= first.ratio
+        (other,) = choices_for(first.question, [replace(first.question, interval_steps=interval)])
+        assert other.predicted_ratio is not None
+        assert other.predicted_ratio >= first.ratio
 
 
 def test_a_stated_redundancy_and_interval_are_used() -> None:
@@ -133,14 +133,13 @@ class Hopeful(Strategy):
 
 def test_a_scheme_without_a_course_is_planned_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     situation = small("job.compute_jitter=0")
-    named = {**all_strategies(), "hopeful": Hopeful}
-    monkeypatch.setattr("faultline.strategies.registry.all_strategies", lambda: named)
+    monkeypatch.setitem(all_strategies(), "hopeful", Hopeful)
     (choice,) = choices_of(situation, "hopeful", "storage")
     assert choice.rough
     assert not has_course(choice.question)
     # J(r) of `Strategy` is for the best period, this for the nearest whole number of steps.
     question = choice.question
-    assert choice.predicted_ratio == predicted_ratio(question)
+    assert choices_for(question, [question]) == [choice]
     assert choice.availability == pytest.approx(6000 / (6000 + 3600))
 
 

@@ -10,7 +10,7 @@ from faultline.simulator.simgrid_engine.state_transfers import StateTransferTime
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import Placement
 from faultline.strategies.protection.base import ProtectedJob, Protection, hidden_interference_s
-from faultline.strategies.protection.registry import all_protections, protection_class
+from faultline.strategies.registry import all_protections, protection_class
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -75,6 +75,21 @@ def test_what_cannot_be_read_is_counted_with_its_first_line(tmp_path: Path) -> N
     assert "1 lines of other events left out (checkpoint_deleted)" in log.note
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"timestamp": %s, "event_type": "checkpoint_saved", "step": 60}' % ("9" * 400),
+        '{"timestamp": 5, "event_type": "checkpoint_saved", "step": Infinity}',
+        '{"step_count": %s, "step_start_time": 5}' % ("9" * 30),
+        '{"step_count": 60, "step_start_time": %s}' % ("9" * 400),
+    ],
+)
+def test_numbers_out_of_range_cannot_be_read(line: str, tmp_path: Path) -> None:
+    log = read(tmp_path, [*LINES, line])
+    assert log.lives == read(tmp_path, LINES).lives
+    assert "1 lines unreadable" in log.note
+
+
 def test_a_zone_shifts_a_time(tmp_path: Path) -> None:
     there = LINES[4].replace("06:01:40", "08:01:40+02:00")
     assert "+02:00" in there

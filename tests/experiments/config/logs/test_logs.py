@@ -196,7 +196,7 @@ def test_seconds_since_1970_begin_with_the_first_failure(tmp_path: Path) -> None
     [
         (FOREIGN, {"columns": {"time": "when"}}, "--columns time=when: "),
         (FOREIGN, {"columns": {"nodes": "hostname"}}, "did you mean 'node'?"),
-        (SACCT, {"columns": {"time": "End"}}, "no CSV file with other columns; leave"),
+        (SACCT, {"columns": {"time": "End"}}, "is no CSV file; leave"),
     ],
 )
 def test_an_option_without_effect_is_refused(
@@ -260,7 +260,7 @@ def test_what_is_imported_can_be_simulated(tmp_path: Path, text: str) -> None:
         ("time,node\nsoon,a\n", ":2: time 'soon' is no time"),
         ("time,node,kind\n1,a,odd\n2,b,odd\n", ":2: kind 'odd' is unknown; write hardware"),
         ("time,node\n1,a\n2024-05-01,b\n", "some times are timestamps"),
-        ("time,host\n1,a\n", ":1: unknown column 'host'; column node is missing; found are"),
+        ("time,host\n1,a\n", ":1: unknown column 'host'; column node is missing; found: "),
         ("time,node\n0,a\n", "all failures are at time 0"),
         ("time,badput,seconds\n1,PROGRAM_STARTUPS,3\n", ":2: badput 'PROGRAM_STARTUPS' is unknown"),
         ("time,badput,seconds\n1,OTHER,3\n", "the number of nodes; give --nodes N"),

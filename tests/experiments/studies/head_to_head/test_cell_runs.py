@@ -11,11 +11,9 @@ import pandas as pd
 import pytest
 from faultline.experiments.cli import main
 from faultline.experiments.config.errors import UserError
-from faultline.experiments.config.scenario import Scenario
 from faultline.experiments.config.scenario_file import load_scenario
-from faultline.experiments.job.choices import loss_in_restart, with_intervals
+from faultline.experiments.job.choices import loss_in_restart
 from faultline.experiments.job.job_shape import job_shape
-from faultline.experiments.job.protected import Protected
 from faultline.experiments.runs.execution import simulate
 from faultline.experiments.runs.point import Call
 from faultline.experiments.studies.head_to_head.cell_runs import (
@@ -39,12 +37,10 @@ from faultline.experiments.studies.head_to_head.setting import (
     listed_cells,
     measure_job,
 )
-from faultline.strategies.base import StepPlan, Strategy
-from faultline.strategies.checkpoint_period import Costs
+from faultline.strategies.base import StepPlan
 from faultline.strategies.errors import StrategyError
-from faultline.strategies.protection.registry import all_protections
 from faultline.strategies.recovery import Move, Recovery, RecoveryKind, SentMove
-from faultline.strategies.registry import all_strategies
+from faultline.strategies.registry import all_protections, all_strategies
 from faultline.strategies.replication import Replication
 from matplotlib.figure import Figure
 
@@ -229,27 +225,20 @@ def test_spares_that_are_paid_for_are_used(measured: MeasuredJob) -> None:
 
 
 def test_state_in_memory_is_lost_by_the_failures_that_are_simulated(
-    measured: MeasuredJob, monkeypatch: pytest.MonkeyPatch
+    measured: MeasuredJob,
 ) -> None:
     """A domain takes four servers at once, each of which leaves a sharding group of 16 weakened.
 
     Beside failures of GPUs, 78 % of which take a server: four times as many groups to lose
     another in, and 4 / 0.78 times as many servers lost, by a failure that always is of hardware.
     """
-    losses: list[float] = []
-
-    def noted(
-        protected: Protected, scenario: Scenario, scheme: Strategy, costs: Costs, model: Any
-    ) -> tuple[Protected, int]:
-        losses.append(loss_in_restart(protected.protection, scenario, model, 1000.0))
-        return with_intervals(protected, scenario, scheme, costs, model)
-
-    monkeypatch.setattr("faultline.experiments.job.choices.with_intervals", noted)
+    losses = []
     (candidate,) = all_candidates(["checkpoint/reft"])
     for share in (0.0, 1.0):
-        assert isinstance(
-            prepare(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), measured), Prepared
-        )
+        prepared = prepare(candidate, Cell("domains", 0, share, 1e5, 908.0, 64, share), measured)
+        assert isinstance(prepared, Prepared)
+        job = prepared.question
+        losses.append(loss_in_restart(job.protected.protection, job.scenario, job.failures, 1000.0))
     assert losses[1] / losses[0] == pytest.approx(4 * (4 / 0.78) / 0.78, rel=0.05)
 
 
