@@ -87,7 +87,7 @@ class Recycle(PipelineScheme):
         loads, plain = (shape.micro_batches,) * shape.stages, Techniques(False, False)
         healthy = rerouted(loads, shape.micro_batches, shape.backward_share, plain)
         if shape.split:
-            healthy = shape.split.sound(shape.stages, shape.micro_batches)
+            healthy = shape.split.healthy(shape.stages, shape.micro_batches)
             allowed = allowed if own else shape.split.techniques
         self._allowed = replace(allowed, most_held=shape.micro_batches_that_fit)
         self._sound_time, self._sound_held = healthy.time, float(healthy.most_held)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import faultline.strategies
 from faultline.strategies.base import Strategy, StrategyOptions
-from faultline.strategies.discovery import Found, classes_with_a_name, is_shipped
+from faultline.strategies.discovery import NamedClasses, classes_with_a_name, is_shipped
 from faultline.strategies.protection.registry import all_protections
 
 ENTRY_POINTS = "faultline.schemes"
@@ -16,18 +16,18 @@ ENTRY_POINTS = "faultline.schemes"
 
 
 @cache
-def _found() -> Found[Strategy]:
+def _schemes() -> NamedClasses[Strategy]:
     return classes_with_a_name(faultline.strategies, Strategy, ENTRY_POINTS)  # type: ignore[type-abstract]
 
 
 def all_strategies() -> dict[str, type[Strategy]]:
     """Return every `Strategy` subclass with a `name` in the modules of this package, by name."""
-    return _found().classes
+    return _schemes().classes
 
 
 def broken_strategies() -> tuple[str, ...]:
     """Return a line for each scheme file that cannot be used."""
-    return _found().broken
+    return _schemes().broken
 
 
 def strategy_class(name: str) -> type[Strategy]:
@@ -38,7 +38,7 @@ def strategy_class(name: str) -> type[Strategy]:
     StrategyError
         If there is none.
     """
-    return Found(all_strategies(), broken_strategies()).get("strategy.name", "scheme", name)
+    return NamedClasses(all_strategies(), broken_strategies()).get("strategy.name", "scheme", name)
 
 
 def build_strategy(
@@ -51,9 +51,9 @@ def build_strategy(
 
 def plugged_files() -> list[Path]:
     """Return the source files of plug-ins: a module, or the whole package that contains it."""
-    known = (*all_strategies().values(), *all_protections().values())
+    classes = (*all_strategies().values(), *all_protections().values())
     files: set[Path] = set()
-    for module in {value.__module__ for value in known if not is_shipped(value)}:
+    for module in {each.__module__ for each in classes if not is_shipped(each)}:
         file = Path(str(sys.modules[module].__file__))
         top = module.partition(".")[0]
         root = Path(str(sys.modules[top].__file__)).parent

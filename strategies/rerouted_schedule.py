@@ -88,7 +88,7 @@ class SplitBackward:
         """Techniques of this job's schedules."""
         return Techniques(activations_held=self.activations_held)
 
-    def sound(self, stages: int, micro_batches: int) -> Rerouted:
+    def healthy(self, stages: int, micro_batches: int) -> Rerouted:
         """Return the iteration of a healthy pipeline."""
         loads = (micro_batches,) * stages
         return rerouted(loads, micro_batches, self.backward_share, self.techniques)
@@ -98,7 +98,7 @@ class SplitBackward:
 
         `costs` are the times of a micro-batch on each stage, in t.
         """
-        orders = self.sound(len(costs), micro_batches).orders
+        orders = self.healthy(len(costs), micro_batches).orders
         parts = (1.0 - self.backward_share, 0.0, self.backward_share / 2, self.backward_share / 2)
         work = StageWork(*map(Halves, parts))
         return split_iteration([work.scaled(cost) for cost in costs], micro_batches, orders)

@@ -290,7 +290,7 @@ def _of_plain_forms(question: ResolvedJob) -> Choice:
     job, scheme = scenario.job, question.strategy()
     costs = question.protected.costs_of_memory(question.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
-    work = scheme.sound_work_per_step()
+    work = scheme.checked_work_per_step()
     slowest = float(largest_of_normals([job.groups])[0]) * question.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
     interval = question.protected.kept_every_steps(question.interval_steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import faultline.strategies.protection
-from faultline.strategies.discovery import Found, classes_with_a_name
+from faultline.strategies.discovery import NamedClasses, classes_with_a_name
 from faultline.strategies.protection.base import Protection
 
 ENTRY_POINTS = "faultline.protections"
@@ -13,18 +13,18 @@ ENTRY_POINTS = "faultline.protections"
 
 
 @cache
-def _found() -> Found[Protection]:
+def _protections() -> NamedClasses[Protection]:
     return classes_with_a_name(faultline.strategies.protection, Protection, ENTRY_POINTS)  # type: ignore[type-abstract]
 
 
 def all_protections() -> dict[str, type[Protection]]:
     """Return every `Protection` subclass with a `name` in the modules of this package, by name."""
-    return _found().classes
+    return _protections().classes
 
 
 def broken_protections() -> tuple[str, ...]:
     """Return a line for each protection file that cannot be used."""
-    return _found().broken
+    return _protections().broken
 
 
 def protection_class(name: str) -> type[Protection]:
@@ -35,4 +35,4 @@ def protection_class(name: str) -> type[Protection]:
     StrategyError
         If there is none.
     """
-    return _found().get("protection.name", "protection", name)
+    return _protections().get("protection.name", "protection", name)
