@@ -9,7 +9,6 @@ price.
 from __future__ import annotations
 
 from bisect import bisect_left
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
