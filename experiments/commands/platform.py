@@ -145,7 +145,7 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
         return "none"
     read, write = storage["read_bytes_per_s"] or 0.0, storage["write_bytes_per_s"] or 0.0
     client = storage["client_bytes_per_s"]
-    limit = f", {rate_text(client)} a client" if client else ""
+    limit = f", {rate_text(client)} per client" if client else ""
     return f"reads {rate_text(read)}, writes {rate_text(write)}{limit}"
 
 
