@@ -1,4 +1,4 @@
-"""GPUs that failed parts of the network cut off, and servers that lose network bandwidth.
+"""GPUs that are cut off by failed parts of the network, and servers that lose bandwidth.
 
 In a rail-optimised fabric, a leaf switch serves one GPU of each server below it. If it fails, these
 GPUs still reach the network over NVLink and a neighbour's adapter on another rail (NCCL's PXN). So
@@ -46,12 +46,12 @@ class Outage:
 
 
 def outage_of(platform: Platform, parts: Iterable[str]) -> Outage:
-    """Return the effect of switches and links that fail together, by their names.
+    """Return the effect of switches and links, given by name, that fail together.
 
     NVLink lets the GPUs of a scale-up domain share all its adapters. Each domain gets a share of a
     switch's uplinks, in proportion to its adapters below the switch.
     """
-    return _ways_of(platform).outage(set(parts))
+    return _paths_of(platform).outage(set(parts))
 
 
 def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
@@ -61,10 +61,10 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     result is None if a leaf switch breaks this rule.
     """
     levels = switch_levels(platform)
-    ways = _ways_of(platform)
+    paths = _paths_of(platform)
     numbers = {name: number for number, name in enumerate(platform.gpu_names)}
     runs = [
-        sorted(numbers[name] for name in ways.cut_off({switch}))
+        sorted(numbers[name] for name in paths.cut_off({switch}))
         for switch, level in levels.items()
         if level == 1
     ]
@@ -76,35 +76,27 @@ def gpus_cut_off_by_a_leaf_switch(platform: Platform) -> int | None:
     return size if sorted(runs) == expected else None
 
 
-def switches_with_a_way_around(platform: Platform) -> tuple[str, ...]:
-    """Return the network switches that can fail without cutting a GPU off from the top layer."""
-    return _with_a_way_around(platform, switch_levels(platform))
-
-
-def cables_with_a_way_around(platform: Platform) -> tuple[str, ...]:
-    """Return the cables between switches that can fail without cutting a GPU off."""
-    return _with_a_way_around(platform, cables_between_switches(platform))
-
-
-def _with_a_way_around(platform: Platform, parts: Iterable[str]) -> tuple[str, ...]:
-    ways = _ways_of(platform)
-    return tuple(part for part in parts if not ways.cut_off({part}))
+def with_detours(platform: Platform, parts: Iterable[str]) -> tuple[str, ...]:
+    """Return the switches and links that can fail without cutting a GPU off from the top layer."""
+    paths = _paths_of(platform)
+    return tuple(part for part in parts if not paths.cut_off({part}))
 
 
 def cables_between_switches(platform: Platform) -> tuple[str, ...]:
     """Return the links between two network switches, sorted by name; a trunk is one link."""
     levels = switch_levels(platform)
-    cables = (cable for here in levels for near, cable in platform.edges[here] if near in levels)
-    return tuple(sorted({link for cable in cables for link in cable}))
+    hops = (hop for switch in levels for hop in platform.edges[switch])
+    return tuple(sorted({link for end, cable in hops if end in levels for link in cable}))
 
 
 def _links_of_gpu(cables: Iterable[Hop], network: Container[str], level: str) -> tuple[str, ...]:
     """Return a GPU's links to its NVSwitches, or its PCIe links or adapters to the network."""
     if level == "nvlink":
-        scale_up = xml_names.NVSWITCH
-        mine = (cable for near, cable in cables if xml_names.link_class(near) == scale_up)
-        return tuple(link for cable in mine for link in cable)
-    outward = [cable for neighbour, cable in cables if neighbour in network]
+        nvlinks = (
+            cable for end, cable in cables if xml_names.link_class(end) == xml_names.NVSWITCH
+        )
+        return tuple(link for cable in nvlinks for link in cable)
+    outward = [cable for end, cable in cables if end in network]
     if level == "adapter":
         return tuple(cable[-1] for cable in outward)
     return tuple(dict.fromkeys(link for cable in outward for link in cable[:-1]))
@@ -138,12 +130,11 @@ def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict
     """
     if not parts:
         return {}
-    ways = _ways_of(platform)
-    outage = ways.outage(set(parts))
+    paths = _paths_of(platform)
+    outage = paths.outage(set(parts))
     left = dict.fromkeys(platform.domains, 1.0)
     for gpu in platform.gpus:
-        server = gpu.domain if gpu.host < 0 else gpu.host
-        left[gpu.domain] = min(left[gpu.domain], outage.bandwidth_left.get(server, 1.0))
+        left[gpu.domain] = min(left[gpu.domain], outage.bandwidth_left.get(gpu.server, 1.0))
     levels = switch_levels(platform)
     adapters = (
         link
@@ -151,25 +142,25 @@ def bandwidths_with_parts_down(platform: Platform, parts: Sequence[str]) -> dict
         for link in _links_of_gpu(platform.edges[gpu.name], levels, "adapter")
     )
     shares = {
-        link: max(left[domain] for domain in ways.domains_at(link))
+        link: max(left[domain] for domain in paths.domains_at(link))
         for link in (*adapters, *cables_between_switches(platform))
-        if ways.domains_at(link)
+        if paths.domains_at(link)
     }
     return {link: share for link, share in shares.items() if share < 1.0}
 
 
-_last: list[tuple[Platform, _Ways]] = []
-"""The platform whose paths were found last: to find them takes a second for 4,096 GPUs."""
+_cached: list[tuple[Platform, _Paths]] = []
+"""The last platform and its paths: for 4,096 GPUs it takes a second to find them."""
 
 
-def _ways_of(platform: Platform) -> _Ways:
-    """Return the paths of a platform; those of the last one are kept."""
-    if not (_last and _last[0][0] is platform):
-        _last[:] = [(platform, _Ways(platform))]
-    return _last[0][1]
+def _paths_of(platform: Platform) -> _Paths:
+    """Return the paths of a platform; those of the last platform are cached."""
+    if not (_cached and _cached[0][0] is platform):
+        _cached[:] = [(platform, _Paths(platform))]
+    return _cached[0][1]
 
 
-class _Ways:
+class _Paths:
     """The paths of each scale-up domain to the top layer of the network."""
 
     def __init__(self, platform: Platform) -> None:
@@ -181,43 +172,44 @@ class _Ways:
         self._domains = platform.domains
         self._graphs = {domain: self._graph(domain) for domain in self._domains}
         gpus = set(platform.gpu_names)
-        self._reaching = {domain: _reaching(graph) & gpus for domain, graph in self._graphs.items()}
-        self._before = cache(lambda domain: _largest_flow(self._graphs[domain]))
+        self._connected = {
+            domain: _connected(graph) & gpus for domain, graph in self._graphs.items()
+        }
+        self._flow = cache(lambda domain: _largest_flow(self._graphs[domain]))
         self._domains_at: dict[str, set[int]] = {}
         for domain, graph in self._graphs.items():
             for _, name in graph:
                 self._domains_at.setdefault(name, set()).add(domain)
 
-    def outage(self, gone: Collection[str]) -> Outage:
+    def outage(self, failed: Collection[str]) -> Outage:
         """Return the effect of some failed switches and links."""
         left: dict[int, float] = {}
-        for domain, still in self._reaching_with_parts_down(gone):
-            if not still:
+        for domain, connected in self._connected_despite(failed):
+            if not connected:
                 continue
-            before = self._before(domain) / len(self._reaching[domain])
-            share = _largest_flow(self._graphs[domain], gone) / len(still) / before
+            before = self._flow(domain) / len(self._connected[domain])
+            share = _largest_flow(self._graphs[domain], failed) / len(connected) / before
             if share < 1 - 1e-9:
-                gpus = (gpu for gpu in self._domains[domain] if gpu.name in still)
-                left.update((gpu.domain if gpu.host < 0 else gpu.host, share) for gpu in gpus)
-        return Outage(tuple(sorted(self.cut_off(gone))), left)
+                gpus = (gpu for gpu in self._domains[domain] if gpu.name in connected)
+                left.update((gpu.server, share) for gpu in gpus)
+        return Outage(tuple(sorted(self.cut_off(failed))), left)
 
     def domains_at(self, name: str) -> Collection[int]:
         """Return the domains that have paths over a host, switch or link."""
         return self._domains_at.get(name, ())
 
-    def cut_off(self, gone: Collection[str]) -> set[str]:
+    def cut_off(self, failed: Collection[str]) -> set[str]:
         """Return the GPU hosts that are cut off if some hosts, switches and links fail."""
         return {
             name
-            for domain, still in self._reaching_with_parts_down(gone)
-            for name in self._reaching[domain] - still
+            for domain, connected in self._connected_despite(failed)
+            for name in self._connected[domain] - connected
         }
 
-    def _reaching_with_parts_down(self, gone: Collection[str]) -> Iterator[tuple[int, set[str]]]:
+    def _connected_despite(self, failed: Collection[str]) -> Iterator[tuple[int, set[str]]]:
         """Yield the domains with paths over failed parts, and their GPUs that keep a path."""
-        for domain in sorted(set().union(*(self._domains_at.get(name, ()) for name in gone))):
-            reaching = _reaching(self._graphs[domain], gone)
-            yield domain, reaching & self._reaching[domain]
+        for domain in sorted(set().union(*map(self.domains_at, failed))):
+            yield domain, _connected(self._graphs[domain], failed) & self._connected[domain]
 
     def _graph(self, domain: int) -> nx.DiGraph[_Node]:
         """Return the cables from the GPUs of a domain upwards, and its NVLink."""
@@ -230,21 +222,20 @@ class _Ways:
             graph.add_edge(_SOURCE, ("point", name))
         seen, stack = set(names), list(names)
         while stack:
-            here = stack.pop()
-            level = self._levels.get(here, 0)
+            name = stack.pop()
+            level = self._levels.get(name, 0)
             if level == self._top:
-                graph.add_edge(("point", here), _SINK)
-            share = self._shares[here][domain] if level else 1.0
-            for neighbour, cable in self._platform.edges.get(here, ()):
+                graph.add_edge(("point", name), _SINK)
+            share = self._shares[name][domain] if level else 1.0
+            for neighbour, cable in self._platform.edges.get(name, ()):
                 is_nvlink = xml_names.link_class(neighbour) == xml_names.NVSWITCH
-                to_gpu = neighbour in names
-                if not (is_nvlink or to_gpu or self._levels.get(neighbour, 0) > level):
-                    continue
-                if to_gpu and level:
+                is_gpu = neighbour in names
+                is_up = is_nvlink or self._levels.get(neighbour, 0) > level
+                if not (is_up or is_gpu) or (is_gpu and level):
                     continue
                 # A link has a capacity each way. Cables that share the link share its nodes.
-                way = "in" if to_gpu else "out"
-                ends: list[_Node] = [("point", here)]
+                way = "in" if is_gpu else "out"
+                ends: list[_Node] = [("point", name)]
                 for link in cable:
                     width = self._platform.links[link].bandwidth_bytes_per_s * share
                     graph.add_edge(
@@ -276,24 +267,24 @@ class _Ways:
             for port, domain in below.items():
                 width = self._platform.links[port].bandwidth_bytes_per_s
                 widths[domain] = widths.get(domain, 0.0) + width
-            whole = sum(widths.values())
-            shares[switch] = {domain: width / whole for domain, width in widths.items()}
+            total = sum(widths.values())
+            shares[switch] = {domain: width / total for domain, width in widths.items()}
         return shares
 
 
-def _reaching(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> set[str]:
+def _connected(graph: nx.DiGraph[_Node], failed: Collection[str] = ()) -> set[str]:
     """Return the names of all nodes with a path to the top layer."""
     seen, stack = {_SINK}, [_SINK]
     while stack:
         for node in graph.pred[stack.pop()]:
-            if node not in seen and node[1] not in gone:
+            if node not in seen and node[1] not in failed:
                 seen.add(node)
                 stack.append(node)
     return {name for _, name in seen}
 
 
-def _largest_flow(graph: nx.DiGraph[_Node], gone: Collection[str] = ()) -> float:
+def _largest_flow(graph: nx.DiGraph[_Node], failed: Collection[str] = ()) -> float:
     import networkx as nx
 
-    left = graph.subgraph([node for node in graph if node[1] not in gone])
-    return float(nx.maximum_flow_value(left, _SOURCE, _SINK))
+    working = graph.subgraph([node for node in graph if node[1] not in failed])
+    return float(nx.maximum_flow_value(working, _SOURCE, _SINK))

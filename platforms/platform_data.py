@@ -13,7 +13,7 @@ from faultline.platforms.errors import PlatformError
 from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_from_properties
 
-_Thing = TypeVar("_Thing")
+_Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 
 Hop = tuple[str, tuple[str, ...]]
@@ -32,6 +32,11 @@ class GpuHost:
     pod: int
     host: int = -1
     rack: int = -1
+
+    @property
+    def server(self) -> int:
+        """Number of its server; a domain is one server if the file names none."""
+        return self.domain if self.host < 0 else self.host
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,8 @@ class Platform:
 
     @property
     def hosts(self) -> dict[int, tuple[GpuHost, ...]]:
-        """The GPU hosts of every server; a domain is one server if the file names none."""
-        return _grouped(self.gpus, lambda gpu: gpu.domain if gpu.host < 0 else gpu.host)
+        """The GPU hosts of each server."""
+        return _grouped(self.gpus, lambda gpu: gpu.server)
 
     def memory_of(self, gpu: str) -> str | None:
         """Return the door of a GPU to the memory of its host, if the platform models it."""
@@ -158,31 +163,29 @@ class Platform:
         before: dict[str, tuple[str, tuple[str, ...]]] = {}
         queue = [(0, source)]
         while queue:
-            cost, here = heapq.heappop(queue)
-            if here == destination:
+            cost, point = heapq.heappop(queue)
+            if point == destination:
                 cables: list[tuple[str, ...]] = []
-                while here != source:
-                    here, cable = before[here]
+                while point != source:
+                    point, cable = before[point]
                     cables.append(cable)
                 return Route(tuple(self.links[name] for way in reversed(cables) for name in way))
             # No route through this point can be shorter than the known one.
-            if cost > costs[here] or cost + 1 >= costs.get(destination, cost + 2):
+            if cost > costs[point] or cost + 1 >= costs.get(destination, cost + 2):
                 continue
-            for neighbour, cable in (*self.edges[here], *self.flow_routes.get(here, ())):
+            for neighbour, cable in (*self.edges[point], *self.flow_routes.get(point, ())):
                 if cost + len(cable) < costs.get(neighbour, 1 << 60):
                     costs[neighbour] = cost + len(cable)
-                    before[neighbour] = (here, cable)
+                    before[neighbour] = (point, cable)
                     heapq.heappush(queue, (costs[neighbour], neighbour))
         raise PlatformError(f"no route leads from {source!r} to {destination!r}", str(self.path))
 
 
-def _grouped(
-    things: Iterable[_Thing], key: Callable[[_Thing], _Key]
-) -> dict[_Key, tuple[_Thing, ...]]:
-    found: dict[_Key, list[_Thing]] = {}
-    for thing in things:
-        found.setdefault(key(thing), []).append(thing)
-    return {name: tuple(members) for name, members in found.items()}
+def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, tuple[_Item, ...]]:
+    groups: dict[_Key, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return {name: tuple(members) for name, members in groups.items()}
 
 
 def _summary(name: str, links: Sequence[Link]) -> LinkClass:

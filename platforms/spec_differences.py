@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -44,24 +45,24 @@ def platform_differences(
     platform: Platform, expected: Platform, other: str = "the spec"
 ) -> list[Difference]:
     """Return the differences of a platform from another one, which the texts call `other`."""
-    effects: dict[str, Effect] = {}
-    for one in (expected, platform):
-        effects |= _effects(one)
+    effects = _effects(expected) | _effects(platform)
+
+    def named(kind: str, names: Iterable[str]) -> dict[str, Effect]:
+        return {f"{kind} {name}": effects.get(name, "none") for name in names}
+
+    gpus, stated = ({gpu.name: gpu for gpu in each.gpus} for each in (platform, expected))
+    gpu_names = named("GPU", platform.gpu_names), named("GPU", expected.gpu_names)
+    switches = named("switch", platform.switches), named("switch", expected.switches)
+    links = named("link", platform.links), named("link", expected.links)
     return [
-        *_counts("GPU", platform.gpu_names, expected.gpu_names, effects, other),
-        *_counts("switch", platform.switches, expected.switches, effects, other),
-        *_counts("link", platform.links, expected.links, effects, other),
+        *_one_sided(*gpu_names, other),
+        *_one_sided(*switches, other),
+        *_one_sided(*links, other),
         *_values(platform.links, expected.links, _LINK_VALUES, effects, other),
-        *_values(
-            _gpus(platform),
-            _gpus(expected),
-            _SPEED,
-            dict.fromkeys(platform.gpu_names, "compute"),
-            other,
-        ),
+        *_values(gpus, stated, _SPEED, dict.fromkeys(platform.gpu_names, "compute"), other),
         # Routes follow cables, so the place properties of a GPU have no effect.
-        *_values(_gpus(platform), _gpus(expected), _PLACE, {}, other),
-        *_cables(platform, expected, other),
+        *_values(gpus, stated, _PLACE, {}, other),
+        *_one_sided(_cables(platform), _cables(expected), other),
     ]
 
 
@@ -80,10 +81,6 @@ _PLACE: Mapping[str, Callable[[GpuHost], str]] = {
     "leaf": lambda gpu: gpu.leaf,
 }
 _ORDER: tuple[Effect, ...] = ("network", "scale-up", "compute", "memory", "none")
-
-
-def _gpus(platform: Platform) -> Mapping[str, GpuHost]:
-    return {gpu.name: gpu for gpu in platform.gpus}
 
 
 def _effects(platform: Platform) -> dict[str, Effect]:
@@ -108,72 +105,55 @@ def _effect_between(platform: Platform, *ends: str) -> Effect:
     return "scale-up" if xml_names.NVSWITCH in kinds else "network"
 
 
-def _counts(
-    what: str,
-    names: Iterable[str],
-    expected: Iterable[str],
-    effects: Mapping[str, Effect],
-    other: str,
+def _one_sided(
+    platform: Mapping[str, Effect], expected: Mapping[str, Effect], other: str
 ) -> list[Difference]:
-    has, should = set(names), set(expected)
+    """Return a line for the missing parts and one for the additional parts, with the first part."""
     differences = []
-    for verb, found in (("is missing", should - has), (f"is not in {other}", has - should)):
-        if found:
-            first, *others = sorted(found)
-            more = f" (and {len(others)} more)" if others else ""
-            effect = min((effects.get(name, "none") for name in found), key=_ORDER.index)
-            differences.append(Difference(f"{what} {first}{more} {verb}", effect))
+    for verb, parts, effects in (
+        ("is missing", expected.keys() - platform.keys(), expected),
+        (f"is not in {other}", platform.keys() - expected.keys(), platform),
+    ):
+        if parts:
+            more = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+            effect = min((effects[part] for part in parts), key=_ORDER.index)
+            differences.append(Difference(f"{min(parts)}{more} {verb}", effect))
     return differences
 
 
 def _values(
-    found: Mapping[str, object],
+    parts: Mapping[str, object],
     expected: Mapping[str, object],
     readers: Mapping[str, Callable[..., str]],
     effects: Mapping[str, Effect],
     other: str,
 ) -> list[Difference]:
     """Return a line for each class of parts and each value that differs, with the first part."""
-    changed: dict[tuple[str, str, Effect], list[tuple[str, str, str]]] = {}
-    for name in sorted(found.keys() & expected.keys()):
-        if found[name] == expected[name]:
+    changed: dict[tuple[str, str, Effect], list[str]] = {}
+    for name in sorted(parts.keys() & expected.keys()):
+        if parts[name] == expected[name]:
             continue
         for value, read in readers.items():
-            has, should = read(found[name]), read(expected[name])
-            if has != should:
+            actual, stated = read(parts[name]), read(expected[name])
+            if actual != stated:
                 case = link_class(name), value, effects.get(name, "none")
-                changed.setdefault(case, []).append((name, has, should))
-    of_class: dict[str, int] = {}
-    for name in expected:
-        of_class[link_class(name)] = of_class.get(link_class(name), 0) + 1
+                text = f"{name}: {value} is {actual}, {other} says {stated}"
+                changed.setdefault(case, []).append(text)
+    numbers = Counter(map(link_class, expected))
     lines = []
-    for (kind, value, effect), cases in changed.items():
-        name, has, should = cases[0]
-        many = f" ({len(cases)} of {of_class[kind]} {kind} differ)" if len(cases) > 1 else ""
-        text = f"{name}: {value} is {has}, {other} says {should}{many}"
-        lines.append(Difference(text, effect))
+    for (kind, _, effect), texts in changed.items():
+        more = f" ({len(texts)} of {numbers[kind]} {kind} differ)" if len(texts) > 1 else ""
+        lines.append(Difference(texts[0] + more, effect))
     return lines
 
 
-def _cables(platform: Platform, expected: Platform, other: str) -> list[Difference]:
-    has, should = (
-        {
-            (name, *hop)
-            for routes in (one.edges, one.flow_routes)
-            for name, hops in routes.items()
-            for hop in hops
-        }
-        for one in (platform, expected)
-    )
-    differences = []
-    for verb, found, where in (
-        ("is missing", should - has, expected),
-        (f"is not in {other}", has - should, platform),
-    ):
-        if found:
-            source, destination, links = min(found)
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            text = f"route {source} to {destination} over {', '.join(links)}{more} {verb}"
-            effect = min((_effect_between(where, *cable[:2]) for cable in found), key=_ORDER.index)
-            differences.append(Difference(text, effect))
-    return differences
+def _cables(platform: Platform) -> dict[str, Effect]:
+    """Return the effect of each cable and flow route, by a text of its ends and links."""
+    return {
+        f"route {source} to {destination} over {', '.join(links)}": _effect_between(
+            platform, source, destination
+        )
+        for routes in (platform.edges, platform.flow_routes)
+        for source, hops in routes.items()
+        for destination, links in hops
+    }

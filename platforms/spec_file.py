@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 _Location = tuple[str | int, ...]
 
 
-def load_spec(path: str | Path) -> ClusterSpec:
-    """Read a cluster spec from a TOML file.
+def load_spec(path: str | Path, overrides: Mapping[str, object] | None = None) -> ClusterSpec:
+    """Read a cluster spec from a TOML file; `overrides` change some of its keys.
 
     Raises
     ------
@@ -29,7 +29,11 @@ def load_spec(path: str | Path) -> ClusterSpec:
         The file is missing, is no TOML, or has a wrong value. The message names file, line and key.
     """
     mapping, text = read_toml(path)
-    return spec_from_mapping(mapping, str(path), text)
+    if not overrides:
+        return spec_from_mapping(mapping, str(path), text)
+    # No text, hence no line numbers: they would point to a replaced value.
+    where = f"{path} with {', '.join(f'{key}={value}' for key, value in overrides.items())}"
+    return spec_from_mapping(with_overrides(mapping, overrides, where), where)
 
 
 def read_toml(path: str | Path) -> tuple[dict[str, Any], str]:
@@ -93,8 +97,7 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 
 def _explain(error: ValidationError) -> tuple[_Location, str]:
     """Return the place and the explanation of the first error, unknown keys before missing ones."""
-    found = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    first = found[0]
+    first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
     location: _Location = first["loc"]
     kind = first["type"]
     if kind == "extra_forbidden":
@@ -158,28 +161,18 @@ def _toml_value(text: str) -> object:
         return text
 
 
-def load_spec_with(path: str | Path, overrides: Mapping[str, object]) -> ClusterSpec:
-    """Read a spec from a TOML file, with some of its keys changed."""
-    if not overrides:
-        return load_spec(path)
-    # No text, hence no line numbers: they would point to a replaced value.
-    where = f"{path} with {', '.join(f'{key}={value}' for key, value in overrides.items())}"
-    mapping, _ = read_toml(path)
-    return spec_from_mapping(with_overrides(mapping, overrides, where), where)
-
-
 def _full_key(key: str, where: str, is_plane: bool) -> str:
     if key == "groups" and is_plane:
         return "scale_up.domains"
-    leaves = [known for known, table in known_keys().items() if table is None]
+    leaves = [name for name, table in known_keys().items() if table is None]
     if key in leaves:
         return key
-    found = [known for known in leaves if known.rpartition(".")[2] == key]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise PlatformError(f"key {key!r} is ambiguous: write {' or '.join(found)}", where)
-    short = {known.rpartition(".")[2] for known in leaves}
+    candidates = [leaf for leaf in leaves if leaf.rpartition(".")[2] == key]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise PlatformError(f"key {key!r} is ambiguous: write {' or '.join(candidates)}", where)
+    short = {leaf.rpartition(".")[2] for leaf in leaves}
     raise PlatformError(f"key {key!r} is unknown{nearest(key, {*leaves, *short})}", where)
 
 
@@ -207,8 +200,8 @@ def spec_from_properties(properties: Mapping[str, str], where: str) -> ClusterSp
         for part in tables:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
-                what = f"property {name!r}: {part} is a value there already; leave one of them out"
-                raise PlatformError(what, where)
+                what = f"{part} is a value in another property; remove one of them"
+                raise PlatformError(f"property {name!r}: {what}", where)
         table[last] = _value(key, text)
     return spec_from_mapping(mapping, where) if mapping else None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from faultline.platforms.platform_data import Hop, Platform
 
@@ -20,7 +19,6 @@ _Part = tuple[object, ...]
 _Label = object
 _Cable = tuple[str, str, tuple[str, ...]]
 _WHOLE: _Part = ()
-_Key = TypeVar("_Key")
 
 
 class Symmetry:
@@ -32,48 +30,49 @@ class Symmetry:
 
     def __init__(self, platform: Platform) -> None:
         self._owner: dict[str, _Part] = {}
-        self._place: dict[str, int] = {}
-        self._nodes: dict[_Part, list[str]] = {}
-        self._kind: dict[_Part, int] = {}
-        self._alike: dict[tuple[_Part, int], list[_Part]] = defaultdict(list)
-        if not platform.flow_routes:
-            parts = _Parts(platform)
-            parts.compare(self._nodes, self._kind)
-            if _has_unique_routes(platform, self._first_of_each(platform, parts.owner)):
-                self._owner = parts.owner
-                for part, kind in self._kind.items():
-                    self._alike[part[:-1], kind].append(part)
-                for part, nodes in self._nodes.items():
-                    places = ((place, name) for place, name in enumerate(nodes))
-                    self._place.update({n: at for at, n in places if self._owner[n] == part})
+        self._identical: dict[tuple[_Part, int], list[_Part]] = defaultdict(list)
+        if platform.flow_routes:
+            return
+        parts = _Parts(platform)
+        self._nodes, self._kind = parts.compared()
+        self._index = {
+            name: index
+            for part, nodes in self._nodes.items()
+            for index, name in enumerate(nodes)
+            if parts.owner[name] == part
+        }
+        if _has_unique_routes(platform, self._first_of_each(platform, parts.owner)):
+            self._owner = parts.owner
+            for part, kind in self._kind.items():
+                self._identical[part[:-1], kind].append(part)
 
     def stand_ins(self, hosts: Iterable[str]) -> dict[str, str]:
         """Return the host that represents each host: it is in the first of the identical parts.
 
         The result depends on the order of `hosts`.
         """
-        found: dict[str, str] = {}
-        taken: dict[_Part, _Part] = {_WHOLE: _WHOLE}
+        representatives: dict[str, str] = {}
+        stand_in: dict[_Part, _Part] = {_WHOLE: _WHOLE}
         used: Counter[tuple[_Part, int]] = Counter()
         for host in hosts:
             owner = self._owner.get(host, _WHOLE)
             for depth in range(1, len(owner) + 1):
                 part = owner[:depth]
-                if part not in taken:
-                    among = taken[part[:-1]], self._kind[part]
-                    taken[part] = self._alike[among][used[among]]
-                    used[among] += 1
-            found[host] = self._nodes[taken[owner]][self._place[host]] if owner else host
-        return found
+                if part not in stand_in:
+                    candidates = stand_in[part[:-1]], self._kind[part]
+                    stand_in[part] = self._identical[candidates][used[candidates]]
+                    used[candidates] += 1
+            nodes = self._nodes[stand_in[owner]] if owner else None
+            representatives[host] = nodes[self._index[host]] if nodes else host
+        return representatives
 
     def _first_of_each(self, platform: Platform, owner: Mapping[str, _Part]) -> list[str]:
         """Return one host per kind of place: the hosts of identical parts appear once."""
         first: dict[object, str] = {}
-        places = {part: {n: at for at, n in enumerate(ns)} for part, ns in self._nodes.items()}
         for host in _hosts_of_flows(platform):
             part = owner.get(host, _WHOLE)
             kinds = tuple(self._kind[part[:depth]] for depth in range(1, len(part) + 1))
-            first.setdefault((kinds, places[part][host] if part else host), host)
+            first.setdefault((kinds, self._index[host] if part else host), host)
         return list(first.values())
 
 
@@ -115,37 +114,40 @@ class _Parts:
         }
         front = list(owner)
         while front:
-            found: dict[str, _Part] = {}
+            reached: dict[str, _Part] = {}
             for name in front:
                 for _, neighbour, _ in self.cables[name]:
                     if neighbour not in owner:
-                        known = found.get(neighbour, owner[name])
-                        found[neighbour] = _common(known, owner[name])
-            owner.update(found)
-            front = list(found)
+                        known = reached.get(neighbour, owner[name])
+                        reached[neighbour] = _common(known, owner[name])
+            owner.update(reached)
+            front = list(reached)
         return owner
 
-    def compare(self, nodes: dict[_Part, list[str]], kinds: dict[_Part, int]) -> None:
-        """Fill in the nodes of each part, in the order of the search, and its kind.
+    def compared(self) -> tuple[dict[_Part, list[str]], dict[_Part, int]]:
+        """Return the nodes of each part, in the order of the search, and its kind.
 
         Identical parts have the same kind.
         """
+        nodes: dict[_Part, list[str]] = {}
+        kinds: dict[_Part, int] = {}
         numbers: dict[object, int] = {}
         labels: dict[_Part, tuple[dict[str, int], dict[str, int]]] = {}
         for part in sorted(self.inside, key=len):
             above = [labels[part[:depth]] for depth in range(len(part) - 1, 0, -1)]
             nodes[part], of_links, cables = self._described(part, above)
-            labels[part] = {name: at for at, name in enumerate(nodes[part])}, of_links
+            labels[part] = {name: index for index, name in enumerate(nodes[part])}, of_links
             kinds[part] = numbers.setdefault(cables, len(numbers))
+        return nodes, kinds
 
     def _described(
         self, part: _Part, above: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]
     ) -> tuple[list[str], dict[str, int], object]:
         """Return nodes and links of a part, numbered in search order, and all its cables."""
-        inside, depth, roles_of = self.inside[part], len(part), self.platform.roles
-        own = set(inside)
-        order, of_links = [n for n in inside if roles_of.get(n) == "gpu"], dict[str, int]()
-        places = {name: at for at, name in enumerate(order)}
+        inside, depth, roles_of = set(self.inside[part]), len(part), self.platform.roles
+        order = [name for name in self.inside[part] if roles_of.get(name) == "gpu"]
+        of_links: dict[str, int] = {}
+        indices = {name: index for index, name in enumerate(order)}
         cables: list[object] = []
 
         def label_of_link(link: str) -> _Label:
@@ -155,13 +157,13 @@ class _Parts:
 
         for name in order:
             for way, neighbour, links in self.cables[name]:
-                if neighbour in own and neighbour not in places:
-                    places[neighbour] = len(order)
+                if neighbour in inside and neighbour not in indices:
+                    indices[neighbour] = len(order)
                     order.append(neighbour)
-                at: _Label = places.get(neighbour)
-                if at is None:
-                    at = _outside(neighbour, [inside for inside, _ in above])
-                cables.append((places[name], way, at, tuple(map(label_of_link, links))))
+                end: _Label = indices.get(neighbour)
+                if end is None:
+                    end = _outside(neighbour, [nodes for nodes, _ in above])
+                cables.append((indices[name], way, end, tuple(map(label_of_link, links))))
         values = tuple(
             (link.bandwidth_bytes_per_s, link.latency_s, link.sharing)
             for link in map(self.platform.links.__getitem__, of_links)
@@ -178,12 +180,12 @@ def _outside(name: str, above: Sequence[Mapping[str, int]]) -> _Label:
     return name
 
 
-def _common(one: _Part, other: _Part) -> _Part:
+def _common(first: _Part, second: _Part) -> _Part:
     """Return the smallest part that contains both."""
     depth = 0
-    while depth < min(len(one), len(other)) and one[depth] == other[depth]:
+    while depth < min(len(first), len(second)) and first[depth] == second[depth]:
         depth += 1
-    return one[:depth]
+    return first[:depth]
 
 
 def _has_unique_routes(platform: Platform, sources: Iterable[str]) -> bool:
@@ -202,15 +204,15 @@ def _shortest_ways(edges: Mapping[str, tuple[Hop, ...]], source: str) -> dict[st
     costs, ways = {source: 0}, {source: 1}
     queue, done = [(0, source)], set[str]()
     while queue:
-        cost, here = heapq.heappop(queue)
-        if here in done:
+        cost, node = heapq.heappop(queue)
+        if node in done:
             continue
-        done.add(here)
-        for neighbour, cable in edges[here]:
-            there = cost + len(cable)
-            if there < costs.get(neighbour, there + 1):
-                costs[neighbour], ways[neighbour] = there, ways[here]
-                heapq.heappush(queue, (there, neighbour))
-            elif there == costs[neighbour] and neighbour not in done:
-                ways[neighbour] += ways[here]
+        done.add(node)
+        for neighbour, cable in edges[node]:
+            length = cost + len(cable)
+            if length < costs.get(neighbour, length + 1):
+                costs[neighbour], ways[neighbour] = length, ways[node]
+                heapq.heappush(queue, (length, neighbour))
+            elif length == costs[neighbour] and neighbour not in done:
+                ways[neighbour] += ways[node]
     return ways

@@ -9,12 +9,12 @@ is idle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from faultline.platforms import xml_names
 from faultline.platforms.errors import PlatformError
-from faultline.platforms.spec import ClusterSpec, ScaleOut
+from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.spec_file import spec_from_mapping
 from faultline.platforms.units import BANDWIDTH, SIZE, Kind, format_quantity
 
@@ -101,14 +101,14 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
         nics_below_leaf.setdefault(place.leaf, set()).add(place.nic)
 
     nic = nic_bandwidth_bytes_per_s(spec)
-    found: list[Trunk] = []
+    trunks: list[Trunk] = []
     into_pod: dict[int, float] = {}
     for leaf, nics in nics_below_leaf.items():
         pod = leaf_pod[leaf]
         width = len(nics) * nic / out.oversubscription[0]
         if out.keeps_flows_on_one_spine:
             width /= out.spines or 1
-            found += [
+            trunks += [
                 Trunk(xml_names.spine_link(leaf, spine), leaf, spine, width)
                 for spine in top_switches(spec)
             ]
@@ -116,14 +116,14 @@ def trunks(spec: ClusterSpec) -> list[Trunk]:
         if out.failed_spines:
             width *= len(out.spines_left) / (out.spines or 1)
         above = f"pod-{pod:05d}" if three_levels else xml_names.TOP_SWITCH
-        found.append(Trunk(f"up_{leaf}", leaf, above, width))
+        trunks.append(Trunk(f"up_{leaf}", leaf, above, width))
         into_pod[pod] = into_pod.get(pod, 0.0) + width
     if three_levels:
         for pod, width in into_pod.items():
             switch = f"pod-{pod:05d}"
             narrowed = width / out.oversubscription[1]
-            found.append(Trunk(f"up_{switch}", switch, xml_names.TOP_SWITCH, narrowed))
-    return found
+            trunks.append(Trunk(f"up_{switch}", switch, xml_names.TOP_SWITCH, narrowed))
+    return trunks
 
 
 def rail_plane(spec: ClusterSpec) -> ClusterSpec:
@@ -204,37 +204,27 @@ def spine_routes(spec: ClusterSpec) -> Iterator[tuple[GpuPlace | None, GpuPlace 
 
     Flows inside a domain take NVLink. Flows below one leaf switch do not reach a spine.
     """
-    places = list(gpu_places(spec))
-    choice = _SpineChoice(spec.scale_out, places)
+    out, places = spec.scale_out, list(gpu_places(spec))
+    spines = out.spines_left
+    # In the order of leaf switches, so that the GPUs below one take the spines in turn.
+    by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
+    numbers = {place: number for number, place in enumerate(by_leaf)}
+
+    def spine(source: GpuPlace | None, destination: GpuPlace | None) -> int:
+        # The storage has many servers, so the client determines the spine both ways.
+        if out.routing == "d-mod-k" and (gpu := destination or source):
+            return spines[numbers[gpu] % len(spines)]
+        ends = host_name(source), host_name(destination)
+        return spines[hashed(*ends, len(spines), out.routing_seed or 0)]
+
     for source in places:
         for destination in places:
             if source.domain != destination.domain and source.leaf != destination.leaf:
-                yield source, destination, choice.of(source, destination)
-        yield source, None, choice.of(source, None)
-        yield None, source, choice.of(None, source)
-
-
-class _SpineChoice:
-    """Selects the spine of each flow among those left, by the fabric's routing."""
-
-    def __init__(self, out: ScaleOut, places: Iterable[GpuPlace]) -> None:
-        self._out = out
-        self._left = out.spines_left
-        # In the order of leaf switches, so that the GPUs below one take the spines in turn.
-        by_leaf = sorted(places, key=lambda place: (place.leaf, place.index))
-        self._numbers = {place.index: number for number, place in enumerate(by_leaf)}
-
-    def of(self, source: GpuPlace | None, destination: GpuPlace | None) -> int:
-        """Return the number of the spine; as an end, None is the storage."""
-        if self._out.routing == "d-mod-k":
-            # The storage has many servers, so the client determines the spine both ways.
-            gpu = destination or source
-            return self._left[(self._numbers[gpu.index] if gpu else 0) % len(self._left)]
-        seed = self._out.routing_seed or 0
-        ends = host_name(source), host_name(destination)
-        return self._left[hashed(*ends, len(self._left), seed)]
+                yield source, destination, spine(source, destination)
+        yield source, None, spine(source, None)
+        yield None, source, spine(None, source)
 
 
 def host_name(place: GpuPlace | None) -> str:
-    """Return the name of an end of a flow; None is the storage."""
+    """Return the host name of an end of a flow; None is the storage."""
     return place.name if place else xml_names.STORAGE_HOST

@@ -19,7 +19,7 @@ from faultline.platforms.network_model import ENGINE_CONFIGURATION
 
 # SimGrid's parser ends the process at a depth of 1,000 elements.
 _DEEPEST = 100
-# Its buffer for the attributes of all open elements has a million bytes.
+# The parser's buffer for the attributes of all open elements has a million bytes.
 _LONGEST = 4_000
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([^"']*)["']""")
 
@@ -45,14 +45,17 @@ class Element:
             raise PlatformError(f"<{self.tag}> has no {name!r}", self.place)
         return self.attributes[name]
 
-    def all(self, tag: str) -> Iterator[Element]:
-        """Yield every element of a tag below this one, in the order of the file."""
-        waiting = self.children[::-1]
+    def walk(self) -> Iterator[Element]:
+        """Yield this element and all below it, in the order of the file."""
+        waiting = [self]
         while waiting:
             element = waiting.pop()
-            if element.tag == tag:
-                yield element
+            yield element
             waiting += element.children[::-1]
+
+    def all(self, tag: str) -> Iterator[Element]:
+        """Yield every element of a tag, in the order of the file."""
+        return (element for element in self.walk() if element.tag == tag)
 
 
 Listed = Mapping[str, tuple[str, ...]]
@@ -62,11 +65,11 @@ Listed = Mapping[str, tuple[str, ...]]
 def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Element:
     """Parse an XML document and return its root; by default, a platform of SimGrid.
 
-    The document may have plain elements and attributes in UTF-8, of bounded depth and length:
-    SimGrid's parser reads these in the same way. Parsing stops at the first element that is not
-    listed, so a large file of other elements takes no memory.
+    The document may have plain elements and attributes in UTF-8, of bounded depth and length,
+    because SimGrid's parser reads these in the same way. Parsing stops at the first element that is
+    not listed, so a large file of other elements takes no memory.
     """
-    known = _INSIDE if listed is None else listed
+    allowed = _INSIDE if listed is None else listed
     _check_encoding(content, where)
     parser = expat.ParserCreate("UTF-8")
     parser.buffer_text = True
@@ -80,8 +83,8 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
         if len(open_elements) > _DEEPEST:
             refuse(f"elements are nested more than {_DEEPEST} deep: flatten them")
         inside = open_elements[-1].tag
-        if tag not in known[inside]:
-            refuse(_not_allowed(tag, inside, known[inside]))
+        if tag not in allowed[inside]:
+            refuse(_not_allowed(tag, inside, allowed[inside]))
         for name, value in attributes.items():
             if len(value) > _LONGEST:
                 refuse(f"{name} has {len(value):,} characters: write at most {_LONGEST:,}")
@@ -115,12 +118,12 @@ def parse_xml(content: bytes, where: str, listed: Listed | None = None) -> Eleme
     return document.children[0]
 
 
-def _not_allowed(tag: str, inside: str, listed: tuple[str, ...]) -> str:
-    known = ", ".join(f"<{one}>" for one in listed) or "nothing"
+def _not_allowed(tag: str, inside: str, allowed: tuple[str, ...]) -> str:
+    listed = ", ".join(f"<{name}>" for name in allowed) or "nothing"
     if not inside:
-        what = "a SimGrid platform" if listed == _INSIDE[""] else "such a file"
-        return f"starts with <{tag}>: {what} starts with {known}"
-    return f"<{tag}> is not allowed in <{inside}>: allowed are {known}"
+        what = "a SimGrid platform" if allowed == _INSIDE[""] else "such a file"
+        return f"starts with <{tag}>: {what} starts with {listed}"
+    return f"<{tag}> is not allowed in <{inside}>: allowed are {listed}"
 
 
 def _check_encoding(content: bytes, where: str) -> None:
@@ -139,18 +142,16 @@ def _check_encoding(content: bytes, where: str) -> None:
         raise PlatformError(f"has the encoding {name!r}: {remedy}", f"{where}:1")
 
 
-_POINT = ("prop",)
-_WAY = ("link_ctn",)
 _INSIDE: Listed = {
     "": ("platform",),
     "platform": ("config", "zone"),
     "config": ("prop",),
     "zone": ("prop", "zone", "host", "router", "link", "route", "zoneRoute"),
-    "host": _POINT,
-    "router": _POINT,
-    "link": _POINT,
-    "route": _WAY,
-    "zoneRoute": _WAY,
+    "host": ("prop",),
+    "router": ("prop",),
+    "link": ("prop",),
+    "route": ("link_ctn",),
+    "zoneRoute": ("link_ctn",),
     "prop": (),
     "link_ctn": (),
 }
@@ -166,8 +167,12 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "prop": ("id", "value"),
     "link_ctn": ("id", "direction"),
 }
-_VERSIONS = ("4", "4.0", "4.1")
-_ROUTINGS = ("Full", "Dijkstra", "DijkstraCache")
+_CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "platform": ("version", ("4", "4.0", "4.1")),
+    "zone": ("routing", ("Full", "Dijkstra", "DijkstraCache")),
+    "route": ("symmetrical", ("YES", "NO")),
+    "zoneRoute": ("symmetrical", ("YES", "NO")),
+}
 _PRECISIONS = ("precision/timing", "precision/work-amount")
 _COARSEST = 1e-3
 _MOST_CORES = 100_000
@@ -175,13 +180,10 @@ _MOST_CORES = 100_000
 
 def check_elements(root: Element) -> None:
     """Refuse every attribute and option that is not on the list."""
-    waiting = [root]
-    while waiting:
-        element = waiting.pop()
+    for element in root.walk():
         _check(element)
         if element.tag == "config":
             _check_options(element)
-        waiting.extend(reversed(element.children))
 
 
 def _check(element: Element) -> None:
@@ -193,13 +195,7 @@ def _check(element: Element) -> None:
                 f"allowed are {', '.join(_ATTRIBUTES[tag])}",
                 place,
             )
-    choices = {
-        "platform": ("version", _VERSIONS),
-        "zone": ("routing", _ROUTINGS),
-        "route": ("symmetrical", ("YES", "NO")),
-        "zoneRoute": ("symmetrical", ("YES", "NO")),
-    }
-    name, values = choices.get(tag, ("", ()))
+    name, values = _CHOICES.get(tag, ("", ()))
     given = attributes.get(name)
     if given is None and tag in ("platform", "zone"):
         raise PlatformError(f"<{tag}> has no {name!r}: write one of {', '.join(values)}", place)

@@ -92,7 +92,7 @@ class Response:
         """Return when the next straggler is found, in seconds of simulated time."""
         if self._settings is None:
             return inf
-        after_s = self._settings.policy.found_after_s
+        after_s = self._settings.policy.located_after_s
         times = (part.time_s + after_s for part in self._present())
         return min((time_s for time_s in times if time_s > now_s), default=inf)
 
@@ -159,7 +159,7 @@ class Response:
 
     def _found(self, now_s: float) -> list[Failure]:
         assert self._settings is not None
-        after_s = self._settings.policy.found_after_s
+        after_s = self._settings.policy.located_after_s
         return [part for part in self._present() if part.time_s + after_s <= now_s]
 
     def _with(self, remedy: Remedy, found: Sequence[Failure]) -> MitigationState:

@@ -1,4 +1,4 @@
-"""What a fault-tolerance scheme decides: a module a scheme, its closed forms beside it.
+"""The decisions of fault-tolerance schemes: one module per scheme, its closed forms beside it.
 
-Nothing in here knows a clock, a network, a file or a random number.
+Schemes use no clock, network, file or random number.
 """

@@ -1,11 +1,11 @@
 """Bamboo: each node also holds the next stage of its pipeline, and computes it if that node fails.
 
 Thorpe et al. 2023 (Bamboo, NSDI 2023). The groups of the job are its data-parallel pipelines. When
-a node is lost, the node before it (the last one before the first) does the work of both, and the
-pipeline holds a local rendezvous. The overloaded node slows its pipeline until the next global
-rendezvous, which spreads the work over all available nodes. A second loss that involves an
-overloaded node is fatal to the pipeline: all groups hold a global rendezvous at once. So does each
-loss if two stages do not fit into a GPU.
+a node is lost, the node before it (in a ring: the last one for the first) does the work of both,
+and the pipeline holds a local rendezvous. The overloaded node slows its pipeline until the next
+global rendezvous, which spreads the work over all available nodes. A second loss that involves an
+overloaded node is fatal to the pipeline: all groups hold a global rendezvous at once. If two stages
+do not fit into a GPU, each loss causes a global rendezvous.
 
 The stated time of a step without failures includes the redundant computation. If steps are
 simulated on the platform, shadows compute the forward pass of the next stage after their own.
@@ -57,20 +57,20 @@ def _with_shadows(
     stages: tuple[StageShare, ...], lost: frozenset[tuple[int, int]]
 ) -> tuple[StageShare, ...]:
     """Return stages in which shadows do the work of lost nodes."""
-    doers = []
+    workers = []
     for place in range(len(stages)):
         before = place
         while (stages[before].group, stages[before].node) in lost and place - before < len(stages):
             before -= 1
-        doers.append(stages[before][:2])
+        workers.append(stages[before][:2])
     shares = []
-    for place, (stage, doer) in enumerate(zip(stages, doers, strict=True)):
+    for place, (stage, worker) in enumerate(zip(stages, workers, strict=True)):
         after = (place + 1) % len(stages)
         # A node with two stages shadows no third one, and shadow work is not doubled.
-        shadows = doers.count(doer) == 1 and after != place
-        group, node = doer
-        shadow = after if shadows else None
-        shares.append(stage._replace(group=group, node=node, shadows=shadow))
+        has_shadow = workers.count(worker) == 1 and after != place
+        group, node = worker
+        shadows = after if has_shadow else None
+        shares.append(stage._replace(group=group, node=node, shadows=shadows))
     return tuple(shares)
 
 
@@ -107,11 +107,11 @@ class Bamboo(PipelineScheme):
         """Let shadows work, or re-form all pipelines if a shadow is lost as well."""
         if not self._enough():
             return WipeOut(tuple(missing))
-        struck = {group: set(self._newly.get(group, ())) for group in self._interrupted(missing)}
+        losses = {group: set(self._newly.get(group, ())) for group in self._interrupted(missing)}
         self._newly.clear()
         self._plan = None
-        recovery = self._recovery(struck) if struck else None
-        return Continue((), dict.fromkeys(struck, 1), 0, tuple(missing), recovery)
+        recovery = self._recovery(losses) if losses else None
+        return Continue((), dict.fromkeys(losses, 1), 0, tuple(missing), recovery)
 
     def on_repair(self, hit: Hit) -> Recovery | None:
         """Re-form pipelines with the returned nodes, in a global rendezvous."""
@@ -121,10 +121,10 @@ class Bamboo(PipelineScheme):
         self._shadowed.clear()
         return replace(self._global_rendezvous(), is_expected=True)
 
-    def _recovery(self, struck: Mapping[int, set[int]]) -> Recovery:
-        """Return the recovery from losses, and record the overloaded nodes."""
-        fatal = any(self._is_fatal(group, newly) for group, newly in struck.items())
-        for group, newly in struck.items():
+    def _recovery(self, losses: Mapping[int, set[int]]) -> Recovery:
+        """Return the recovery from lost stages, by group, and record the overloaded nodes."""
+        fatal = any(self._is_fatal(group, newly) for group, newly in losses.items())
+        for group, newly in losses.items():
             self._shadowed.setdefault(group, set()).update(newly)
         overloaded = sum(map(len, self._shadowed.values()))
         if not self._has_shadows:
@@ -144,7 +144,7 @@ class Bamboo(PipelineScheme):
         return Recovery("re-form", moves=tuple(moves))
 
     def _is_fatal(self, group: int, newly: set[int]) -> bool:
-        """Return whether a node is lost that does, or would have to do, another's work.
+        """Return whether a lost node did, or would have to do, the work of another node.
 
         Stages that were lost before the last global rendezvous are already redistributed.
         """
@@ -184,10 +184,15 @@ class Bamboo(PipelineScheme):
         ]
         least = min(self.shape.least_stages, self.shape.stages)
         pipelines = formed(regrouped(nodes_at_rendezvous, least), self.groups, self.shape)
-        nodes = ({stage[:2] for stage in one.stages} if shadowed else () for one in pipelines)
         return tuple(
-            replace(one, stages=_with_shadows(one.stages, shadowed.intersection(mine)))
-            for one, mine in zip(pipelines, nodes, strict=True)
+            replace(
+                pipeline,
+                # Only the nodes of the pipeline, so that equal pipelines are found in the cache.
+                stages=_with_shadows(
+                    pipeline.stages, shadowed.intersection(stage[:2] for stage in pipeline.stages)
+                ),
+            )
+            for pipeline in pipelines
         )
 
     def _enough(self) -> bool:

@@ -8,8 +8,8 @@ A scheme is one module in this package with one `Strategy` subclass. The registr
       on_failures(groups)     these members were missing in an all-reduce: continue or restart?
       on_return(groups)       these dropped groups have returned, at a checkpoint
 
-A scheme that uses the rest of a damaged group also receives each broken component: ``on_hit``
-before ``on_failures``, and ``on_repair`` after the repair.
+A scheme that continues with the working parts of a damaged group also receives each broken
+component: ``on_hit`` before ``on_failures``, and ``on_repair`` after the repair.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class StepPlan(NamedTuple):
 
     @property
     def approximate_share(self) -> float:
-        """Share of the gradients of stages that are approximate."""
+        """Share of the stages' gradients that are approximate."""
         if not self.approximate:
             return 0.0
         return len(self.approximate) / (self.stages * (len(self.members) - len(self.idle)))
@@ -121,10 +121,10 @@ class Hit(NamedTuple):
 
 
 def remaining_members(members: tuple[int, ...], dropped: Sequence[int]) -> tuple[int, ...]:
-    """Return the remaining members, in ascending order, after some are dropped."""
+    """Return the members without the dropped ones, in ascending order."""
     for group in dropped:
-        place = bisect_left(members, group)
-        members = members[:place] + members[place + 1 :]
+        index = bisect_left(members, group)
+        members = members[:index] + members[index + 1 :]
     return members
 
 
@@ -139,8 +139,8 @@ class Continue(NamedTuple):
     dropped : tuple of int
         Members that leave the communicator.
     patch : mapping of int to int
-        Stacks that each group has to compute before the all-reduce is repeated. It is empty if no
-        work of the step was lost.
+        Stacks that each group has to compute before the all-reduce is repeated; empty if no work of
+        the step was lost.
     moved_types : int
         Shard types that moved to another place.
     carried_on : tuple of int
@@ -166,20 +166,20 @@ class WipeOut:
 Verdict = Continue | WipeOut
 
 
-_Chosen = TypeVar("_Chosen", bound="StrategyOptions")
+_Options = TypeVar("_Options", bound="StrategyOptions")
 
 
 class StrategyOptions(BaseModel):
     """Named choices of a scheme, which defines its own in a subclass.
 
-    They give access to the layout of the job, whose facts are no choices of the scheme.
+    They also give access to the layout of the job, which the scheme does not choose.
     """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, strict=True, defer_build=True
     )
     table: ClassVar[str] = ""
-    """The scheme whose table of a scenario holds them; empty: the scheme's own table."""
+    """The scheme whose table in a scenario has the choices; empty: the scheme's own table."""
     _job: JobShape = PrivateAttr(default_factory=JobShape)
 
     @property
@@ -187,11 +187,11 @@ class StrategyOptions(BaseModel):
         """The layout of the job and the memory limits of its GPUs."""
         return self._job
 
-    def for_job(self: _Chosen, job: JobShape) -> _Chosen:
+    def for_job(self: _Options, job: JobShape) -> _Options:
         """Return the same choices for another job."""
-        chosen = self.model_copy()
-        chosen._job = job
-        return chosen
+        options = self.model_copy()
+        options._job = job
+        return options
 
 
 class Strategy(ABC):
@@ -221,9 +221,9 @@ class Strategy(ABC):
     summary: ClassVar[str]
     title: ClassVar[str] = ""
     """Its published name, such as "SPARe"; by default `name`. Subclasses do not inherit `title`,
-    `legend`, `colour` and `marker`: two schemes would look the same in figures."""
+    `legend`, `colour` and `marker`, because two schemes would look the same in figures."""
     legend: ClassVar[str] = ""
-    """Label of a job with it in legends, if the title is not enough."""
+    """Label in legends of a job under the scheme; by default the title."""
     colour: ClassVar[str | None] = None
     """Its colour in all figures, as ``#RRGGBB``; None: derived from its name."""
     marker: ClassVar[str | None] = None
@@ -231,7 +231,7 @@ class Strategy(ABC):
     approximate: ClassVar[bool] = False
     """Whether its gradients differ from those of a run without failures."""
     protections: ClassVar[tuple[str, ...]] = ("reft",)
-    """Names of suitable protections of the state: the published ones, and the best of today."""
+    """Names of suitable protections of the state: the published ones and the best known one."""
     Options: ClassVar[type[StrategyOptions]] = StrategyOptions
     tracks_components: ClassVar[bool] = False
     """Whether the loop reports broken and repaired components to it (`on_hit`, `on_repair`)."""
@@ -270,7 +270,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Decide how a step ends in whose all-reduce members were `missing` (ascending).
+        """Decide how to go on after an all-reduce in which members were `missing` (ascending).
 
         Members that are not dropped stay in the communicator and are missing again in the next
         all-reduce.
@@ -281,14 +281,13 @@ class Strategy(ABC):
 
         By default, all groups return, and those that are still down fail again.
         """
-        back = set(returning).union(self.plan().members)
-        down = [group for group in range(self.groups) if group not in back]
+        up = set(returning).union(self.plan().members)
         self.restart()
-        while missing := [group for group in self.plan().members if group in down]:
+        while missing := [group for group in self.plan().members if group not in up]:
             self.on_failures(missing)
 
     def migration(self) -> Recovery | None:
-        """Return the transfers to members that have another part of the job than before, or None.
+        """Return the transfers to members whose part of the job has changed, or None.
 
         The loop calls this once after each restart. It uses the transfers if the state is in
         memory; from storage each member loads the part that it needs.
@@ -345,12 +344,12 @@ class Strategy(ABC):
         return (1.0 / max(1.0, self.masked_failures()),)
 
     def _no_such_redundancy(self, options: StrategyOptions) -> StrategyError:
-        known, given = list(self.redundancies(self.groups, options)), self.redundancy
-        if known == [1]:
-            what = f"{self.name} has no redundancy to choose, it was given {given}"
+        candidates = list(self.redundancies(self.groups, options))
+        if candidates == [1]:
+            what = f"{self.name} has no redundancy to choose (got {self.redundancy})"
             return StrategyError("strategy.redundancy", what, "leave it unset or use 1")
-        what = f"redundancy {given} is none of {self.name} with {self.groups} groups"
-        remedy = f"use one of {', '.join(map(str, known))}"
+        what = f"{self.name} cannot have redundancy {self.redundancy} with {self.groups} groups"
+        remedy = f"use one of {', '.join(map(str, candidates))}"
         return StrategyError("strategy.redundancy", what, remedy)
 
     @abstractmethod
@@ -376,15 +375,15 @@ class Strategy(ABC):
         """Return the checkpoint interval nearest to the best period, in steps; at least 1."""
         time_to_failure_s = self.masked_failures() * costs.mtbf_s
         period_s = best_period_s(costs.save_s, time_to_failure_s, costs.restart_s)
-        # Steps of zero length have no best interval: any long one is as good.
+        # Steps of zero length have no best interval: all long intervals are equally good.
         return max(1, round(min(period_s / self.step_s(costs), 1e18)))
 
     def step_s(self, costs: Costs) -> float:
         """Return the mean time of a step in seconds, by the closed form of its work."""
-        return self.sound_work_per_step() * costs.compute_s + costs.all_reduce_s
+        return self.checked_work_per_step() * costs.compute_s + costs.all_reduce_s
 
-    def sound_work_per_step(self) -> float:
-        """Return `work_per_step`.
+    def checked_work_per_step(self) -> float:
+        """Return `work_per_step` after a check.
 
         Raises
         ------
@@ -399,10 +398,10 @@ class Strategy(ABC):
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """Return the candidate redundancies for `groups` groups."""
+        """Return the redundancies to choose from with `groups` groups."""
         return (1,)
 
     @classmethod
     def accepts(cls, groups: int, redundancy: int, options: StrategyOptions) -> bool:
-        """Return whether it can be built with a redundancy; by default, with any candidate."""
+        """Return whether it can be built with a redundancy; by default, any of `redundancies`."""
         return redundancy in cls.redundancies(groups, options)

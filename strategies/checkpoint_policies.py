@@ -94,7 +94,7 @@ class FailureRate(Protocol):
         """Return the rate at a time."""
 
     def holds_until_s(self, now_s: float) -> float:
-        """Return when the rate next changes; infinite if never."""
+        """Return the time of the next change of the rate; infinite if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class FollowingHazard:
     For a constant hazard h of losing the unsaved work, the optimal amount between checkpoints is
     ``T_c* - T_s = sqrt(T_s^2 + 2 T_s (1/h + T_r))`` (`best_period_s`). Here h varies:
     ``h = groups up * failure rate of a group * P(the next failure forces a restart)``. The last
-    factor is 0 right after a restart of a scheme that masks failures, and grows with each group
-    that is down. The rate follows the distribution of the times between failures. Ling, Mi & Lin
+    factor is 0 right after a restart if the scheme masks failures, and grows with each group that
+    is down. The rate follows the distribution of the times between failures. Ling, Mi & Lin
     2001 use the current hazard in the same way (checkpoint density sqrt(h(t) / 2 T_s)), and so do,
     for parallel jobs under Weibull failures, the dynamic policies in Bougeret et al. 2011.
     """

@@ -28,8 +28,8 @@ Named = TypeVar("Named")
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[Named]):
-    """The valid classes of a package, by name.
+class NamedClasses(Generic[Named]):
+    """The valid classes of a package and of plug-ins, by name.
 
     `broken` has a line for each file that cannot be used and for each duplicate name.
     """
@@ -43,7 +43,7 @@ class Found(Generic[Named]):
         Raises
         ------
         StrategyError
-            If there is none. The message lists the broken files, as the class may be in one.
+            If there is none. The message lists the broken files, because the class may be in one.
         """
         if name in self.classes:
             return self.classes[name]
@@ -51,43 +51,43 @@ class Found(Generic[Named]):
         raise StrategyError(where, what, f"use one of {', '.join(self.classes)}")
 
 
-def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> Found[Named]:
+def classes_with_a_name(package: ModuleType, base: type[Named], group: str) -> NamedClasses[Named]:
     """Return the subclasses of `base` with a `name`.
 
-    An error leaves out only its own file. If two classes have one name, neither is used, since the
-    choice would be arbitrary. A shipped class keeps its name against plug-ins. The modules of
-    `package` are searched, and the entry points `group` of installed packages: each refers to a
-    class or a module with classes.
+    The modules of `package`, plug-in files and the entry points `group` of installed packages are
+    searched; an entry point refers to a class or a module with classes. An error leaves out only
+    its own file. If two classes have one name, neither is used, since the choice would be
+    arbitrary; but a shipped class keeps its name, and the plug-in is left out.
     """
     named: dict[str, dict[type[Named], str]] = {}
     broken = []
     for label, load in _sources(package, group):
         try:
-            values = _named_in(load(), base)
+            classes = _named_in(load(), base)
         except BaseException as error:
             if not (isinstance(error, Exception) or is_foreign(error)):
                 raise
             broken.append(f"{label} is left out: {_error_line(error)}")
             continue
-        for value in values:
-            if fault := _fault(value):
+        for cls in classes:
+            if fault := _fault(cls):
                 broken.append(f"{label} is left out: {fault}")
             else:
-                source = _file(value) if is_shipped(value) else label
-                named.setdefault(vars(value)["name"], {}).setdefault(value, source)
+                source = _file(cls) if is_shipped(cls) else label
+                named.setdefault(vars(cls)["name"], {}).setdefault(cls, source)
     used: dict[str, type[Named]] = {}
     for name, sources in sorted(named.items()):
-        rivals = [value for value in sources if is_shipped(value)] or list(sources)
+        rivals = [cls for cls in sources if is_shipped(cls)] or list(sources)
         if len(rivals) > 1:
-            where = " and ".join(sources[value] for value in rivals)
+            where = " and ".join(sources[cls] for cls in rivals)
             broken.append(f"{where} are left out: both are named {name!r}, rename one")
             continue
         used[name] = chosen = rivals[0]
         if not is_shipped(chosen):
             guard(chosen, is_shipped)
         taken = f"{name!r} is the name of {_file(chosen)}, choose another"
-        broken += [f"{sources[one]} is left out: {taken}" for one in sources if one is not chosen]
-    return Found(used, tuple(dict.fromkeys(broken)))
+        broken += [f"{sources[cls]} is left out: {taken}" for cls in sources if cls is not chosen]
+    return NamedClasses(used, tuple(dict.fromkeys(broken)))
 
 
 def _sources(package: ModuleType, group: str) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -95,49 +95,49 @@ def _sources(package: ModuleType, group: str) -> Iterator[tuple[str, Callable[[]
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         label = f"{module.name.removeprefix('faultline.').replace('.', '/')}.py"
         yield label, partial(import_module, module.name)
-    yield from plugged.files().items()
+    yield from plugged.loaders().items()
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         origin = f" of {point.dist.name}" if point.dist else ""
         yield f"{group}: {point.name}{origin} ({point.value})", point.load
 
 
 def _named_in(loaded: Any, base: type[Named]) -> list[type[Named]]:
-    """Return a class, or the classes of a module, if they have their own name."""
+    """Return a class, or the classes of a module, if they define their own name."""
     is_module = isinstance(loaded, ModuleType)
     values = vars(loaded).values() if is_module else [loaded]
     classes = [value for value in values if isinstance(value, type) and issubclass(value, base)]
     if not (is_module or classes):
         raise TypeError(f"has no subclass of {base.__name__} with its own name")
-    named = [value for value in classes if "name" in vars(value)]
+    named = [cls for cls in classes if "name" in vars(cls)]
     if is_module and not _ships(loaded.__name__):
         # Shipped classes that a plug-in imports do not belong to it.
-        named = [value for value in named if not is_shipped(value)]
+        named = [cls for cls in named if not is_shipped(cls)]
     return named
 
 
-def is_shipped(value: type[Any]) -> bool:
+def is_shipped(cls: type[Any]) -> bool:
     """Return whether a class is part of Faultline."""
-    return _ships(value.__module__)
+    return _ships(cls.__module__)
 
 
 def _ships(module: str) -> bool:
     return module.startswith("faultline.") and not module.startswith(f"{plugged.__name__}.")
 
 
-def _fault(value: type[Any]) -> str:
+def _fault(cls: type[Any]) -> str:
     """Return why a class cannot be used; empty if it can."""
-    if isabstract(value):
-        return f"{value.__name__} lacks {', '.join(sorted(value.__abstractmethods__))}"
-    name = vars(value)["name"]
+    if isabstract(cls):
+        return f"{cls.__name__} lacks {', '.join(sorted(cls.__abstractmethods__))}"
+    name = vars(cls)["name"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return f"{value.__name__}.name is {name!r}: use small letters, digits and hyphens"
-    if not isinstance(getattr(value, "summary", None), str):
-        return f"{value.__name__} lacks a summary: describe it in one line"
-    options = getattr(value, "Options", None)
+        return f"{cls.__name__}.name is {name!r}: use small letters, digits and hyphens"
+    if not isinstance(getattr(cls, "summary", None), str):
+        return f"{cls.__name__} lacks a summary: describe it in one line"
+    options = getattr(cls, "Options", None)
     if not (isinstance(options, type) and issubclass(options, StrategyOptions)):
-        return f"{value.__name__}.Options is not a subclass of StrategyOptions"
-    if not is_shipped(value):
-        # Options are built when first used, those of a plug-in here, where a fault is reported.
+        return f"{cls.__name__}.Options is not a subclass of StrategyOptions"
+    if not is_shipped(cls):
+        # Pydantic builds a model at its first use. A plug-in's is built here to report its faults.
         try:
             options.model_rebuild()
         except Exception as error:
@@ -145,8 +145,8 @@ def _fault(value: type[Any]) -> str:
     return ""
 
 
-def _file(value: type[Any]) -> str:
-    return f"{value.__module__.removeprefix('faultline.').replace('.', '/')}.py"
+def _file(cls: type[Any]) -> str:
+    return f"{cls.__module__.removeprefix('faultline.').replace('.', '/')}.py"
 
 
 def _error_line(error: BaseException) -> str:

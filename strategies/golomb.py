@@ -18,8 +18,8 @@ from faultline.strategies.errors import StrategyError
 def optimal_rulers() -> dict[int, tuple[int, ...]]:
     """Return the known optimal Golomb rulers, by order (number of marks), each starting at 0.
 
-    The table is ``strategies/golomb_rulers.csv``: the rulers of order 1 to 28, which are all that
-    are proved optimal to date.
+    The table is ``strategies/golomb_rulers.csv``: the rulers of order 1 to 28, all those that are
+    proved optimal to date.
     """
     rulers: dict[int, tuple[int, ...]] = {}
     table = files("faultline.strategies").joinpath("golomb_rulers.csv").read_text(encoding="utf-8")
@@ -42,8 +42,8 @@ def largest_redundancy(groups: int) -> int:
 def ruler_for(groups: int, redundancy: int) -> tuple[int, ...]:
     """Return the offsets of the stacks of a SPARe layout.
 
-    There are N `groups`, and as many shard types of a step; each group hosts `redundancy` of them.
-    Of the offsets the first is 0; group w hosts the types ``(w + offset) mod N``.
+    There are N `groups` and N shard types; each group hosts `redundancy` of them. The first offset
+    is 0; group w hosts the types ``(w + offset) mod N``.
 
     Raises
     ------

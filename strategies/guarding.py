@@ -1,8 +1,8 @@
-"""Calls into foreign classes: whatever they raise is reported and never ends the program.
+"""Guards calls into plug-in classes: no error of theirs ends the program unreported.
 
 ``sys.exit(0)`` in a scheme would end a run without a result and without an error. A
-`BrokenPipeError` would be taken for a closed output, and a `KeyboardInterrupt` for the user's. An
-error that passes is noted with the method it comes from, as its text may be empty.
+`BrokenPipeError` would be mistaken for a closed output, a `KeyboardInterrupt` for the user's. Other
+errors pass with a note that names the method, because their text may be empty.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 from faultline.strategies.errors import StrategyError
 
-_OWN = "__faultline_guarded__"
+_GUARDED = "__faultline_guarded__"
 
 
 def is_foreign(error: BaseException) -> bool:
-    """Return whether an error of other code would be taken for the program's or the user's own."""
+    """Return whether a plug-in's error would be mistaken for one of the program or the user."""
     if isinstance(error, KeyboardInterrupt):
         return _is_raised(error)
     return isinstance(error, OSError) or not isinstance(error, Exception)
@@ -30,30 +30,30 @@ def text_of(error: BaseException) -> str:
     """Return the kind of an error, its message and its notes, in one line."""
     try:
         text = str(error)
-    except Exception:  # Whatever a class of others makes of it.
+    except Exception:  # A plug-in's error class may raise in `__str__`.
         text = ""
     line = " ".join(f"{type(error).__name__}: {text}".split()).removesuffix(":")
     return " ".join([line, *(f"({note})" for note in getattr(error, "__notes__", ()))])
 
 
-def guard(value: type[Any], is_shipped: Callable[[type[Any]], bool]) -> None:
-    """Wrap the methods and properties that a class of others defines, once."""
-    for each in value.__mro__:
-        known = is_shipped(each) or each.__module__.partition(".")[0] in sys.stdlib_module_names
-        if known or _OWN in vars(each):
+def guard(plugin: type[Any], is_shipped: Callable[[type[Any]], bool]) -> None:
+    """Wrap the methods and properties of a plug-in class and its own bases, once."""
+    for cls in plugin.__mro__:
+        trusted = is_shipped(cls) or cls.__module__.partition(".")[0] in sys.stdlib_module_names
+        if trusted or _GUARDED in vars(cls):
             continue
-        for name, member in list(vars(each).items()):
-            called = f"{value.__name__}.{name}"
+        for name, member in list(vars(cls).items()):
+            method = f"{plugin.__name__}.{name}"
             if isinstance(member, FunctionType):
-                setattr(each, name, _guarded(member, called))
+                setattr(cls, name, _guarded(member, method))
             elif isinstance(member, (staticmethod, classmethod)):
-                setattr(each, name, type(member)(_guarded(member.__func__, called)))
+                setattr(cls, name, type(member)(_guarded(member.__func__, method)))
             elif isinstance(member, property) and member.fget:
-                setattr(each, name, member.getter(_guarded(member.fget, called)))
-        setattr(each, _OWN, True)
+                setattr(cls, name, member.getter(_guarded(member.fget, method)))
+        setattr(cls, _GUARDED, True)
 
 
-def _guarded(function: Callable[..., Any], called: str) -> Callable[..., Any]:
+def _guarded(function: Callable[..., Any], method: str) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         streams = sys.stdout, sys.stderr
@@ -62,20 +62,20 @@ def _guarded(function: Callable[..., Any], called: str) -> Callable[..., Any]:
         except BaseException as error:
             if not is_foreign(error):
                 if not (isinstance(error, StrategyError) or hasattr(error, "__notes__")):
-                    error.add_note(f"raised in {called}")
+                    error.add_note(f"raised in {method}")
                 raise
             raise StrategyError(
-                called, f"raised {text_of(error)}", "return from it, or raise a StrategyError"
+                method, f"raised {text_of(error)}", "return from it, or raise a StrategyError"
             ) from error
         finally:
-            # The result is printed there.
+            # A plug-in may have replaced the streams to which the result is printed.
             sys.stdout, sys.stderr = streams
 
     return call
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Return whether a statement raised an error: a signal interrupts at any other instruction."""
+    """Return whether a ``raise`` statement raised an error, rather than a signal."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

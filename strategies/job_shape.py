@@ -102,7 +102,7 @@ class JobShape:
 
     @property
     def slots(self) -> float:
-        """Length of a healthy iteration in micro-batches: a group's own and `idle_slots`."""
+        """Length of a healthy iteration in micro-batches: those of a group, and `idle_slots`."""
         return self.micro_batches + self.idle_slots
 
     @property
@@ -113,7 +113,7 @@ class JobShape:
         With a split backward pass, the idle time of its schedule.
         """
         if self.split:
-            return self.split.sound(self.stages, self.micro_batches).time - self.micro_batches
+            return self.split.healthy(self.stages, self.micro_batches).time - self.micro_batches
         return (self.stages - 1) / self.virtual_stages
 
     def iteration(self, costs: Sequence[float], micro_batches: int | None = None) -> float:

@@ -8,8 +8,8 @@ pipelines wait for the slowest.
 The paper leaves some points open. Here, a node may compute three or more stages
 (`takeover.neighbours.Carriers`); each costs the same as each of two. A pipeline idles if it has no
 live node, or if a node would need more memory than it has. The others continue with a smaller
-batch, and the pipeline takes part again as soon as nodes of it return. If all idle the job
-restarts.
+batch, and the pipeline takes part again as soon as nodes of it return. If all pipelines idle, the
+job restarts.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class MecefoOptions(StrategyOptions):
     )
     techniques: Literal["none", "skip", "skip-recompute", "all"] = Field(
         "all",
-        description="What makes the backward pass of a node with several stages cheaper.",
+        description="Techniques that make the backward pass of a node with several stages cheaper.",
         json_schema_extra={
             "source": _PAPER,
             "choices": {
-                "none": "nothing: it computes each stage as its own",
-                "skip": "it goes past attention",
+                "none": "none: the node computes each stage like its own",
+                "skip": "it skips attention",
                 "skip-recompute": "also, activations of the feed-forward network are recomputed",
                 "all": "also, gradients of feed-forward weights have a low rank",
             },
@@ -99,8 +99,8 @@ class MecefoOptions(StrategyOptions):
         json_schema_extra={
             "source": "choice: the paper states that a neighbour does",
             "choices": {
-                "lighter": "of the nearest live nodes on both sides the one with fewer stages",
-                "split": "both of them; each stage goes to the one with fewer",
+                "lighter": "of the nearest live nodes on both sides, the one with fewer stages",
+                "split": "both of these; each stage goes to the one with fewer",
                 "before": "the nearest live node before it, or behind it if there is none",
                 "rebalanced": "all failed stages are redistributed to nodes next to them, with the "
                 "fewest stages on the busiest node: a bound, since moves cost nothing",
@@ -118,13 +118,13 @@ class MecefoOptions(StrategyOptions):
         if self.cost_model == "flop":
             job = self.job
             rank = max(1, job.hidden // _WIDTHS_PER_RANK)
-            used = Techniques(
+            techniques = Techniques(
                 self.skips_attention,
                 self.techniques in ("skip-recompute", "all"),
                 LowRank(rank) if self.techniques == "all" else None,
             )
             shape = LayerShape(job.hidden, job.ffn_hidden, job.sequence_tokens)
-            return flop_costs(shape, used, job.micro_batch_tokens)
+            return flop_costs(shape, techniques, job.micro_batch_tokens)
         if self.doubled_cost is not None:
             return calibrated_costs(self.doubled_cost)
         return calibrated_costs(measured_cost(256, _MEASURED[self.techniques]))
@@ -172,9 +172,9 @@ class Mecefo(PipelineScheme):
         self._note(hit, orphans)
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Let neighbours take over; the interrupted pipelines repeat their part of the step.
+        """Let neighbours take over; interrupted pipelines repeat their part of the step.
 
-        So does the pipeline of a group that failed without broken hardware.
+        Groups that failed without broken hardware are interrupted as well.
         """
         interrupted = self._interrupted(missing)
         idle = (group for group in interrupted if not self._works(group))
@@ -234,13 +234,13 @@ class Mecefo(PipelineScheme):
             return NOTHING_LEFT
         self._most_held = max(self._most_held, *(max(self.tasks(group)) for group in working))
         approximates = self._options.skips_attention
-        hit = [group for group in working if approximates and self._lost.of(group)]
+        damaged = [group for group in working if approximates and self._lost.of(group)]
         return StepPlan(
             self._whole.members,
             1,
             pace=max(map(self._slowdown, working)),
             batch_share=len(working) / self.groups,
-            approximate=tuple(task for group in hit for task in self._shared_nodes(group)),
+            approximate=tuple(task for group in damaged for task in self._shared_nodes(group)),
             stages=self.shape.stages,
             idle=tuple(group for group in range(self.groups) if group not in working),
             pipelines=tuple(
@@ -249,7 +249,7 @@ class Mecefo(PipelineScheme):
         )
 
     def _shared_nodes(self, group: int) -> Iterator[Task]:
-        """Return the stages whose nodes also compute others."""
+        """Yield the stages whose nodes also compute other stages."""
         nodes = self._nodes_by_stage(group)
         tasks_of = Counter(nodes)
         for stage, node in enumerate(nodes):
@@ -257,7 +257,7 @@ class Mecefo(PipelineScheme):
                 yield Task(group, stage, node)
 
     def _pipeline(self, group: int) -> Pipeline:
-        """Return the work of a pipeline's live nodes: those with several stages do less of each."""
+        """Return the work of a pipeline's live nodes; with several stages they do less of each."""
         if not self._works(group):
             return idle(group)
         nodes, skips = self._nodes_by_stage(group), self._options.skips_attention

@@ -1,8 +1,8 @@
 """DP-DROP, NTP and NTP-PW: nonuniform tensor parallelism (Arfeen et al. 2025, arXiv 2504.06095).
 
 The groups of the job are its data-parallel replicas, each a pipeline of scale-up domains. The job
-restarts at each failure with the remaining hardware. Broken hardware is not replaced but repaired,
-and returns with the next restart.
+restarts at each failure with the remaining hardware. Broken hardware is not replaced. It is
+repaired, and returns with the next restart.
 
 DP-DROP drops a replica with broken GPUs. NTP runs it at a lower tensor-parallel degree, with a
 smaller local batch, so that it keeps up with whole replicas. NTP-PW gives its GPUs more power, and
@@ -75,10 +75,9 @@ class NtpOptions(StrategyOptions):
 class RestartingReplicas(Strategy):
     """Replicas that shrink or are dropped until their broken hardware is repaired.
 
-    Packing does not change the training loop's groups: each remains a row of the same GPUs. If
-    replicas are dropped, the groups with the most broken domains are absent in their place. Their
-    failures do not reach the job. The packed domains are as many, and their failures would not
-    either.
+    Packing does not change the training loop's groups: each remains a row of the same GPUs. For
+    each dropped replica, a group is absent, in the order of broken domains. Failures of an absent
+    group do not reach the job, nor would failures of the equally many domains of the replica.
 
     Replicas are alike, so a domain that changes its replica brings the state of its stage with it.
     A domain that gets another stage receives that state from another replica (`migration`). If the
@@ -100,8 +99,8 @@ class RestartingReplicas(Strategy):
         self._damage = Damage(self.shape.tensor)
         self._whole = StepPlan(tuple(range(groups)), 1)
         self._plan: StepPlan | None = self._whole
-        # The stage whose state a domain has, if that was ever not its own.
-        self._held: dict[Place, int] = {}
+        # The stage whose state a domain has, of domains that ever had another than their own.
+        self._stage_held: dict[Place, int] = {}
 
     def restart(self) -> None:
         self._damage.clear()
@@ -117,12 +116,12 @@ class RestartingReplicas(Strategy):
         self._plan = None
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        """Restart; count states that do not fit: of reduced replicas, or of too few members."""
+        """Restart; count states that do not fit into reduced replicas or too few members."""
         if self.scheme is not Scheme.DP_DROP:
             gpus, least = self._damage.domain_gpus, self.shape.least_tensor
             degrees = [reduced_degree(gpus, self._damage.worst(group)) for group in missing]
             self.states_refused += sum(0 < degree < least for degree in degrees)
-        dropped = sum(not plan.sequences for plan in self._hit().values())
+        dropped = sum(not plan.sequences for plan in self._damaged().values())
         self.states_refused += 0 < self.groups - dropped < self.shape.least_groups
         return WipeOut(tuple(missing))
 
@@ -137,18 +136,18 @@ class RestartingReplicas(Strategy):
         moved, moves = {}, []
         if self._pod_groups > 1:
             moved = domains_in_places(self._replicas(), stages, self._pod_groups)
-        for place in sorted({*moved, *self._held}):
+        for place in sorted({*moved, *self._stage_held}):
             group, stage = place
             domain = moved.get(place, place)
-            if group in members and self._held.get(domain, domain[1]) != stage:
-                self._held[domain] = stage
+            if group in members and self._stage_held.get(domain, domain[1]) != stage:
+                self._stage_held[domain] = stage
                 moves.append(Move(group, stage, stage, stages))
         return Recovery("migrate", (), moves=tuple(moves), is_expected=True) if moves else None
 
     def _replicas(self) -> list[HitReplica]:
         return packed_replicas(self._damage, self._pod_groups)
 
-    def _hit(self) -> dict[int, ReplicaPlan]:
+    def _damaged(self) -> dict[int, ReplicaPlan]:
         """Return the plans of the replicas with broken GPUs, by group."""
         damage = self._damage
         plans = self.plans(damage.domain_gpus, damage.domains_per_group)
@@ -164,9 +163,9 @@ class RestartingReplicas(Strategy):
         return _plans(self.scheme, domain_gpus, idle_slots, shape.sequences, shape.least_tensor)
 
     def _step_plan(self) -> StepPlan:
-        hit, shape, whole = self._hit(), self.shape, self._damage.domain_gpus
-        working = {group: plan for group, plan in hit.items() if plan.sequences}
-        dropped = hit.keys() - working.keys()
+        damaged, shape, whole = self._damaged(), self.shape, self._damage.domain_gpus
+        working = {group: plan for group, plan in damaged.items() if plan.sequences}
+        dropped = damaged.keys() - working.keys()
         members = tuple(group for group in range(self.groups) if group not in dropped)
         if len(members) < shape.least_groups:
             return NOTHING_LEFT
@@ -175,12 +174,12 @@ class RestartingReplicas(Strategy):
             # Whole replicas reshard for the most reduced one. The stated slowdown is that of spare
             # ranks, which send all their gradients; core ranks receive less, unless fewer than half
             # of the ranks are left.
-            most = resharding_bytes(whole, whole, degree).largest
-            pace += shape.backward_share * self._resharding_slowdown * most
-        sequences = (self.groups - len(hit)) * shape.sequences
+            relative_bytes = resharding_bytes(whole, whole, degree).largest
+            pace += shape.backward_share * self._resharding_slowdown * relative_bytes
+        sequences = (self.groups - len(damaged)) * shape.sequences
         sequences += sum(plan.sequences for plan in working.values())
         share = sequences / (self.groups * shape.sequences)
-        power = 1.0 + sum(plan.power - 1.0 for plan in hit.values()) / self.groups
+        power = 1.0 + sum(plan.power - 1.0 for plan in damaged.values()) / self.groups
         pipelines = tuple(
             reduced_pipeline(
                 group,

@@ -54,8 +54,8 @@ class Oobleck(PipelineScheme):
         """Re-form pipelines with the remaining nodes, and repeat the step."""
         interrupted = self._interrupted(missing)
         if interrupted:
-            left = [self._lost.live(group) for group in range(self.groups)]
-            self.states_refused += self._pipelines() != regrouped(left, least=1)
+            live = [self._lost.live(group) for group in range(self.groups)]
+            self.states_refused += self._pipelines() != regrouped(live, least=1)
         if self._pace() is None:
             return WipeOut(tuple(missing))
         self._newly.clear()
@@ -83,12 +83,12 @@ class Oobleck(PipelineScheme):
         moves = []
         for group in groups:
             lost = self._lost.of(group)
-            left = [stage for stage in range(stages) if stage not in lost]
+            live = [stage for stage in range(stages) if stage not in lost]
             # All boundaries move: each node takes over its part of the loss, or gives it back.
-            share = max(1, len(lost)) / max(1, len(left))
-            moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in left]
-        each = Communicators(self.shape.layers, 1 / stages)
-        return Recovery("re-form", (each,), moves=tuple(moves))
+            share = max(1, len(lost)) / max(1, len(live))
+            moves += [Move(group, stage, stage, stages, min(1.0, share)) for stage in live]
+        of_layers = Communicators(self.shape.layers, 1 / stages)
+        return Recovery("re-form", (of_layers,), moves=tuple(moves))
 
     def _step_plan(self) -> StepPlan:
         pace = self._pace()
@@ -96,15 +96,17 @@ class Oobleck(PipelineScheme):
             return NOTHING_LEFT
         pipelines: tuple[Pipeline, ...] = ()
         if self._lost.all_nodes_left() < self._nodes:
-            now = formed(self._pipelines(), self.groups, self.shape)
-            pipelines = tuple(one for one, was in zip(now, self._sound, strict=True) if one != was)
+            pairs = zip(
+                formed(self._pipelines(), self.groups, self.shape), self._healthy, strict=True
+            )
+            pipelines = tuple(pipeline for pipeline, healthy in pairs if pipeline != healthy)
         if pace == 1.0 and not pipelines:
             return self._whole
         return StepPlan(self._whole.members, 1, pace=pace, pipelines=pipelines)
 
     @cached_property
-    def _sound(self) -> list[Pipeline]:
-        """What each group does as long as nothing is lost."""
+    def _healthy(self) -> list[Pipeline]:
+        """The pipeline of each group while no node is lost."""
         stages = range(self.shape.stages)
         nodes = [[(group, stage) for stage in stages] for group in range(self.groups)]
         return formed(nodes, self.groups, self.shape)
@@ -121,21 +123,21 @@ class Oobleck(PipelineScheme):
             return None
         self._shortest = min(self._shortest, pipelines[-1])
         if pipelines not in self._paces:
-            self._paces[pipelines] = max(1.0, self._time(pipelines) / self._sound_time)
+            self._paces[pipelines] = max(1.0, self._time(pipelines) / self._healthy_time)
         return self._paces[pipelines]
 
     @cached_property
-    def _sound_time(self) -> float:
+    def _healthy_time(self) -> float:
         return self._time((self.shape.stages,) * self.groups)
 
     def _time(self, pipelines: Sequence[int]) -> float:
         shape = self.shape
         templates = {nodes: even_template(shape.layers, nodes) for nodes in set(pipelines)}
-        formed_now = [templates[nodes] for nodes in pipelines]
+        current = [templates[nodes] for nodes in pipelines]
         micro_batches = shape.micro_batches * self.groups
         if shape.split:
-            return iteration_time(formed_now, micro_batches, self._split_iteration)
-        time = iteration_time(formed_now, micro_batches)
+            return iteration_time(current, micro_batches, self._split_iteration)
+        time = iteration_time(current, micro_batches)
         if any(nodes != shape.stages for nodes in pipelines):
             # Re-formed pipelines are not interleaved, and their stages are uneven.
             return time

@@ -23,7 +23,7 @@ from faultline.strategies.stage_work import StageWork
 
 
 class Pass(NamedTuple):
-    """A micro-batch through one part of the model: forward, backward, or its weight gradients."""
+    """A pass of a micro-batch over a part of the model: forward, backward or weight gradients."""
 
     forward: bool
     part: int
@@ -82,7 +82,8 @@ def split_iteration(
         For each stage, as in `rerouted_schedule.Rerouted`. A stage without separate weight
         gradients computes them within its backward passes.
     """
-    spans = _spans(stages, [_passes(*each) for each in enumerate(orders)], micro_batches)
+    passes = [_passes(stage, order) for stage, order in enumerate(orders)]
+    spans = _spans(stages, passes, micro_batches)
     return max(end - begin for begin, end in spans)
 
 
@@ -99,33 +100,33 @@ def _passes(stage: int, order: str) -> list[Pass]:
 def _spans(
     stages: Sequence[StageWork], orders: Sequence[Sequence[Pass]], micro_batches: int
 ) -> list[tuple[float, float]]:
-    """Return when each stage begins its first pass and ends its last one."""
+    """Return the times at which each stage begins its first pass and ends its last one."""
     last = len(stages) - 1
-    todo = list(map(deque, orders))
-    splits = [any(one.weights for one in order) for order in orders]
+    waiting = list(map(deque, orders))
+    splits = [any(each.weights for each in order) for order in orders]
     begins, ends = [inf] * len(stages), [0.0] * len(stages)
     # The last stage has the loss right after its forward pass.
     arrived: dict[Pass, float] = {}
     for number in range(micro_batches):
         arrived[Pass(True, 0, number)] = arrived[Pass(False, last, number)] = 0.0
-    while any(todo):
-        for place, work in enumerate(stages):
-            while todo[place] and (todo[place][0].weights or todo[place][0] in arrived):
-                step = todo[place].popleft()
+    while any(waiting):
+        for stage, (work, queue) in enumerate(zip(stages, waiting, strict=True)):
+            while queue and (queue[0].weights or queue[0] in arrived):
+                step = queue.popleft()
                 if step.weights:
-                    ends[place] += work.weight_gradient.total
+                    ends[stage] += work.weight_gradient.total
                     continue
-                now = max(ends[place], arrived[step])
-                begins[place] = min(begins[place], now)
+                now = max(ends[stage], arrived[step])
+                begins[stage] = min(begins[stage], now)
                 parts = [work.forward]
                 if not step.forward:
                     parts = [work.recompute, work.input_gradient, work.weight_gradient]
-                    parts = parts[:2] if splits[place] else parts
+                    parts = parts[:2] if splits[stage] else parts
                 for part in parts:
                     now += part.total
                 # No stage waits for the last forward pass or the first stage's backward pass.
-                following = place + 1 if step.forward else place - 1
-                ends[place] = arrived[Pass(step.forward, following, step.micro_batch)] = now
+                following = stage + 1 if step.forward else stage - 1
+                ends[stage] = arrived[Pass(step.forward, following, step.micro_batch)] = now
     return list(zip(begins, ends, strict=True))
 
 
@@ -136,5 +137,6 @@ def approximate_iteration(
 
     With v virtual stages, filling and draining take 1/v of the time: ``m max + (sum - max) / v``.
     """
-    most, whole = max(costs), sum(costs)
-    return (micro_batches - 1) * most + whole - (whole - most) * (1.0 - 1.0 / virtual_stages)
+    slowest, total = max(costs), sum(costs)
+    others = total - slowest
+    return (micro_batches - 1) * slowest + total - others * (1.0 - 1.0 / virtual_stages)

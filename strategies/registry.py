@@ -8,7 +8,7 @@ from pathlib import Path
 
 import faultline.strategies.protection
 from faultline.strategies.base import Strategy, StrategyOptions
-from faultline.strategies.discovery import Found, classes_with_a_name, is_shipped
+from faultline.strategies.discovery import NamedClasses, classes_with_a_name, is_shipped
 from faultline.strategies.protection.base import Protection
 
 SCHEMES, PROTECTIONS = "faultline.schemes", "faultline.protections"
@@ -16,12 +16,12 @@ SCHEMES, PROTECTIONS = "faultline.schemes", "faultline.protections"
 
 
 @cache
-def _schemes() -> Found[Strategy]:
+def _schemes() -> NamedClasses[Strategy]:
     return classes_with_a_name(faultline.strategies, Strategy, SCHEMES)  # type: ignore[type-abstract]
 
 
 @cache
-def _protections() -> Found[Protection]:
+def _protections() -> NamedClasses[Protection]:
     return classes_with_a_name(faultline.strategies.protection, Protection, PROTECTIONS)  # type: ignore[type-abstract]
 
 
@@ -72,9 +72,9 @@ def build_strategy(
 
 def plugged_files() -> list[Path]:
     """Return the source files of plug-ins: a module, or the whole package that contains it."""
-    known = (*all_strategies().values(), *all_protections().values())
+    classes = (*all_strategies().values(), *all_protections().values())
     files: set[Path] = set()
-    for module in {value.__module__ for value in known if not is_shipped(value)}:
+    for module in {each.__module__ for each in classes if not is_shipped(each)}:
         file = Path(str(sys.modules[module].__file__))
         top = module.partition(".")[0]
         root = Path(str(sys.modules[top].__file__)).parent

@@ -3,8 +3,8 @@
 torchft (Meta, PyTorch blog of 20 June 2025) and FT-HSDP (arXiv 2602.00277). Gradients are averaged
 over the present replicas, so that a step with fewer replicas trains less than a full batch. An
 error discards the step for all replicas; the next step runs without the lost one. A returning
-replica fetches its state from another while the others keep training (with a protection that keeps
-the last step, such as just-in-time).
+replica fetches its state from another while the others keep training (if a protection keeps the
+last step, such as just-in-time).
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class ReplicaDrop(Strategy):
         return self._plan
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
-        left = remaining_members(self._plan.members, missing)
-        if len(left) < self._options.least_replicas:
+        members = remaining_members(self._plan.members, missing)
+        if len(members) < self._options.least_replicas:
             return WipeOut(tuple(missing))
-        self._set_members(left)
-        again = dict.fromkeys(left, 1) if self._options.broken_step == "discarded" else {}
-        return Continue(tuple(missing), again)
+        self._set_members(members)
+        patch = dict.fromkeys(members, 1) if self._options.broken_step == "discarded" else {}
+        return Continue(tuple(missing), patch)
 
     def on_return(self, returning: Sequence[int]) -> None:
         self._set_members(tuple(sorted((*self._plan.members, *returning))))

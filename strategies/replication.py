@@ -35,10 +35,10 @@ class ReplicationOptions(StrategyOptions):
         "all",
         description="Which failures of a step the controller handles.",
         json_schema_extra={
-            "source": "choice: sound behaviour; the published simulator of SPARe uses lowest",
+            "source": "choice: the correct one; the published simulator of SPARe takes lowest",
             "choices": {
                 "all": "all of them at once",
-                "lowest": "that of the lowest-numbered group; the others a step later each",
+                "lowest": "that of the lowest-numbered group; each later step handles another",
             },
         },
     )
@@ -46,14 +46,14 @@ class ReplicationOptions(StrategyOptions):
         True,
         description="Whether all groups wait while one writes the checkpoint.",
         json_schema_extra={
-            "source": "choice: sound behaviour; in the published simulator of SPARe only the "
-            "writer is held up",
+            "source": "choice: the correct one; in the published simulator of SPARe only the "
+            "writer waits",
         },
     )
 
 
 class Replication(Strategy):
-    """Sets of r consecutive groups; the last set is smaller where r does not divide N."""
+    """Sets of r consecutive groups; the last set is smaller if r does not divide N."""
 
     name: ClassVar[str] = "replication"
     summary: ClassVar[str] = "Replication: sets of r groups compute the same data"
@@ -90,27 +90,24 @@ class Replication(Strategy):
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         seen = tuple(missing) if self._sees_all else (missing[0],)
-        lost_a_set = False
         for group in seen:
-            place = group // self.redundancy
-            self._up_in_set[place] -= 1
-            lost_a_set |= self._up_in_set[place] == 0
-        if lost_a_set:
+            self._up_in_set[group // self.redundancy] -= 1
+        if 0 in self._up_in_set:
             return WipeOut(seen)
         self._plan = StepPlan(remaining_members(self._plan.members, seen), 1, self.redundancy)
         return Continue(seen)
 
     def failure_course(self) -> FailureCourse:
-        """Return the closed forms of a life: one batch of r types a step, and no patch compute."""
+        """Return the closed forms of a life: a batch of r types per step, and no patch compute."""
         law = DisjointSets(self.groups, self.redundancy)
         return FailureCourse(law, np.ones(self.groups), np.zeros(self.groups), self.redundancy)
 
     def masked_failures(self) -> float:
         """Return ``Gamma(1/r)/r * N^(1 - 1/r)``, the form Lee et al. (2026) use for replication.
 
-        It counts N sets of r where there are N/r, and so is too small by a factor of about
-        r^(1/r), 1.41 at r = 2 and 1.23 at r = 12. `DisjointSets.mean_failures` is exact. The plain
-        form is kept as the one behind the study's checkpoint intervals.
+        It assumes N sets of r groups instead of N/r. So it is too small by a factor of about
+        r^(1/r): 1.41 at r = 2, 1.23 at r = 12. `DisjointSets.mean_failures` is exact. The study
+        derives its checkpoint intervals from the form here.
         """
         return plain_mean_failures(self.groups, self.redundancy)
 

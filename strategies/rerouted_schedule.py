@@ -88,7 +88,7 @@ class SplitBackward:
         """Techniques of this job's schedules."""
         return Techniques(activations_held=self.activations_held)
 
-    def sound(self, stages: int, micro_batches: int) -> Rerouted:
+    def healthy(self, stages: int, micro_batches: int) -> Rerouted:
         """Return the iteration of a healthy pipeline."""
         loads = (micro_batches,) * stages
         return rerouted(loads, micro_batches, self.backward_share, self.techniques)
@@ -98,7 +98,7 @@ class SplitBackward:
 
         `costs` are the times of a micro-batch on each stage, in t.
         """
-        orders = self.sound(len(costs), micro_batches).orders
+        orders = self.healthy(len(costs), micro_batches).orders
         parts = (1.0 - self.backward_share, 0.0, self.backward_share / 2, self.backward_share / 2)
         work = StageWork(*map(Halves, parts))
         return split_iteration([work.scaled(cost) for cost in costs], micro_batches, orders)
@@ -122,7 +122,7 @@ def rerouted(
 
 
 class _Schedule:
-    """The busiest worker of each stage: backward passes first, then forward, weights when idle.
+    """The busiest worker of each stage: backward passes first, then forward, weights if idle.
 
     A stage with more micro-batches than its neighbour shares one stream with it: a micro-batch is
     available when the neighbour's at the same relative place is.
@@ -149,9 +149,10 @@ class _Schedule:
         self._in_flight = [
             ceil(most * load / micro_batches) for most, load in zip(ahead, loads, strict=True)
         ]
-        more = [allowed.held(load, stages, micro_batches) if split else inf for load in loads]
         fits = allowed.most_held if allowed.most_held == inf else max(1, int(allowed.most_held))
-        self._held = [min(each, fits) for each in more]
+        self._held = [
+            min(fits, allowed.held(load, stages, micro_batches) if split else inf) for load in loads
+        ]
         self._orders: list[list[str]] = [[] for _ in loads]
 
     def iteration(self) -> Rerouted:

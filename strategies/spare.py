@@ -1,8 +1,8 @@
 """SPARe: stacked parallelism with adaptive reordering (Lee et al. 2026, arXiv 2603.00357).
 
-Every group hosts r shard types in a stack and computes the first S of them, S = 1 at first. When
-groups fail, the survivors' stacks are reordered so that some group still computes every type;
-S grows only where it must. The job restarts when a type has lost all its hosts (`stacks`).
+Each group hosts r shard types in a stack and computes the first S of them, at first S = 1. When
+groups fail, the survivors' stacks are reordered so that each type is still computed by some group;
+S grows only if necessary. The job restarts when a type has lost all its hosts (`stacks`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class SpareOptions(StrategyOptions):
 
     patch_compute: Literal["one-stack", "as-needed"] = Field(
         "as-needed",
-        description="What a reordering makes survivors compute.",
+        description="Types that survivors compute after a reordering.",
         json_schema_extra={
-            "source": "choice: what is needed; the published simulator of SPARe takes one-stack",
+            "source": "choice: the necessary ones; the published simulator of SPARe takes "
+            "one-stack",
             "choices": {
-                "as-needed": "as many types as newly stand among the group's first S",
-                "one-stack": "one more type for each group whose order changed, or for every "
-                "group when S grew",
+                "as-needed": "those that are newly among the group's first S",
+                "one-stack": "one more in each group whose order changed, or in all groups if S "
+                "grew",
             },
         },
     )
@@ -49,7 +50,7 @@ class Spare(Strategy):
     """SPARe with redundancy r."""
 
     name: ClassVar[str] = "spare"
-    summary: ClassVar[str] = "SPARe: r stacked shard types a group, reordered around failures"
+    summary: ClassVar[str] = "SPARe: r stacked shard types per group, reordered around failures"
     title: ClassVar[str] = "SPARe"
     legend: ClassVar[str] = "SPARe + checkpoint"
     colour: ClassVar[str | None] = "#0072B2"
@@ -60,12 +61,12 @@ class Spare(Strategy):
     def __init__(self, groups: int, redundancy: int, options: SpareOptions) -> None:
         super().__init__(groups, redundancy, options)
         self._one_stack = options.patch_compute == "one-stack"
-        ruler_for(groups, redundancy)  # Raises where there is none.
+        ruler_for(groups, redundancy)  # Raises if there is none.
         self._plan = StepPlan(tuple(range(groups)), 1)
 
     @cached_property
     def shards(self) -> StackedShards:
-        """The stacks as they stand; laid out when first used, as closed forms never do."""
+        """The current stacks; built when first used, since closed forms do not need them."""
         return StackedShards(self.groups, self.redundancy)
 
     def restart(self) -> None:
@@ -103,25 +104,25 @@ class Spare(Strategy):
     def masked_failures(self) -> float:
         """Return ``mu(N, r) = Gamma(1/r)/r * N^(1 - 1/r)`` (Lee et al. 2026).
 
-        Derived in `plain_mean_failures`. `StackedTypes.mean_failures` is nearer to the truth: of
-        the mean number of failures, the last included, this form misses 1/2 by its integral, and
-        at N = 200 another 1 % (0.1 % at r = 2, 1.4 % at r = 12) by taking types for independent.
+        Derived in `plain_mean_failures`. `StackedTypes.mean_failures` is closer: the form here is
+        too small by 1/2, because an integral replaces the sum, and at N = 200 by another 1 %
+        (0.1 % at r = 2, 1.4 % at r = 12), because it treats types as independent.
         """
         return plain_mean_failures(self.groups, self.redundancy)
 
     def work_per_step(self) -> float:
         """Return the lower bound of Sbar(N, r): the mean of ceil(N/(N-k)) over k < floor(mu).
 
-        No schedule of N types on N - k survivors needs less than ceil(N/(N-k)) types a group; the
-        patch compute of the failures themselves is left out (Lee et al. 2026). `failure_course`
-        has both, and weighs them with the chance to live that long.
+        Each schedule of N types on N - k survivors has at least ceil(N/(N-k)) types per group. The
+        patch compute after failures is left out (Lee et al. 2026). `failure_course` includes it,
+        and weights each k with the probability that the job survives k failures.
         """
         masked = max(1, floor(self.masked_failures()))
         return float(least_stacks(self.groups, self.groups)[:masked].mean())
 
     @classmethod
     def redundancies(cls, groups: int, options: StrategyOptions) -> Sequence[int]:
-        """All redundancies with a ruler, from 2 (or 1 where there is no other)."""
+        """All redundancies with a ruler, from 2 (or 1 if there is no other)."""
         largest = largest_redundancy(groups)
         return range(min(2, largest), largest + 1)
 

@@ -40,8 +40,8 @@ class Reordering(NamedTuple):
 
     stacks: int  # All-reduce stack S from now on.
     grew_by: int  # Growth of S; 0 if unchanged.
-    # For each group whose order changed: how many types were placed in slots that it computed
-    # before. Each group has to compute the slots by which S grew.
+    # For each group whose order changed: number of types placed in slots that it computed before.
+    # In addition, each group has to compute the slots by which S grew.
     placed: dict[int, int]
     moved_types: int  # Number of types that changed their slot (the cost that phase 2 minimises).
 
@@ -64,7 +64,7 @@ class StackedShards:
         self.groups = groups
         self.redundancy = redundancy
         offsets = ruler_for(groups, redundancy)
-        # A number is an object of 32 bytes: all lists share the same ones.
+        # An int object has 32 bytes, so all lists share the same objects.
         self._entries = entries = list(range(groups * redundancy))
         self._type_of = [
             entries[(u + offset) % groups] for u in range(groups) for offset in offsets
@@ -136,7 +136,7 @@ class StackedShards:
         return Reordering(self.stacks, self.stacks - before, placed, len(moved))
 
     def _cover_in_place(self, types: list[int], stacks: int) -> list[int]:
-        """Assign types to survivors that have them in their first `stacks`; return the rest."""
+        """Assign types to survivors with them in the first `stacks` slots; return the others."""
         slot_of, uncovered = self._slot_of, []
         for shard_type in types:
             for entry in self._left_of_type[shard_type]:
@@ -255,21 +255,21 @@ class _FewestMoves:
         served, left_of_type = shards._served, shards._left_of_type
         free_to_move, displaced = self._free_to_move, self._displaced
         best, best_distance, queue = None, _UNREACHED, deque(arrived_by)
-        come_next, come_last = queue.appendleft, queue.append
+        visit_next, visit_last = queue.appendleft, queue.append
         # Only leaving a displaced type lowers the cost, and a path leaves each at most once.
         gains = len(displaced)
         while queue:
             group = queue.popleft()
-            here = distance[group]
-            if here - gains >= best_distance:
+            cost = distance[group]
+            if cost - gains >= best_distance:
                 continue
             for shard_type in served[group]:
                 fixed_cost = shard_type not in free_to_move
-                leaving = here - 1 if shard_type in displaced else here
+                leaving = cost - 1 if shard_type in displaced else cost
                 for entry in left_of_type[shard_type]:
                     neighbour = group_of[entry]
                     known = distance[neighbour]
-                    # Most were reached at no more cost before.
+                    # Most neighbours were reached before at no more cost.
                     if known <= leaving or neighbour == group:
                         continue
                     reached = leaving + 1 if fixed_cost and slot_of[entry] >= stacks else leaving
@@ -278,7 +278,7 @@ class _FewestMoves:
                     distance[neighbour] = reached
                     arrived_by[neighbour] = entry
                     if len(served[neighbour]) >= stacks:
-                        (come_last if reached > here else come_next)(neighbour)
+                        (visit_last if reached > cost else visit_next)(neighbour)
                     elif reached < best_distance:
                         if reached == 0:
                             return neighbour

@@ -106,7 +106,7 @@ class Techniques:
     """The techniques of a node with several tasks; by default none."""
 
     # The backward pass bypasses attention along the residual connection and computes no gradients
-    # of its inputs or weights.
+    # of attention's inputs or weights.
     skip_attention: bool = False
     # Activations of the feed-forward network are recomputed instead of kept.
     recompute_ffn: bool = False
@@ -133,10 +133,10 @@ def task_flop(shape: LayerShape, techniques: Techniques, tokens: float) -> Stage
 
     With all three it is ``a + 4 b - (1 - rho) b``, where rho is `low_rank_share`. Recomputation
     adds the cost of an exact weight gradient; low rank saves all but rho of that. Two tasks of the
-    7B model with all three thus cost at least 1.549 normal ones, their cost without recomputation
-    and low rank; they come that close only with r up to 3. With r = 1024 they cost 1.755.
+    7B model with all three thus cost at least 1.549 normal ones, as without recomputation and low
+    rank. They come that close only with r up to 3; with r = 1024 they cost 1.755.
 
-    The lifting of a low-rank gradient spreads over the tokens of a micro-batch (`tokens`).
+    The cost of lifting a low-rank gradient is divided by the tokens of a micro-batch (`tokens`).
     Decompositions are left out: they are rare, and add less than 0.2 % for the 7B model.
     """
     forward = shape.forward_flop

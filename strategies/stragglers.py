@@ -1,12 +1,14 @@
 """Mitigation of stragglers: how micro-batches are rebalanced, and when to do more.
 
 As in Greyhound (Wu et al. 2025, USENIX ATC): replicas get micro-batches in proportion to their
-speeds, nodes change places, or the job restarts without stragglers. Each remedy has a price. It is
-taken once as much time is lost, since the duration of a slowdown is unknown in advance.
+speeds, nodes change places, or the job restarts without stragglers. Each remedy has a price. Since
+the duration of a slowdown is unknown in advance, a remedy waits until the lost time equals its
+price.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ class StragglerPolicy:
     """How the job responds to stragglers that were located."""
 
     remedies: tuple[Remedy, ...]  # The cheapest first.
-    found_after_s: float  # Seconds from the beginning of a slowdown until it is located.
+    located_after_s: float  # Seconds from the beginning of a slowdown until it is located.
     waits: bool = True  # Whether a remedy waits until the lost time equals its cost (ski rental).
 
     def lost_until_s(self, remedy: Remedy) -> float:
@@ -67,31 +69,27 @@ def balanced_shares(paces: Sequence[float], micro_batches: int) -> tuple[int, ..
     `paces` are times of a micro-batch on each replica, in any unit; above 0. A share is 0 if the
     others finish all micro-batches first.
     """
-    alike = Counter(paces)
+    replicas = Counter(paces)
 
-    def taken(time: float) -> int:
-        return sum(_done_by(time, pace) * count for pace, count in alike.items())
+    def all_done_by(time: float) -> int:
+        return sum(_done_by(time, pace) * count for pace, count in replicas.items())
 
     best = inf
-    for pace in alike:
-        low, high = 1, micro_batches
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (
-                (low, middle) if taken(middle * pace) >= micro_batches else (middle + 1, high)
-            )
-        best = min(best, low * pace)
+    for pace in replicas:
+        numbers = range(1, micro_batches)
+        enough = bisect_left(numbers, micro_batches, key=lambda number: all_done_by(number * pace))
+        best = min(best, (enough + 1) * pace)
     shares = [_done_by(best, pace) for pace in paces]
     # There may be room for more micro-batches than exist: those that would end last are removed.
-    over = sum(shares) - micro_batches
+    excess = sum(shares) - micro_batches
     last = sorted(range(len(paces)), key=lambda place: (-shares[place] * paces[place], -place))
-    for place in last[:over]:
+    for place in last[:excess]:
         shares[place] -= 1
     return tuple(shares)
 
 
 def _done_by(time: float, pace: float) -> int:
-    """Return how many micro-batches are complete at a time."""
+    """Return the number of complete micro-batches at a time."""
     return int(time / pace + _ROUNDING)
 
 

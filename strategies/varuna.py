@@ -1,11 +1,11 @@
 """Varuna: checkpoints on storage, and restarts with the remaining nodes.
 
 Athlur et al. 2022 (Varuna, EuroSys 2022). When a node is lost, the job restarts from the last
-checkpoint and spreads the work over the nodes that are up. The published comparisons write one
-every 10 steps, which ``checkpoint.interval_steps`` states; an open interval is the best one.
-Nodes that return in between take part again from the next restart on. A 6.7B model took 120 s to
-save and about 580 s to restart (Jang et al. 2023 (Oobleck, SOSP 2023)). The scenario states these
-times as ``times.checkpoint_write_s`` and ``times.restart_s``.
+checkpoint and spreads the work over the nodes that are up. Nodes that return take part again from
+the next restart on. The published comparisons write a checkpoint every 10 steps
+(``checkpoint.interval_steps``). A 6.7B model took 120 s to save and about 580 s to restart (Jang et
+al. 2023 (Oobleck, SOSP 2023)); the scenario states these times as ``times.checkpoint_write_s`` and
+``times.restart_s``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Varuna(PipelineScheme):
         return WipeOut(tuple(missing))
 
     def _step_plan(self) -> StepPlan:
-        left = self._lost.all_nodes_left()
-        if left < min(self.shape.least_stages, self.shape.stages):
-            self.states_refused += left > 0
+        nodes_left = self._lost.all_nodes_left()
+        if nodes_left < min(self.shape.least_stages, self.shape.stages):
+            self.states_refused += nodes_left > 0
             return NOTHING_LEFT
-        return StepPlan(self._whole.members, 1, pace=self._nodes / left)
+        return StepPlan(self._whole.members, 1, pace=self._nodes / nodes_left)
 
     def masked_failures(self) -> float:
         """Return 1: the first failure forces a restart."""

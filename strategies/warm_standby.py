@@ -31,7 +31,7 @@ from faultline.strategies.recovery import Move, Recovery, RecoveryKind
 from faultline.strategies.takeover.pipeline_scheme import failures_until_too_few
 
 TAKEN_ROLE = Recovery("take-over", replaces_hardware=True)
-"""A machine takes another's place and receives its state; the other processes keep running."""
+"""A standby takes the place of a machine and receives its state; other processes keep running."""
 
 
 class WarmStandby(Strategy):
@@ -52,23 +52,23 @@ class WarmStandby(Strategy):
         self.restart()
 
     def restart(self) -> None:
-        self._newly: dict[int, Hit] = {}
+        self._new_hits: dict[int, Hit] = {}
 
     def plan(self) -> StepPlan:
         return self._plan
 
     def on_hit(self, hit: Hit) -> None:
-        self._newly[hit.group] = hit
+        self._new_hits[hit.group] = hit
 
     def on_failures(self, missing: Sequence[int]) -> Verdict:
         """Give standbys the roles of the failed machines; all repeat the step."""
-        hits = [self._newly.get(group, Hit(group, 0, 0, 1)) for group in missing]
-        self._newly.clear()
-        if len(hits) == self.groups and _have_a_part_in_common(hits):
+        hits = [self._new_hits.get(group, Hit(group, 0, 0, 1)) for group in missing]
+        self._new_hits.clear()
+        if len(hits) == self.groups and _share_a_part(hits):
             return WipeOut(tuple(missing))
         recovery = replace(TAKEN_ROLE, moves=tuple(move for hit in hits for move in _moves(hit)))
-        again = dict.fromkeys(self._plan.members, 1)
-        return Continue((), again, carried_on=tuple(missing), recovery=recovery)
+        patch = dict.fromkeys(self._plan.members, 1)
+        return Continue((), patch, carried_on=tuple(missing), recovery=recovery)
 
     def masked_failures(self) -> float:
         """Return the failures until no replica is left, as if none were replaced."""
@@ -79,7 +79,7 @@ class WarmStandby(Strategy):
         return 1.0
 
 
-def _have_a_part_in_common(hits: Sequence[Hit]) -> bool:
+def _share_a_part(hits: Sequence[Hit]) -> bool:
     """Return whether all replicas have lost the state of the same GPUs."""
     first = max(hit.first_gpu / hit.gpus_per_group for hit in hits)
     return first < min((hit.last_gpu + 1) / hit.gpus_per_group for hit in hits)
@@ -88,7 +88,7 @@ def _have_a_part_in_common(hits: Sequence[Hit]) -> bool:
 def _moves(hit: Hit) -> list[Move]:
     """Return the moves to the GPUs that replace the broken ones: all of their state."""
     gpus = hit.last_gpu + 1 - hit.first_gpu
-    # Aligned components move as one run of GPUs, others GPU by GPU.
+    # Aligned components move as one run of GPUs, other components GPU by GPU.
     run = gpus if hit.first_gpu % gpus == hit.gpus_per_group % gpus == 0 else 1
     parts = range(hit.first_gpu // run, (hit.last_gpu + 1) // run)
     return [Move(hit.group, part, part, hit.gpus_per_group // run) for part in parts]

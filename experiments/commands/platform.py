@@ -26,7 +26,7 @@ from faultline.platforms.errors import nearest
 from faultline.platforms.files import read_text, write_file
 from faultline.platforms.preset_library import load_preset, preset_names
 from faultline.platforms.spec import ClusterSpec
-from faultline.platforms.spec_file import load_spec_with, parse_spec, read_settings
+from faultline.platforms.spec_file import load_spec, parse_spec, read_settings
 from faultline.platforms.topology import rail_plane
 from faultline.platforms.topology_import import (
     READS,
@@ -72,7 +72,7 @@ def _spec(name: str, overrides: dict[str, object]) -> ClusterSpec:
             f"{name}: no such file{nearest(name, preset_names())}; name a TOML file or a shipped "
             f"cluster ({', '.join(preset_names())})"
         )
-    return load_spec_with(name, overrides)
+    return load_spec(name, overrides)
 
 
 def execute_check(arguments: argparse.Namespace) -> None:
@@ -145,7 +145,7 @@ def _storage_text(storage: dict[str, float | None] | None) -> str:
         return "none"
     read, write = storage["read_bytes_per_s"] or 0.0, storage["write_bytes_per_s"] or 0.0
     client = storage["client_bytes_per_s"]
-    limit = f", {rate_text(client)} a client" if client else ""
+    limit = f", {rate_text(client)} per client" if client else ""
     return f"reads {rate_text(read)}, writes {rate_text(write)}{limit}"
 
 

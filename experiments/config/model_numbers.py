@@ -266,7 +266,7 @@ def memory_of(job: ParallelJob) -> GpuMemory:
     Raises WorkloadError if the layers do not fill the stages.
     """
     share = replace(job.model, sequence_tokens=job.model.sequence_tokens // job.context)
-    sound = job.split.sound(job.layout.pipeline, job.micro_batches) if job.split else None
+    sound = job.split.healthy(job.layout.pipeline, job.micro_batches) if job.split else None
     return gpu_memory(
         share,
         job.layout,

@@ -261,7 +261,7 @@ def _choice_by_plain_forms(resolved: ResolvedJob) -> Choice:
     job, scheme = scenario.job, resolved.strategy()
     costs = resolved.protected.costs_of_memory(resolved.costs())
     time_to_failure_s = scheme.masked_failures() * costs.mtbf_s
-    work = scheme.sound_work_per_step()
+    work = scheme.checked_work_per_step()
     slowest = float(largest_of_normals([job.groups])[0]) * resolved.jitter
     step_s = costs.compute_s * (work + work**0.5 * slowest) + costs.all_reduce_s
     interval = resolved.kept_every_steps

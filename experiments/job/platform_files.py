@@ -251,22 +251,24 @@ def _reduces_on(spec: ClusterSpec | None, scenario: Scenario) -> bool:
 def switches_with_detours(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the switches that have a detour, and the number of leaf switches without one."""
     from faultline.platforms.fabric import switch_levels
-    from faultline.platforms.outages import switches_with_a_way_around
+    from faultline.platforms.outages import with_detours
 
     platform = platform_at(path)
-    around = switches_with_a_way_around(platform)
-    leaves = {switch for switch, level in switch_levels(platform).items() if level == 1}
-    return around, len(leaves.difference(around))
+    levels = switch_levels(platform)
+    switches = with_detours(platform, levels)
+    leaves = {switch for switch, level in levels.items() if level == 1}
+    return switches, len(leaves.difference(switches))
 
 
 @once_per_file
 def cables_with_detours(path: Path) -> Mapping[str, bool]:
     """Return whether each cable between switches has a detour, by its name."""
-    from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
+    from faultline.platforms.outages import cables_between_switches, with_detours
 
     platform = platform_at(path)
-    around = set(cables_with_a_way_around(platform))
-    return {cable: cable in around for cable in cables_between_switches(platform)}
+    cables = cables_between_switches(platform)
+    detoured = set(with_detours(platform, cables))
+    return {cable: cable in detoured for cable in cables}
 
 
 @contextmanager

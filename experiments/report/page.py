@@ -106,7 +106,7 @@ def rendered(template: str, styles: Sequence[str], scripts: Sequence[str], **val
 
 def _command() -> str:
     """Return the program's name with its options for files of schemes."""
-    files = (Path(path).name for path in plugged.named())
+    files = (Path(path).name for path in plugged.paths())
     return shlex.join(["faultline", *(f"--scheme-file={name}" for name in files)])
 
 

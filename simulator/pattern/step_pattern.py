@@ -207,7 +207,7 @@ class StepPattern:
         """
         if self.split is None or self.orders:
             return self
-        sound = self.split.sound(self.pipeline, self.micro_batches)
+        sound = self.split.healthy(self.pipeline, self.micro_batches)
         return replace(self, orders=sound.orders, staggered=not self.nodes)
 
     def slower(self, factor: float) -> StepPattern:

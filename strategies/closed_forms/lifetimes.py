@@ -142,7 +142,7 @@ def stationary_excess(survival: Survival, mean_s: float) -> Survival:
 
 
 def _time_edges(survival: Survival, groups: int) -> FloatArray:
-    """Panels from 0, geometric from the first failure of N groups to the last."""
+    """Return panel edges from 0, geometric from the first failure of N groups to the last."""
     at_start = survival(0.0)
     first_s = _time_at(survival, at_start * (1.0 - 1e-4 / groups))
     last_s = _time_at(survival, at_start * _NEGLIGIBLE)
@@ -177,8 +177,8 @@ def kept_periods(life: Life, period_s: float) -> float:
     the integral replaces the sum, by the midpoint rule. The period T_c, above 0, is the time
     between the starts of two checkpoints.
     """
-    few = life.outlasting(period_s * np.arange(1.0, _COUNTED + 1.0))
-    return float(few.sum()) + life.mean_beyond_s((_COUNTED + 0.5) * period_s) / period_s
+    counted = life.outlasting(period_s * np.arange(1.0, _COUNTED + 1.0))
+    return float(counted.sum()) + life.mean_beyond_s((_COUNTED + 0.5) * period_s) / period_s
 
 
 def availability_of_lives(life: Life, period_s: float, save_s: float, restart_s: float) -> float:
@@ -272,21 +272,22 @@ def wait_for_slowest(
     )
     mean_s = float(((1.0 - back[:-1] ** groups) * step_s).sum())
     last_chance = int(max(0.0, mean_s - restart_s) / step_s)
-    are_back = float(back[_STEPS_PER_RESTART + last_chance])
-    if not are_back:  # Groups fail long before a restart ends: what follows it hardly matters.
+    share_back = float(back[_STEPS_PER_RESTART + last_chance])
+    if not share_back:
+        # Groups fail long before a restart ends, so the lifetimes after it hardly matter.
         return RestartWait(mean_s, survival)
-    begun_s = edges[:last_chance] + step_s / 2.0
-    anew = failures[:last_chance]
+    restarted_s = edges[:last_chance] + step_s / 2.0
+    restarted = failures[:last_chance]
     # A table, since the sum over renewed groups is evaluated at thousands of times.
-    known_s = np.append(0.0, np.geomspace(1e-6 * restart_s, 1e6 * restart_s, _TABLE))
-    known = np.array([survival(float(t)) for t in known_s])
+    table_s = np.append(0.0, np.geomspace(1e-6 * restart_s, 1e6 * restart_s, _TABLE))
+    table = np.array([survival(float(t)) for t in table_s])
 
-    def after(time_s: float) -> float:
+    def survival_afterwards(time_s: float) -> float:
         since_s = mean_s + time_s
-        renewed = float(anew @ np.interp(since_s - begun_s, known_s, known))
-        return (left(since_s) + renewed) / are_back
+        renewed = float(restarted @ np.interp(since_s - restarted_s, table_s, table))
+        return (left(since_s) + renewed) / share_back
 
-    return RestartWait(mean_s, after)
+    return RestartWait(mean_s, survival_afterwards)
 
 
 def _failures_while_restarting(new: FloatArray, old: FloatArray, steps: int) -> FloatArray:

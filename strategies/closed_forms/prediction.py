@@ -218,9 +218,9 @@ def _steps_of_a_life(
     save_s: float,
 ) -> _Steps:
     law, groups, at_start = course.law, course.law.groups, lifetimes.failed_at_start
-    failed = np.arange(groups)
+    down = np.arange(groups)
     holding_s, stacks = lifetimes.holding_times_s, course.stacks
-    reached = bdtr(failed, groups, at_start) if at_start > 0.0 else np.ones(groups)
+    reached = bdtr(down, groups, at_start) if at_start > 0.0 else np.ones(groups)
     failures_per_s = np.divide(reached, holding_s, out=np.zeros(groups), where=holding_s > 0.0)
     patch = np.append(course.patch[1:], 0.0)
     stack_s = costs.compute_s * course.stack_size
@@ -228,17 +228,18 @@ def _steps_of_a_life(
     # A stack of several shard types is one batch with one random factor; each stack has its own.
     step_s = stack_s * (stacks + np.sqrt(stacks) * slowest) + costs.all_reduce_s + save_s
     patch_s = stack_s * (1.0 + slowest) + extra.failed_all_reduce_s
-    found = -np.expm1(-failures_per_s * step_s)
+    failed = -np.expm1(-failures_per_s * step_s)
     # If failures come faster than patch computes, a step never ends.
     with np.errstate(divide="ignore"):
         patched = -np.expm1(-failures_per_s * step_s * patch) / np.exp(
             -failures_per_s * patch_s * patch
         )
-    untouched = np.maximum(found - patched, 0.0)
+    unpatched = np.maximum(failed - patched, 0.0)
     step_s = step_s + patched * patch_s
-    step_s += untouched * (extra.failed_all_reduce_s - extra.spared_all_reduce_s)
+    step_s += unpatched * (extra.failed_all_reduce_s - extra.spared_all_reduce_s)
     steps_run = law.outliving * holding_s / step_s
     patched[steps_run == 0.0] = 0.0
+    # A step that detects the groups that are down at the start.
     first = 1.0 if at_start > 0.0 else 0.0
     survives = float(law.reliability(np.array([at_start]))[0])
     return _Steps(

@@ -55,8 +55,8 @@ class NodeGroups:
 
     def nodes_on(self, servers: Iterable[int]) -> list[int]:
         """Return the nodes of some servers."""
-        of_servers = (range(one * self.slices, (one + 1) * self.slices) for one in servers)
-        return [node for nodes in of_servers for node in nodes if node < self.nodes]
+        ranges = (range(server * self.slices, (server + 1) * self.slices) for server in servers)
+        return [node for nodes in ranges for node in nodes if node < self.nodes]
 
     def survives(self, lost: Iterable[int]) -> bool:
         """Return whether no group loses more nodes than it tolerates; duplicates count once."""

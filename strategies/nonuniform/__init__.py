@@ -6,5 +6,5 @@ pipeline of scale-up domains, with tensor parallelism inside each domain. GPUs f
 - DP-DROP drops a replica that has a failed GPU.
 - NTP runs a replica with failed GPUs at a lower tensor-parallel degree and with a smaller local
   batch, so that it keeps up with the healthy ones.
-- NTP-PW gives its surviving GPUs more power, so that the batch need not shrink, or less.
+- NTP-PW gives its surviving GPUs more power, so that the batch shrinks less or not at all.
 """

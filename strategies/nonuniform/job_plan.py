@@ -1,4 +1,4 @@
-"""The broken GPUs of a job's scale-up domains, and the replicas that these form."""
+"""The broken GPUs of a job's scale-up domains, and the replicas that the domains form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Damage:
         self._domain_gpus = domain_gpus
         self._gpus_per_group = domain_gpus
         self._hits: dict[int, list[Hit]] = {}
-        # Groups are queried far more often than they are hit.
+        # Cached, because groups are queried far more often than they are hit.
         self._failed: dict[int, tuple[int, ...]] = {}
 
     def add(self, hit: Hit) -> None:
@@ -38,17 +38,6 @@ class Damage:
         self._gpus_per_group = hit.gpus_per_group
         self._hits.setdefault(hit.group, []).append(hit)
         self._failed.pop(hit.group, None)
-
-    def remove(self, hit: Hit) -> bool:
-        """Record a repair; return whether the hit was recorded as broken."""
-        hits = self._hits.get(hit.group, [])
-        if hit not in hits:
-            return False
-        hits.remove(hit)
-        self._failed.pop(hit.group, None)
-        if not hits:
-            del self._hits[hit.group]
-        return True
 
     def forget(self, groups: Iterable[int]) -> None:
         """Remove all records of groups that left or were replaced."""
@@ -84,12 +73,12 @@ class Damage:
 
     def domains(self) -> list[HitDomain]:
         """Return the domains that have broken GPUs, the worst first."""
-        hit = [
+        domains = [
             HitDomain(failed, group, domain)
             for group in self.groups
             for domain, failed in self._count(group).items()
         ]
-        return sorted(hit, key=lambda one: (-one.failed, one.group, one.domain))
+        return sorted(domains, key=lambda hit: (-hit.failed, hit.group, hit.domain))
 
     def worst(self, group: int) -> int:
         """Return the broken GPUs of a group's worst domain."""
@@ -130,8 +119,8 @@ def packed_replicas(damage: Damage, pod_groups: int) -> list[HitReplica]:
     `pod_groups` consecutive groups, whose domains may be exchanged.
     """
     pods: dict[int, list[HitDomain]] = {}
-    for one in damage.domains():
-        pods.setdefault(one.group // pod_groups, []).append(one)
+    for domain in damage.domains():
+        pods.setdefault(domain.group // pod_groups, []).append(domain)
     most_hit = sorted(
         damage.groups, key=lambda group: (-len(damage.failed(group)), -sum(damage.failed(group)))
     )
@@ -152,32 +141,32 @@ Place = tuple[int, int]
 def domains_in_places(
     replicas: Sequence[HitReplica], stages: int, pod_groups: int
 ) -> dict[Place, Place]:
-    """Return the new place of each domain that has moved, as domains by place.
+    """Return the domains that have moved, by their new places.
 
     A domain that moves into a replica takes the place of its own stage, unless that has a broken
     domain. The domain it replaces takes a free place of the pod, of its own stage if possible.
     """
-    taken: dict[Place, Place] = {}
+    domain_at: dict[Place, Place] = {}
     for replica in replicas:
         inside: dict[int, HitDomain] = {}
         # Domains of the replica itself keep their places.
-        for one in sorted(replica.domains, key=lambda one: one.group != replica.group):
-            inside.setdefault(one.domain, one)
-        free = iter(sorted(set(range(stages)) - set(inside)))
-        inside |= {next(free): one for one in replica.domains if inside[one.domain] != one}
-        taken |= {(replica.group, at): (one.group, one.domain) for at, one in inside.items()}
-    left = set(taken.values()) - set(taken)
-    pushed_out = set(taken) - set(taken.values())
+        for hit in sorted(replica.domains, key=lambda hit: hit.group != replica.group):
+            inside.setdefault(hit.domain, hit)
+        free_stages = iter(sorted(set(range(stages)) - set(inside)))
+        inside |= {next(free_stages): hit for hit in replica.domains if inside[hit.domain] != hit}
+        domain_at |= {(replica.group, at): (hit.group, hit.domain) for at, hit in inside.items()}
+    vacated = set(domain_at.values()) - set(domain_at)
+    pushed_out = set(domain_at) - set(domain_at.values())
     for keeps_stage in (True, False):
         # The last of each list is the first free place.
         free_places: dict[Place, list[Place]] = defaultdict(list)
-        for place in sorted(left, reverse=True):
+        for place in sorted(vacated, reverse=True):
             free_places[place[0] // pod_groups, place[1] if keeps_stage else 0].append(place)
         for domain in sorted(pushed_out):
-            near = free_places[domain[0] // pod_groups, domain[1] if keeps_stage else 0]
-            if near:
-                place = near.pop()
-                left.remove(place)
+            nearby = free_places[domain[0] // pod_groups, domain[1] if keeps_stage else 0]
+            if nearby:
+                place = nearby.pop()
+                vacated.remove(place)
                 pushed_out.remove(domain)
-                taken[place] = domain
-    return {place: domain for place, domain in taken.items() if place != domain}
+                domain_at[place] = domain
+    return {place: domain for place, domain in domain_at.items() if place != domain}

@@ -37,31 +37,31 @@ def performance(power: float) -> float:
     ``p (1 - 0.235 (p - 1) - 0.45 (p - 1)^2)`` fits two published points (Arfeen et al. 2025):
     performance per watt is 2.8 % lower at 1.1 times the power and 6.5 % lower at 1.2 times.
     """
-    more = power - 1.0
-    return power * (1.0 - _LINEAR * more - _QUADRATIC * more**2)
+    excess = power - 1.0
+    return power * (1.0 - _LINEAR * excess - _QUADRATIC * excess**2)
 
 
 MOST_PERFORMANCE = performance(MOST_POWER)
 
 
-def performance_within_budget(working: int, fed: int) -> float:
-    """Return the performance of working GPUs that share the rated power of all powered ones."""
-    return performance(min(MOST_POWER, fed / working))
+def performance_within_budget(working: int, powered: int) -> float:
+    """Return the performance of `working` GPUs that share the rated power of all `powered` ones."""
+    return performance(min(MOST_POWER, powered / working))
 
 
-def power_for(wanted: float) -> float | None:
+def power_for(target: float) -> float | None:
     """Return the lowest power for a performance; None if no power is enough.
 
     A performance up to 1 takes the rated power: GPUs are never slowed down.
     """
-    if wanted <= 1.0:
+    if target <= 1.0:
         return 1.0
-    if wanted > MOST_PERFORMANCE:
+    if target > MOST_PERFORMANCE:
         return None
     # Imported here, since the command line imports each scheme when it starts.
     from scipy.optimize import brentq
 
-    return float(brentq(lambda power: performance(power) - wanted, 1.0, MOST_POWER))
+    return float(brentq(lambda power: performance(power) - target, 1.0, MOST_POWER))
 
 
 IterationTime = Callable[[int, int, float], float]
@@ -95,12 +95,19 @@ class ReplicaPlan:
 DROPPED = ReplicaPlan(degree=0, sequences=0)
 
 
-def proportional_time(degree: int, sequences: int, pace: float) -> float:
-    """Return an iteration time in proportion to a GPU's share of the work, without bubbles.
+def pipeline_time(idle_slots: float) -> IterationTime:
+    """Return the iteration time of a 1F1B pipeline, one sequence per micro-batch.
 
-    The unit is arbitrary; only ratios count.
+    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + idle_slots``
+    slots. A plain pipeline of p stages has p - 1 idle slots (Narayanan et al. 2021, Megatron-LM,
+    arXiv 2104.04473, section 2.2.1). A slot is in proportion to a GPU's share of the work. The unit
+    is arbitrary; only ratios count.
     """
-    return sequences / (degree * pace)
+
+    def seconds(degree: int, sequences: int, pace: float) -> float:
+        return (sequences + idle_slots) / (degree * pace)
+
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ class ReplicaRules:
 
     domain_gpus: int
     local_batch: int
-    iteration_s: IterationTime = proportional_time
+    iteration_s: IterationTime
     least_degree: int = 1
 
     @property
@@ -174,21 +181,6 @@ def replica_plan(scheme: Scheme, failed: int, rules: ReplicaRules) -> ReplicaPla
 def replica_plans(scheme: Scheme, rules: ReplicaRules) -> tuple[ReplicaPlan, ...]:
     """Return the plans for 0, 1, ... failed GPUs in a replica's worst domain."""
     return tuple(replica_plan(scheme, failed, rules) for failed in range(rules.domain_gpus + 1))
-
-
-def pipeline_time(idle_slots: float) -> IterationTime:
-    """Return the iteration time of a 1F1B pipeline, one sequence per micro-batch.
-
-    A micro-batch takes a slot on each stage, and an iteration of n sequences ``n + idle_slots``
-    slots. A plain pipeline of p stages has p - 1 idle slots (Narayanan et al. 2021, Megatron-LM,
-    arXiv 2104.04473, section 2.2.1). A slot is in proportion to a GPU's share of the work. The unit
-    is arbitrary; only ratios count.
-    """
-
-    def seconds(degree: int, sequences: int, pace: float) -> float:
-        return (sequences + idle_slots) / (degree * pace)
-
-    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,9 @@ def worst_first(failed: Counts) -> Counts:
 def packed(hit: Counts, domains: int, domains_per_replica: int) -> Counts:
     """Return the failed GPUs of each damaged replica's worst domain, with packing.
 
-    The resource manager sorts the domains and fills replicas in that order. The worst domains that
-    exceed a multiple of a replica are left out. The k-th worst replica is thus no worse than in any
-    other placement. No placement leaves more of the job under any scheme for which more failed GPUs
-    are never better.
+    The resource manager sorts the domains and fills replicas in that order. If the domains are no
+    multiple of a replica, the worst ones are left out. The k-th worst replica is thus no worse than
+    in any other placement, which is best for each scheme that never gains from more failed GPUs.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ def batch_sequences(
 ) -> NDArray[np.int64]:
     """Return the sequences per iteration of the whole job, in each state.
 
-    No replica takes longer than a healthy one, so this over the full batch is the throughput.
+    No replica takes longer than a healthy one, so the throughput is the share of the full batch.
 
     Parameters
     ----------

@@ -23,12 +23,12 @@ _failed: dict[str, BaseException] = {}
 _loaded: dict[str, ModuleType] = {}
 
 
-def files() -> dict[str, Callable[[], ModuleType]]:
+def loaders() -> dict[str, Callable[[], ModuleType]]:
     """Return a loader for each file, which returns its module or raises its import error."""
-    return {path: partial(_module, path) for path in named()}
+    return {path: partial(_module, path) for path in paths()}
 
 
-def named() -> list[str]:
+def paths() -> list[str]:
     """Return the listed files without duplicates."""
     return list(dict.fromkeys(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))))
 
@@ -40,7 +40,7 @@ def _module(path: str) -> ModuleType:
 
 
 def _load_all() -> None:
-    for path in named():
+    for path in paths():
         stem = re.sub(r"\W", "_", Path(path).stem)
         name = f"{__name__}.{stem}"
         while name in sys.modules:

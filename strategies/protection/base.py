@@ -77,6 +77,10 @@ class Tier:
     load: LoadTimes
 
 
+VERSIONS_IN_MEMORY = 2
+"""Snapshots that a node keeps: one complete, one in progress."""
+
+
 class Durable:
     """Storage, which survives each loss of nodes."""
 
@@ -147,15 +151,15 @@ class TransferTimes:
     copy_s : float
         All GPUs copy their snapshots to host memory at once.
     copy_interference_s : float
-        By how much an all-reduce of the groups that starts with the copy takes longer, if stated;
-        else copies are simulated beside steps.
+        Delay of an all-reduce of the groups that starts with the copy, if stated; else copies are
+        simulated beside steps.
     encode_s : float
         XOR parity in host memory: a member of a peer group of n nodes reads n - 1 blocks, each
         1/(n - 1) of a node's share, and writes one. 0 without peers.
     send_s : float
         Every node sends its copies to peers' host memories, all at once; 0 without copies.
     send_interference_s : float
-        By how much the all-reduce that starts with the sending takes longer, likewise.
+        Delay of the all-reduce that starts with the sending, if stated.
     load_s : float
         All GPUs load their state from host memory at once.
     rebuild_s : float

@@ -8,6 +8,7 @@ from faultline.strategies.base import StrategyOptions
 from faultline.strategies.errors import StrategyError
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.protection.base import (
+    VERSIONS_IN_MEMORY,
     LoadTimes,
     ProtectedJob,
     Protection,
@@ -17,9 +18,6 @@ from faultline.strategies.protection.base import (
     hidden_interference_s,
 )
 from pydantic import Field
-
-_VERSIONS = 2
-"""Checkpoints in memory: one complete, one in progress."""
 
 
 class GeminiOptions(StrategyOptions):
@@ -103,4 +101,4 @@ class Gemini(Protection):
     @property
     def memory_bytes_per_node(self) -> float:
         snapshot = self.transfers.snapshot_bytes_per_gpu * self.job.gpus_per_node
-        return _VERSIONS * self._replicas * snapshot
+        return VERSIONS_IN_MEMORY * self._replicas * snapshot

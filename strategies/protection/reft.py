@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from faultline.strategies.base import StrategyOptions
 from faultline.strategies.in_memory.node_groups import NodeGroups, Placement
 from faultline.strategies.protection.base import (
+    VERSIONS_IN_MEMORY,
     LoadTimes,
     ProtectedJob,
     Protection,
@@ -17,9 +18,6 @@ from faultline.strategies.protection.base import (
     peers_of_equal_shards,
 )
 from pydantic import Field
-
-_VERSIONS = 2
-"""Snapshots in memory: one complete, one in progress."""
 
 
 class ReftOptions(StrategyOptions):
@@ -37,7 +35,7 @@ class ReftOptions(StrategyOptions):
         "raim5",
         description="Erasure code of the snapshots.",
         json_schema_extra={
-            "source": "choice: that of REFT",
+            "source": "choice: as in REFT",
             "choices": {
                 "raim5": "parity across the sharding group: one lost node per group is rebuilt",
                 "none": "no code: each lost node loses its shard",
@@ -76,7 +74,7 @@ class Reft(Protection):
 
     The n members hold 1/n of the state each, and a parity block of 1/(n(n - 1)). Parity needs no
     network, since each member has the whole replica in its GPUs. If the optimizer state is sharded
-    over replicas, a member saves its own shard; messages for the parity of it are not charged.
+    over replicas, a member saves its own shard; messages for the shard's parity are not charged.
     """
 
     name: ClassVar[str] = "reft"
@@ -130,7 +128,7 @@ class Reft(Protection):
     @property
     def memory_bytes_per_node(self) -> float:
         kept = self._share_bytes * (1.0 + self._parity)
-        return _VERSIONS * kept * self.job.gpus_per_node
+        return VERSIONS_IN_MEMORY * kept * self.job.gpus_per_node
 
     @property
     def _share_bytes(self) -> float:

@@ -27,18 +27,18 @@ def tasks_by_node(stages: int, failed: Collection[int]) -> tuple[int, ...]:
             runs[-1] += 1
         else:
             runs.append(0)
-    most = 1
-    while (tasks := _assigned(runs, most)) is None:
-        most += 1
+    limit = 1
+    while (tasks := _assigned(runs, limit)) is None:
+        limit += 1
     return tasks
 
 
-def _assigned(runs: list[int], most: int) -> tuple[int, ...] | None:
-    """Assign at most `most` stages to each node, those before it first; None if impossible."""
+def _assigned(runs: list[int], limit: int) -> tuple[int, ...] | None:
+    """Assign up to `limit` stages to each node, those before it first; None if impossible."""
     waiting = runs[0]
     tasks = []
     for behind in runs[1:]:
-        room = most - 1 - waiting
+        room = limit - 1 - waiting
         if room < 0:
             return None
         taken = min(behind, room)
@@ -64,13 +64,13 @@ class Carriers:
         self._down: set[int] = set()
 
     def fail(self, stage: int) -> tuple[int, ...]:
-        """Record that the node of a stage fails, which was up; return the stages that it had."""
+        """Record that the node of a stage, which was up, fails; return the stages that it had."""
         self._down.add(stage)
         live = [node for node in range(len(self._carrier)) if node not in self._down]
         orphans = [task for task, node in enumerate(self._carrier) if node == stage]
-        handed_on = tuple(orphans)
+        handed_over = tuple(orphans)
         if not live:
-            return handed_on
+            return handed_over
         before = [node for node in live if node < stage][-1:]
         behind = [node for node in live if node > stage][:1]
         if self._side == "before":
@@ -86,13 +86,13 @@ class Carriers:
                 self._carrier[orphans.pop(0)] = before[0]
             else:
                 self._carrier[orphans.pop()] = behind[0]
-        return handed_on
+        return handed_over
 
     def come_back(self, stage: int) -> None:
         """Record that the node of a stage, which was down, is up again."""
-        alone = len(self._down) == len(self._carrier)
+        all_down = len(self._down) == len(self._carrier)
         self._down.discard(stage)
-        if alone:
+        if all_down:
             self._carrier = [stage] * len(self._carrier)
         self._carrier[stage] = stage
 
@@ -112,13 +112,14 @@ class Carriers:
 class Roles:
     """The stages that nodes compute: their own, until they swap roles or return to another.
 
-    Each group is a pipeline with one node per stage; `left` is the number of nodes of each stage.
+    Each group is a pipeline with one node per stage. `nodes_left` has the number of live nodes of
+    each stage.
     """
 
     def __init__(self, groups: int, stages: int) -> None:
         self._groups, self._stages = groups, range(stages)
         self._changed: dict[tuple[int, int], int] = {}
-        self.left = [groups] * stages
+        self.nodes_left = [groups] * stages
 
     def of(self, group: int, node: int) -> int:
         """Return the stage that a node computes."""
@@ -126,22 +127,22 @@ class Roles:
 
     def lose(self, group: int, node: int) -> None:
         """Record the loss of a node; its replacement has no role yet."""
-        self.left[self.of(group, node)] -= 1
+        self.nodes_left[self.of(group, node)] -= 1
         self._changed.pop((group, node), None)
 
     def take(self, group: int, node: int, role: int) -> Move:
         """Assign a stage to a node; return the move of its state from a peer."""
-        self.left[role] += 1
+        self.nodes_left[role] += 1
         self._changed[group, node] = role
         return Move(group, node, role, len(self._stages))
 
-    def lacking(self, own: int) -> int:
+    def fewest(self, own: int) -> int:
         """Return the stage with the fewest nodes; among equals a node's own."""
-        return min(self._stages, key=lambda stage: (self.left[stage], stage != own))
+        return min(self._stages, key=lambda stage: (self.nodes_left[stage], stage != own))
 
-    def even_out(self, lost: LostStages) -> Iterator[Move]:
+    def balance(self, lost: LostStages) -> Iterator[Move]:
         """Reassign live nodes until no stage has two more nodes than another."""
-        left = self.left
+        left = self.nodes_left
         while max(left) - min(left) > 1:
             most, fewest = left.index(max(left)), left.index(min(left))
             group, node = next(

@@ -9,8 +9,8 @@ as much as each of two, since the techniques are the same.
 
 Measurements are from MeCeFO's ablation (NeurIPS 2025) on 8 A100: a 7B model, one pipeline of 8
 stages, one of them failed, sequences of 256 tokens. Throughput is that of the whole pipeline.
-Memory is at the smaller batch; the paper states neither which GPU it is nor which stage failed. GB
-are taken as 1e9 bytes.
+Memory is at the smaller batch; the paper states neither the measured GPU nor the failed stage. A
+GB is taken as 1e9 bytes.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def flop_costs(shape: LayerShape, techniques: Techniques, micro_batch_tokens: fl
 
     `techniques` are those of a node with several tasks.
     """
-    one = task_flop(shape, techniques, micro_batch_tokens)
-    return partial(_flop_cost, one, shape.normal_flop.total)
+    task = task_flop(shape, techniques, micro_batch_tokens)
+    return partial(_flop_cost, task, shape.normal_flop.total)
 
 
 def calibrated_costs(doubled: float) -> CostModel:
@@ -75,8 +75,8 @@ def calibrated_costs(doubled: float) -> CostModel:
     return partial(_calibrated_cost, doubled)
 
 
-def _flop_cost(one: StageWork, normal: float, tasks: int) -> float:
-    return 1.0 if tasks == 1 else one.scaled(tasks).total / normal
+def _flop_cost(task: StageWork, normal: float, tasks: int) -> float:
+    return 1.0 if tasks == 1 else task.scaled(tasks).total / normal
 
 
 def _calibrated_cost(doubled: float, tasks: int) -> float:
@@ -109,15 +109,15 @@ def measured_cost(batch: Batch = 256, row: Measured = FULL) -> float:
     return doubled_cost(healthy / doubled, STAGES, MICRO_BATCHES)
 
 
-def cost_of_other_model(known: float, ffn_share_ratio: float) -> float:
+def cost_of_other_model(measured: float, ffn_share_ratio: float) -> float:
     """Return the cost of a node with two tasks for another model than the measured one.
 
     With all techniques a task omits attention's backward pass, two thirds of its time, so that
     ``x = 2/3 (1 + s phi)``, where phi is the feed-forward network's share of a normal task's time
-    and s is a constant of the techniques. The measured x (`known`, more than 2/3) gives s phi.
+    and s is a constant of the techniques. The x of the `measured` model (above 2/3) gives s phi.
     `ffn_share_ratio` is the other model's phi over the measured model's.
     """
-    return 2.0 / 3.0 * (1.0 + (1.5 * known - 1.0) * ffn_share_ratio)
+    return 2.0 / 3.0 * (1.0 + (1.5 * measured - 1.0) * ffn_share_ratio)
 
 
 def doubled_cost(slowdown: float, stages: int, micro_batches: int) -> float:
@@ -171,16 +171,16 @@ def node_memory_bytes(
     """
     used = techniques if tasks > 1 else Techniques()
     attention = 0.0 if used.skip_attention else stage.attention_bytes
-    ffn, once = stage.ffn_bytes, 0.0
+    ffn, recomputed = stage.ffn_bytes, 0.0
     if used.recompute_ffn:
         ffn = stage.ffn_input_bytes
         # During a layer's backward pass its recomputed activations are in memory.
-        once = (stage.ffn_bytes - stage.ffn_input_bytes) / stage.layers
+        recomputed = (stage.ffn_bytes - stage.ffn_input_bytes) / stage.layers
     projections = 0.0
     if used.low_rank is not None:
         projections = used.low_rank.rank * stage.projection_bytes_per_rank
-    each = stage.state_bytes + in_flight * (attention + ffn) + projections
-    return overhead_bytes + tasks * each + once
+    per_task = stage.state_bytes + in_flight * (attention + ffn) + projections
+    return overhead_bytes + tasks * per_task + recomputed
 
 
 def overhead_from(measured_bytes: float, stage: StageMemory, in_flight: float) -> float:

@@ -1,4 +1,4 @@
-"""The common part of schemes that work around lost pipeline stages: the losses and the plan."""
+"""The common part of schemes that continue without some pipeline stages: losses and plan."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import ClassVar
 from faultline.strategies.base import Hit, StepPlan, Strategy, StrategyOptions
 
 NOTHING_LEFT = StepPlan((), 1, batch_share=0.0)
-"""No group can take a step; a restart lasts until something is repaired."""
+"""No group can take a step; a restart lasts until hardware is repaired."""
 
 
 def failures_until_too_few(nodes: int, needed: int = 1) -> float:
-    """Return the mean number of failures, each of any node, until fewer than `needed` are left.
+    """Return the mean number of failures until fewer than `needed` nodes are left.
 
-    The coupon collector's number without repairs, ``n (1/n + ... + 1/needed)``. With repairs it is
-    far larger.
+    Each failure is of a random node, up or down: the coupon collector's number without repairs,
+    ``n (1/n + ... + 1/needed)``. With repairs it is far larger.
     """
     return nodes * sum(1.0 / k for k in range(needed, nodes + 1))
 
@@ -59,9 +59,9 @@ class LostStages:
         """Record a hit; return the stages of its group that were up until then."""
         self._live.pop(hit.group, None)
         counter = self._hits[hit.group]
-        struck = stages_of(hit, self.stages, self._context)
-        newly = tuple(stage for stage in struck if not counter[stage])
-        counter.update(struck)
+        stages = stages_of(hit, self.stages, self._context)
+        newly = tuple(stage for stage in stages if not counter[stage])
+        counter.update(stages)
         self._down += len(newly)
         return newly
 
@@ -100,7 +100,7 @@ class LostStages:
 
 
 class PipelineScheme(Strategy):
-    """Groups are pipelines that continue with lost nodes; the plan is kept until the next hit."""
+    """Groups are pipelines that continue without lost nodes; the plan holds until the next hit."""
 
     tracks_components: ClassVar[bool] = True
     needs_layout: ClassVar[bool] = True

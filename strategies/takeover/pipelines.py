@@ -25,21 +25,21 @@ Node = TypeVar("Node")
 def regrouped(nodes: Iterable[Sequence[Node]], least: int) -> tuple[tuple[Node, ...], ...]:
     """Return the nodes of each pipeline after some were lost, the longest first.
 
-    The remaining nodes of each pipeline are in their order. The shortest pipeline that has a
-    template has `least` nodes, so that its memory is sufficient. Each pipeline begins with one of
-    its own nodes. There is none if no pipeline can be formed.
+    The remaining nodes of each pipeline keep their order. The shortest pipeline that has a template
+    has `least` nodes, so that its memory is sufficient. Each pipeline begins with one of its own
+    nodes. The result is empty if no pipeline can be formed.
     """
-    left = sorted((list(each) for each in nodes if each), key=len, reverse=True)
-    while left and len(left[-1]) < least:
-        if len(left[0]) > least:
-            left[-1].append(left[0].pop())
-        elif len(left) > 1:
+    pipelines = sorted((list(each) for each in nodes if each), key=len, reverse=True)
+    while pipelines and len(pipelines[-1]) < least:
+        if len(pipelines[0]) > least:
+            pipelines[-1].append(pipelines[0].pop())
+        elif len(pipelines) > 1:
             # The two shortest are merged.
-            left[-2:] = [left[-2] + left[-1]]
+            pipelines[-2:] = [pipelines[-2] + pipelines[-1]]
         else:
             return ()
-        left.sort(key=len, reverse=True)
-    return tuple(map(tuple, left))
+        pipelines.sort(key=len, reverse=True)
+    return tuple(map(tuple, pipelines))
 
 
 def formed(
@@ -49,7 +49,7 @@ def formed(
 
     Whole layers are divided evenly, and whole micro-batches distributed (`micro_batch_shares`).
     `pipelines` lists the nodes of each, by group and stage. A pipeline belongs to the group of its
-    first node; groups without one idle. `shape` is the job's layout without losses.
+    first node; groups without a pipeline idle. `shape` is the job's layout without losses.
     """
     paces = {
         length: even_template(shape.layers, length).time_per_micro_batch
@@ -105,8 +105,8 @@ def micro_batch_shares(paces: Sequence[float], micro_batches: int) -> tuple[int,
         )
     shares = _least_varied(Counter(paces), micro_batches)
     # Among equal pipelines, the first have one more.
-    each = {pace: iter(split) for pace, split in shares.items()}
-    return tuple(next(each[pace]) for pace in paces)
+    next_share = {pace: iter(split) for pace, split in shares.items()}
+    return tuple(next(next_share[pace]) for pace in paces)
 
 
 def _least_varied(counts: Mapping[float, int], micro_batches: int) -> dict[float, list[int]]:
@@ -137,11 +137,11 @@ class _Deal:
         self._counts = counts
         self._sums = {pace: count * max(1, int(level / pace)) for pace, count in counts.items()}
         while (missing := micro_batches - sum(self._sums.values())) > 0:
-            pace = min(counts, key=lambda one: self._price(one, self._fewest(one), level))
+            pace = min(counts, key=lambda pace: self._price(pace, self._fewest(pace), level))
             self._sums[pace] += min(missing, self._with_fewest(pace))
         while (over := sum(self._sums.values()) - micro_batches) > 0:
             givers = [pace for pace in counts if self._most(pace) > 1]
-            pace = max(givers, key=lambda one: self._price(one, self._most(one) - 1, level))
+            pace = max(givers, key=lambda pace: self._price(pace, self._most(pace) - 1, level))
             self._sums[pace] -= min(over, self._with_most(pace))
 
     @staticmethod
@@ -156,7 +156,7 @@ class _Deal:
         return -(-self._sums[pace] // self._counts[pace])
 
     def _with_fewest(self, pace: float) -> int:
-        """Return how many pipelines of a pace have the fewest of it."""
+        """Return how many pipelines of a pace have its smallest share."""
         return self._counts[pace] - self._sums[pace] % self._counts[pace]
 
     def _with_most(self, pace: float) -> int:
@@ -168,19 +168,19 @@ class _Deal:
         All moves at one level happen together: the sum of squares around the level does not change,
         and the mean moves in one direction, so the spread is least at one end.
         """
-        found, taker, giver = inf, 0.0, 0.0
+        lowest, taker, giver = inf, 0.0, 0.0
         for slow in self._counts:
             for fast in self._counts:
                 if slow > fast and self._most(fast) > 1:
                     more, fewer = 2 * self._fewest(slow) + 1, 2 * self._most(fast) - 1
                     level = (slow * slow * more - fast * fast * fewer) / (2 * (slow - fast))
-                    if level < found:
-                        found, taker, giver = level, slow, fast
+                    if level < lowest:
+                        lowest, taker, giver = level, slow, fast
         if taker:
             moved = min(self._with_fewest(taker), self._with_most(giver))
             self._sums[taker] += moved
             self._sums[giver] -= moved
-        return found
+        return lowest
 
     def spread(self) -> float:
         """Return the sum of squared deviations of the times from their mean."""
@@ -206,18 +206,18 @@ class _Deal:
 def iteration_time(
     pipelines: Sequence[Template],
     micro_batches: int,
-    taken: Callable[[Template, int], float] = Template.iteration,
+    time_of: Callable[[Template, int], float] = Template.iteration,
 ) -> float:
     """Return the time of an iteration: that of the slowest pipeline with its micro-batches.
 
-    `taken` returns the time of a pipeline with its micro-batches, by default that of 1F1B.
+    `time_of` returns the time of a pipeline with its micro-batches, by default that of 1F1B.
     """
     # Thousands of pipelines use few templates.
-    known = {id(one): one for one in pipelines}
-    paces = {key: one.time_per_micro_batch for key, one in known.items()}
-    keys = [id(one) for one in pipelines]
+    templates = {id(template): template for template in pipelines}
+    paces = {key: template.time_per_micro_batch for key, template in templates.items()}
+    keys = [id(template) for template in pipelines]
     shares = micro_batch_shares([paces[key] for key in keys], micro_batches)
-    return max(taken(known[key], share) for key, share in set(zip(keys, shares, strict=True)))
+    return max(time_of(templates[key], share) for key, share in set(zip(keys, shares, strict=True)))
 
 
 def instantiated(
@@ -226,31 +226,32 @@ def instantiated(
     """Return the fastest pipelines that use all nodes, the longest first.
 
     All multisets of templates are tried, and the least ``max(b_i T_i)`` wins. T grows with the
-    stages: the published criterion favours short pipelines. Empty if no sum of templates uses all
-    nodes. `templates` are by number of nodes.
+    stages, so the published criterion favours short pipelines. The result is empty if no sum of
+    templates uses all nodes. `templates` are by number of nodes.
     """
-    found: tuple[Template, ...] = ()
+    fastest: tuple[Template, ...] = ()
     least = inf
     for sizes in _multisets(sorted(templates), nodes, micro_batches):
         pipelines = tuple(templates[size] for size in reversed(sizes))
         # A lower bound: the time with fractional shares.
-        bound = micro_batches / sum(1.0 / one.worth for one in pipelines)
+        bound = micro_batches / sum(1.0 / template.worth for template in pipelines)
         if bound >= least:
             continue
-        shares = micro_batch_shares([one.time_per_micro_batch for one in pipelines], micro_batches)
-        longest = max(share * one.worth for share, one in zip(shares, pipelines, strict=True))
-        if longest < least:
-            found, least = pipelines, longest
-    return found
+        paces = [template.time_per_micro_batch for template in pipelines]
+        shares = micro_batch_shares(paces, micro_batches)
+        times = (b * template.worth for b, template in zip(shares, pipelines, strict=True))
+        if (longest := max(times)) < least:
+            fastest, least = pipelines, longest
+    return fastest
 
 
-def _multisets(sizes: Sequence[int], total: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to write a total as a sum of at most `most` sizes, in order."""
+def _multisets(sizes: Sequence[int], total: int, limit: int) -> Iterator[tuple[int, ...]]:
+    """Yield all ways to write a total as a sum of at most `limit` sizes, in order."""
     if total == 0:
         yield ()
-    if total > 0 and most > 0:
+    if total > 0 and limit > 0:
         for place, size in enumerate(sizes):
-            for rest in _multisets(sizes[place:], total - size, most - 1):
+            for rest in _multisets(sizes[place:], total - size, limit - 1):
                 yield (size, *rest)
 
 

@@ -75,8 +75,8 @@ def even_template(layers: int, nodes: int) -> Template:
     stages = min(layers, nodes)
     each, more = divmod(layers, stages)
     ends = [(place + 1) * each + min(place + 1, more) for place in range(stages)]
-    cut = zip([0, *ends], ends, strict=False)
-    return Template(nodes, tuple(Stage(first, end, end - first) for first, end in cut))
+    bounds = zip([0, *ends], ends, strict=False)
+    return Template(nodes, tuple(Stage(first, end, end - first) for first, end in bounds))
 
 
 class _Part(NamedTuple):
@@ -102,8 +102,8 @@ class TemplatePlanner:
 
     def template(self, nodes: int) -> Template | None:
         """Return the template of least T, a stage on each node; None if layers are too few."""
-        found = self._ways(nodes, 0)
-        return Template(nodes, min(found, key=_Part.worth).stages) if found else None
+        divisions = self._divisions(nodes, 0)
+        return Template(nodes, min(divisions, key=_Part.worth).stages) if divisions else None
 
     def templates(self, least: int, most: int) -> Iterator[Template]:
         """Yield the templates of consecutive numbers of nodes, as far as there are layers."""
@@ -113,8 +113,8 @@ class TemplatePlanner:
                 return
             yield template
 
-    def _ways(self, stages: int, first: int) -> list[_Part]:
-        """Return the divisions of the layers from `first` of which none is worse than another."""
+    def _divisions(self, stages: int, first: int) -> list[_Part]:
+        """Return the divisions of the layers from `first`, without those worse than another."""
         if (stages, first) not in self._parts:
             self._parts[stages, first] = _best(self._cuts(stages, first))
         return self._parts[stages, first]
@@ -122,18 +122,18 @@ class TemplatePlanner:
     def _cuts(self, stages: int, first: int) -> Iterator[_Part]:
         """Yield divisions of layers: the first stage and the rest."""
         last = self._layers - (stages - 1)
-        # The last stage has all layers that are left.
+        # The last stage has all remaining layers.
         for end in range(first + 1, last + 1) if stages > 1 else (last,):
             time = self._stage_time(first, end)
             stage = _Part(time, time, 0.0, (Stage(first, end, time),))
             if stages > 1:
-                yield from _joined(stage, self._ways(stages - 1, end))
+                yield from _joined(stage, self._divisions(stages - 1, end))
             else:
                 yield stage
 
 
-def _joined(before: _Part, right: list[_Part]) -> Iterator[_Part]:
-    for behind in right:
+def _joined(before: _Part, divisions: list[_Part]) -> Iterator[_Part]:
+    for behind in divisions:
         slowest, slack = before.slowest, before.slack
         if behind.slowest > slowest:
             slowest = behind.slowest
@@ -145,8 +145,9 @@ def _joined(before: _Part, right: list[_Part]) -> Iterator[_Part]:
 def _best(parts: Iterable[_Part]) -> list[_Part]:
     """Remove divisions with the same slowest stage as another and no better sum and slack."""
     kept: list[_Part] = []
-    for part in sorted(parts, key=lambda one: one[:3]):
-        # Parts with one slowest stage are in order of their sums: a later one needs less slack.
+    for part in sorted(parts, key=lambda part: part[:3]):
+        # Parts with equal slowest stages are in the order of their sums; a later part is kept only
+        # if its slack is smaller.
         if kept and kept[-1].slowest == part.slowest and kept[-1].slack <= part.slack:
             continue
         kept.append(part)

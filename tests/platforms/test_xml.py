@@ -150,7 +150,7 @@ BROKEN = [
     (
         r'(<prop id="faultline:version")',
         r'<prop id="faultline:spec.nic" value="x"/>\1',
-        "nic is a value there already; leave one of them out",
+        "nic is a value in another property; remove one of them",
     ),
     (
         r'(<zone id="management".*\n)',

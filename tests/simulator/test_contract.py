@@ -229,7 +229,7 @@ def test_redundancy_that_is_none_of_a_scheme_is_refused() -> None:
             return (2, 4)
 
     assert Pairs(8, 4).redundancy == 4
-    with pytest.raises(StrategyError, match=r"redundancy 3 is none of pairs.*use one of 2, 4"):
+    with pytest.raises(StrategyError, match=r"pairs cannot have redundancy 3.*use one of 2, 4"):
         Pairs(8, 3)
 
 

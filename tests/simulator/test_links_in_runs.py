@@ -13,7 +13,7 @@ from faultline.experiments.job.resolved_job import resolve
 from faultline.experiments.runs.record import Record
 from faultline.experiments.runs.single_run import run
 from faultline.platforms import load_preset, read_platform, write_xml
-from faultline.platforms.outages import cables_between_switches, cables_with_a_way_around
+from faultline.platforms.outages import cables_between_switches, with_detours
 
 from tests.simulator.helpers import alike, edited, traced
 
@@ -208,7 +208,7 @@ def test_a_cable_that_is_the_only_way_is_not_gone_around(on_cables: On, tmp_path
     write_xml(load_preset("hgx-h100", domains=4, domains_per_leaf=1, rails=1), path)
     platform = read_platform(path)
     assert len(cables_between_switches(platform)) == 4
-    assert cables_with_a_way_around(platform) == ()
+    assert with_detours(platform, cables_between_switches(platform)) == ()
     with pytest.raises(UserError, match=r"cable-2 \(.*\) is the only route of some GPUs"):
         resolve(on_cables("0,cable-2,partial,100", platform=path))
 

@@ -38,7 +38,7 @@ WITHOUT_REDUNDANCY = (
 @pytest.mark.parametrize("scheme", WITHOUT_REDUNDANCY)
 @pytest.mark.parametrize("given", [0, 2, 9])
 def test_most_schemes_have_no_redundancy_to_choose(scheme: str, given: int) -> None:
-    message = rf"strategy\.redundancy: {scheme} has no redundancy to choose, it was given {given}"
+    message = rf"strategy\.redundancy: {scheme} has no redundancy to choose \(got {given}\)"
     with pytest.raises(StrategyError, match=message):
         build_strategy(scheme, 4, given)
 
@@ -68,7 +68,7 @@ class {name}(Checkpoint):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a folder whose files are schemes, as if they lay in `strategies/`."""
+    """Return a folder whose files are schemes, as if they were in `strategies/`."""
     before = set(sys.modules)
     monkeypatch.setattr(
         faultline.strategies, "__path__", [*faultline.strategies.__path__, str(tmp_path)]

@@ -13,7 +13,7 @@ from faultline.strategies.nonuniform.replica_plan import (
     Scheme,
     performance,
     performance_within_budget,
-    proportional_time,
+    pipeline_time,
     replica_plan,
 )
 from faultline.strategies.nonuniform.throughput import available_fraction
@@ -110,7 +110,7 @@ def tried_table() -> pd.DataFrame:
         found.append(("available_domains_at_peak", "cluster", setting, share))
     rules = study_job().rules
     for local_batch, degree in product((8, 64), (30, 28)):
-        ours = replace(rules, local_batch=local_batch, iteration_s=proportional_time)
+        ours = replace(rules, local_batch=local_batch, iteration_s=pipeline_time(0.0))
         plan = replica_plan(Scheme.NTP, rules.domain_gpus - degree, ours)
         setting = f"TP{degree}, local batch {local_batch}, in proportion to its share of the work"
         found.append(("replica_throughput", "ntp", setting, plan.sequences / local_batch))

@@ -11,8 +11,8 @@ from faultline.strategies.nonuniform.replica_plan import (
     ReplicaRules,
     Scheme,
     performance,
+    pipeline_time,
     power_for,
-    proportional_time,
     reduced_degree,
     replica_plan,
     replica_plans,
@@ -63,7 +63,7 @@ def test_the_curve_is_inverted(power: float) -> None:
 
 def test_plans_by_hand() -> None:
     """Eight sequences at TP32; 8 * 30/32 = 7.5 and 8 * 28/32 = 7 at a pace in proportion."""
-    rules = ReplicaRules(32, 8)
+    rules = ReplicaRules(32, 8, pipeline_time(0.0))
     assert replica_plan(Scheme.DP_DROP, 1, rules) == DROPPED
     assert replica_plan(Scheme.NTP, 0, rules) == ReplicaPlan(32, 8)
     assert replica_plan(Scheme.NTP, 2, rules) == ReplicaPlan(30, 7)
@@ -75,17 +75,17 @@ def test_plans_by_hand() -> None:
     stretched = replica_plan(Scheme.NTP_PW, 5, rules)
     assert (stretched.degree, stretched.sequences) == (26, 7)
     assert stretched.power == pytest.approx(power_for(7 / 8 * 32 / 26))
-    assert replica_plan(Scheme.NTP_PW, 31, ReplicaRules(32, 8)) == DROPPED
+    assert replica_plan(Scheme.NTP_PW, 31, ReplicaRules(32, 8, pipeline_time(0.0))) == DROPPED
 
 
 def test_a_pipeline_cuts_the_batch_further() -> None:
     """(m + 7)/28 <= 15/32: 6.1; (m + 7)/30: 7.06."""
-    rules = ReplicaRules(32, 8, lambda degree, m, pace: (m + 7) / (degree * pace))
+    rules = ReplicaRules(32, 8, pipeline_time(7))
     assert replica_plan(Scheme.NTP, 1, rules).sequences == 7
     assert replica_plan(Scheme.NTP, 3, rules).sequences == 6
 
 
-@pytest.mark.parametrize("iteration_s", [proportional_time, pipelined_time])
+@pytest.mark.parametrize("iteration_s", [pipeline_time(0.0), pipelined_time])
 @given(domain_gpus=st.integers(1, 72), local_batch=st.integers(1, 24))
 def test_no_replica_is_late_and_better_schemes_do_more(
     iteration_s: object, domain_gpus: int, local_batch: int

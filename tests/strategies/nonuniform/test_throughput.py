@@ -14,6 +14,7 @@ from faultline.strategies.nonuniform.replica_plan import (
     ReplicaRules,
     Scheme,
     backward_slowdown,
+    pipeline_time,
     replica_plans,
     resharding_bytes,
 )
@@ -66,7 +67,8 @@ def available(gpus: int, domain_gpus: int, failed: int) -> Fraction:
 
 
 DOMAIN_GPUS = 32
-PLANS = {scheme: replica_plans(scheme, ReplicaRules(DOMAIN_GPUS, 8)) for scheme in Scheme}
+RULES = ReplicaRules(DOMAIN_GPUS, 8, pipeline_time(0.0))
+PLANS = {scheme: replica_plans(scheme, RULES) for scheme in Scheme}
 
 # Mostly healthy, as failures are rare.
 failed_gpus = st.one_of(st.just(0), st.just(0), st.integers(0, DOMAIN_GPUS))
