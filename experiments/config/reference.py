@@ -94,14 +94,11 @@ _INTRODUCTION = f"""\
 
 <!-- Made by `{REGENERATE}`; do not edit. -->
 
-A scenario is a TOML file. Every key has a default, so that a file states only what differs; each
-can be set on the command line too, as in `--set job.groups=600`. Times are in seconds, sizes in
-bytes. The unit 1 stands for counts, ratios and exponents.
-
-`faultline scenario explain KEY` prints one of the entries below. `faultline scenario show FILE`
-prints the value of every key and its origin. `faultline scenario check FILE` names all mistakes of
-a file. Commands print a line for keys of a file that have no effect with its other keys, and refuse
-options that have none. [rules.md](rules.md) discusses the named choices that decide how failures
+A scenario is a TOML file, which states the keys that differ from their defaults. The command line
+sets any key too, as in `--set job.groups=600`. Times are in seconds, sizes in bytes; the unit 1
+stands for counts, ratios and exponents. Commands print a line for each key of a file that has no
+effect beside its other keys, and refuse options that have none. [asking.md](asking.md) has the
+commands that show and check a scenario, [rules.md](rules.md) the choices that decide how failures
 are treated.
 """
 
@@ -140,14 +137,13 @@ def explained(known: Key) -> str:
 
 
 def reference_page() -> str:
-    """Return the Markdown page of all keys."""
-    sections = [
-        _section(f"`[{table.dotted}]`", table.meaning, keys_of_table(table.path))
-        for table in scenario_reference().values()
-        if table.is_table
-    ]
-    outside = _section("Outside of tables", "", keys_of_table(()))
-    return "\n".join([_INTRODUCTION, outside, *sections])
+    """Return the Markdown page of all keys; the tables within a table share its section."""
+    known = scenario_reference().values()
+    sections = [_section("Outside of tables", [key for key in known if len(key.path) == 1])]
+    for table in (key for key in known if key.is_table and len(key.path) == 1):
+        title = f"`[{table.dotted}]`: {table.meaning.removesuffix('.')}"
+        sections.append(_section(title, [key for key in known if key.path[0] == table.dotted]))
+    return "\n".join([_INTRODUCTION, *sections])
 
 
 def in_columns(entries: Mapping[str, str], indent: str = "") -> list[str]:
@@ -168,13 +164,13 @@ def _condition(known: Key) -> str:
     return f"only with {' and '.join(needed)}" if needed else ""
 
 
-def _section(title: str, meaning: str, keys: list[Key]) -> str:
+def _section(title: str, keys: list[Key]) -> str:
     rows = [
         "| key | default | unit | range | meaning | where the default comes from |",
         "| --- | --- | --- | --- | --- | --- |",
         *(_row(key) for key in keys if not key.is_table),
     ]
-    return "\n".join([f"## {title}", "", *([meaning, ""] if meaning else []), *rows, ""])
+    return "\n".join([f"## {title}", "", *rows, ""])
 
 
 def _row(known: Key) -> str:
@@ -185,7 +181,7 @@ def _row(known: Key) -> str:
     if condition := _condition(known):
         meaning = f"{meaning}<br>Applies {condition}."
     default = known.default if known.default in _NO_DEFAULTS else f"`{known.default}`"
-    cells = (f"`{known.path[-1]}`", default, known.unit or "", known.limits, meaning, known.source)
+    cells = (f"`{known.dotted}`", default, known.unit or "", known.limits, meaning, known.source)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
