@@ -35,7 +35,7 @@ class ProbeResult:
         Number of groups.
     ring_unevenness : float
         By how much the all-reduce may depend on which groups remain: 0.5 for 50 % longer
-        (`simulator.simgrid_engine.evenness`).
+        (`group_all_reduce.ring_unevenness`).
     """
 
     all_reduce_s: float
@@ -78,8 +78,7 @@ def probe(platform: Path, traffic: Traffic) -> ProbeResult:
 
 
 def _measure(platform: Path, traffic: Traffic) -> ProbeResult:
-    from faultline.simulator.simgrid_engine.evenness import ring_unevenness
-    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce
+    from faultline.simulator.simgrid_engine.group_all_reduce import all_reduce, ring_unevenness
     from faultline.simulator.simgrid_engine.loading import lasting_s, load_engine, run_controller
     from faultline.simulator.simgrid_engine.storage_traffic import load_checkpoint, transfer
 

@@ -32,16 +32,17 @@ from faultline.platforms.spec import ClusterSpec
 from faultline.platforms.xml_writer import with_memory_doors, xml_text
 from faultline.simulator.probe_cache import cached
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.state_flows import (
+from faultline.simulator.simgrid_engine.state_loads import LinkLoads
+from faultline.simulator.simgrid_engine.state_transfers import (
     Layout,
+    StateTransfers,
+    StateTransferTimes,
     all_reduces,
     copies_to_peers,
     from_memories,
     snapshots,
     to_storage,
 )
-from faultline.simulator.simgrid_engine.state_loads import LinkLoads
-from faultline.simulator.simgrid_engine.state_transfers import StateTransfers, StateTransferTimes
 from faultline.simulator.simgrid_engine.traffic import Flow
 from pydantic import BaseModel
 
@@ -212,7 +213,9 @@ def _measured(
     alike: bool,
 ) -> StateTransferTimes:
     snapshot_bytes, state_bytes = transfers.snapshot_bytes_per_gpu, transfers.state_bytes_per_gpu
-    rebuilt_bytes = transfers.rebuilt_bytes_per_gpu
+    rebuilt_bytes = transfers.share_bytes_per_gpu
+    if rebuilt_bytes is None:
+        rebuilt_bytes = snapshot_bytes
     nodes = sorted(
         {gpu // layout.gpus_per_node for ring in layout.rings(transfers.groups) for gpu in ring}
     )

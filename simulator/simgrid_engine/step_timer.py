@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 import simgrid
+from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Fold, Rank, passes_graph
 from faultline.simulator.pattern.step_pattern import RingEdge, StepPattern, ring_edges
 from faultline.simulator.pattern.step_shares import StepShares
@@ -20,7 +21,6 @@ from faultline.simulator.simgrid_engine.placed_job import (
     domains_of_ranks,
     hosts_of_ranks,
 )
-from faultline.simulator.simgrid_engine.step_time import StepTime
 
 _DRAWN_OUT_ROUNDS = 2
 """Rounds of micro-batches, one per stage, that are simulated of a longer step, besides the

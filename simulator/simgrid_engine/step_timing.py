@@ -17,12 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from faultline.simulator.durations import StepTime
 from faultline.simulator.pattern.activity_graph import Rank
 from faultline.simulator.pattern.step_pattern import StepPattern
 from faultline.simulator.pattern.step_shares import StepShares
 from faultline.simulator.pattern.teams import Hosts
 from faultline.simulator.simgrid_engine.process import in_own_process
-from faultline.simulator.simgrid_engine.step_time import StepTime
 
 if TYPE_CHECKING:
     import simgrid
