@@ -107,9 +107,7 @@ class GroupAllReduce:
             return
         if not whole:
             return
-        ends_s = self._ends_s(flows)
-        if ends_s > simgrid.Engine.clock:
-            simgrid.this_actor.sleep_until(ends_s)
+        simgrid.this_actor.sleep_until(self._ends_s(flows))
         if not self._stopped:
             self._flows.clear()
             on_end()
